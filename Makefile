@@ -1,0 +1,79 @@
+# Everything here works with git, make and Python 3.11 or newer; the rest is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes \
+	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
+	--no-emit-trusted-host --build-deps-for editable
+# The folders that hold code; one without a Python file yet would trip the type checker.
+CODE := $(foreach d,src tests bench scripts,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
+TEST_DATA := .test-data
+ARGS ?=
+
+# Stamps: present and newer than the lock means installed.
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench soak lock clean
+
+help: ## Show what there is to make
+	@awk -F ":.*## " '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
+	@exec $(BIN)/tidings serve $(ARGS)
+
+test: check ## Check, then run the tests with coverage
+	@$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest --basetemp=$(TEST_DATA) --junitxml=.test-results.xml --durations=5 $(ARGS)
+	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+	$(if $(wildcard tests/canary_scan.py),$(BIN)/python tests/canary_scan.py $(TEST_DATA))
+
+check: $(DEV) ## Look at the code without running it: format, lint, types, imports
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-logo
+
+format: $(DEV) ## Bring the code into shape
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(DEV) ## Measure throughput
+	$(BIN)/python -m bench $(ARGS)
+
+soak: $(DEV) ## Run the long tests, however long they take
+	SOAK=1 $(BIN)/python -m pytest -m soak --timeout=0 --basetemp=$(TEST_DATA) $(ARGS)
+
+lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
+	$(LOCK) $(ARGS) --output-file requirements.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+
+clean: ## Remove what building and testing left behind (your data folder stays)
+	rm -rf $(VENV) $(TEST_DATA) .test-results.xml .coverage .coverage.* htmlcov build dist
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Tidings needs Python 3.11 or newer, and \"$(PYTHON)\" is not that." >&2; \
+		echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Could not make a virtual environment; on Debian or Ubuntu install python3-venv." >&2; exit 1; }
+
+$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what Tidings needs ..."
+	@$(PIP) install --quiet --require-hashes -r requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
+	@echo "Installing what working on Tidings needs ..."
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""House rules as tests: what a machine does not check is a wish. Each message names the cure."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTION_LINES_MAX = 60
+FILE_LINES_MAX = 400
+DECISION_LINES_MAX = 60
+SLEEP_SECONDS_MAX = 0.1
+
+CODE_FOLDERS = {"src", "tests", "bench", "scripts"}
+CODE_SUFFIXES = {".py", ".pyi", ".js", ".css", ".html", ".sh", ".sql"}
+SPDX_LINE = "# SPDX-License-Identifier: Apache-2.0"
+BANNED_NAMES = {"utils.py", "common.py", "helpers.py", "misc.py", "base.py"}
+LOCK_FILES = ("requirements.lock", "requirements-dev.lock")
+
+# Put together from parts, so that this file does not break its own rules.
+NOTES_TO_SELF = re.compile(
+    r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK")) + r")\b"
+)
+LOCAL_PATHS = re.compile("/" + r"work/|\bshared" + "/")
+MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def listed_files() -> list[Path]:
+    """Files that are tracked, or would be after `git add`."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = sorted({name for name in output.split("\0") if name})
+    return [Path(name) for name in names if (ROOT / name).is_file()]
+
+
+FILES = listed_files()
+CODE = [p for p in FILES if p.parts[0] in CODE_FOLDERS and p.suffix in CODE_SUFFIXES]
+PYTHON = [p for p in CODE if p.suffix == ".py"]
+SOURCE = [p for p in PYTHON if p.parts[0] == "src"]
+TESTS = [p for p in PYTHON if p.parts[0] == "tests"]
+DECISIONS = [p for p in FILES if p.parent == Path("docs/decisions") and p.suffix == ".md"]
+
+
+def text_of(path: Path) -> str:
+    """The file as text; pictures and the like count as empty."""
+    try:
+        return (ROOT / path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def nodes_of(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(text_of(path), filename=str(path)))
+
+
+def lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert function.end_lineno is not None
+    lines = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function, clean=False) is not None:
+        assert first.end_lineno is not None
+        lines -= first.end_lineno - first.lineno + 1
+    return lines
+
+
+def literal_sleep_seconds(node: ast.AST) -> float:
+    """The argument of `time.sleep(1)`, `asyncio.sleep(1)` or `sleep(1)`; 0 for all else."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"),
+            args=[ast.Constant(value=int() | float() as seconds), *_],
+        ):
+            return float(seconds)
+        case _:
+            return 0.0
+
+
+def lines_matching(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()[:80]}"
+        for path in paths
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def report(cure: str, found: list[str]) -> None:
+    if found:
+        pytest.fail("\n".join([cure, *found]), pytrace=False)
+
+
+def test_the_rules_see_the_files() -> None:
+    assert Path("src/tidings/__init__.py") in SOURCE
+    assert Path("tests/tidy/test_house_rules.py") in TESTS
+
+
+def test_no_function_outgrows_a_screen() -> None:
+    found = [
+        f"{path}:{node.lineno} {node.name}: {lines_without_docstring(node)} lines"
+        for path in PYTHON
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and lines_without_docstring(node) > FUNCTION_LINES_MAX
+    ]
+    report(f"Split it: at most {FUNCTION_LINES_MAX} lines. Keep the branches in the parent.", found)
+
+
+def test_no_file_outgrows_its_subject() -> None:
+    sizes = {path: len(text_of(path).splitlines()) for path in CODE}
+    found = [f"{path}: {lines} lines" for path, lines in sizes.items() if lines > FILE_LINES_MAX]
+    report(f"Split it by noun: at most {FILE_LINES_MAX} lines.", found)
+
+
+def test_modules_say_their_licence_and_purpose() -> None:
+    found = []
+    for path in SOURCE:
+        text = text_of(path)
+        if not text.startswith(SPDX_LINE + "\n"):
+            found.append(f"{path}: the first line must be `{SPDX_LINE}`")
+        if not ast.get_docstring(ast.parse(text)):
+            found.append(f"{path}: add a docstring below it that says what the file is for")
+    report("Every module starts with its licence and its purpose.", found)
+
+
+def test_no_file_is_a_drawer() -> None:
+    found = [str(path) for path in FILES if path.name in BANNED_NAMES]
+    report("Name the noun (keys.py, retry.py), or keep it beside its one user.", found)
+
+
+def test_no_notes_to_self() -> None:
+    report("Do it now, or leave the note out.", lines_matching(NOTES_TO_SELF, FILES))
+
+
+def test_tests_do_not_sleep() -> None:
+    found = [
+        f"{path}:{node.lineno}"
+        for path in TESTS
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call) and literal_sleep_seconds(node) >= SLEEP_SECONDS_MAX
+    ]
+    report("Wait for the condition, or move the clock.", found)
+
+
+def test_no_path_of_one_machine() -> None:
+    report("Say it without a path outside this repository.", lines_matching(LOCAL_PATHS, FILES))
+
+
+@pytest.mark.parametrize("name", LOCK_FILES)
+def test_lock_files_name_no_address(name: str) -> None:
+    found = lines_matching(re.compile(r"://|--(extra-)?index-url|--find-links"), [Path(name)])
+    report("Make it with `make lock`, which leaves addresses out.", found)
+
+
+def test_decisions_are_short_and_complete() -> None:
+    found = []
+    for path in DECISIONS:
+        lines = text_of(path).splitlines()
+        if len(lines) > DECISION_LINES_MAX:
+            found.append(f"{path}: {len(lines)} lines; at most {DECISION_LINES_MAX}, cut it")
+        found += [
+            f"{path}: add the section `{heading}`"
+            for heading in ("## Context", "## Decision", "## Consequences", "## Revisions")
+            if heading not in lines
+        ]
+    report("A decision record is one page with four sections.", found)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    found = [
+        f"{path}: {target}"
+        for path in FILES
+        if path.suffix == ".md"
+        for target in MARKDOWN_LINK.findall(text_of(path))
+        if "://" not in target and not (ROOT / path.parent / target).exists()
+    ]
+    report("Correct the link, or write the page.", found)
