@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chat's state as of its head, and how each entry changes it.
+
+A state is a cache for writers: winning the slot after its head proves it right. It never admits a
+reader.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from tidings.model import limits
+from tidings.model.entries import ACTIVITY, Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.roles import Member
+
+ChatType = Literal["direct", "group"]
+
+
+class Chat(msgspec.Struct, kw_only=True):
+    """What a chat is, apart from its log."""
+
+    chat_id: ChatId
+    tenant: str
+    type: ChatType
+    name: str | None
+    creator: UserKey
+    created_at: int
+
+
+class ChatState(msgspec.Struct, kw_only=True):
+    """Members, name and head of a chat after all entries up to the head."""
+
+    chat_id: ChatId
+    tenant: str
+    type: ChatType
+    name: str | None
+    members: dict[UserKey, Member]
+    """Replaced, never changed in place: copies of a state share it."""
+    head: int = 0
+    number: int = 0
+    last_message: int = 0
+    active_at: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether receipts, typing, presence and status exist here."""
+        return len(self.members) <= limits.SMALL_CHAT_MEMBERS_MAX
+
+    def copy(self) -> "ChatState":
+        """An independent state to claim on top of this one."""
+        return msgspec.structs.replace(self)
+
+    def stamp(self, entry: Entry, now: int, mark: str) -> None:
+        """Give the entry the place after the head, and what it says about the log so far."""
+        entry.sequence = self.head + 1
+        entry.created_at = now
+        entry.mark = mark
+        is_message = entry.kind == "message"
+        entry.number = self.number + is_message
+        entry.last_message = entry.sequence if is_message else self.last_message
+        entry.active_at = now if entry.kind in ACTIVITY else self.active_at
+
+    def fold(self, entry: Entry) -> None:
+        """Take in the entry that follows the head."""
+        assert entry.sequence == self.head + 1, f"{entry.sequence} does not follow {self.head}"
+        self.head = entry.sequence
+        self.number = entry.number
+        self.last_message = entry.last_message
+        self.active_at = entry.active_at
+        if entry.kind != "message":
+            self._fold_change(entry)
+
+    def _fold_change(self, entry: Entry) -> None:
+        match entry.kind:
+            case "created" | "added":
+                joined = {
+                    person.user: Member(person.role, entry.created_at, entry.sequence)
+                    for person in entry.people
+                }
+                self.members = {**self.members, **joined}
+            case "removed":
+                gone = {person.user for person in entry.people}
+                self.members = {u: m for u, m in self.members.items() if u not in gone}
+            case "role":
+                roles = {person.user: person.role for person in entry.people}
+                self.members = {
+                    user: Member(roles.get(user, member.role), member.joined_at, member.joined)
+                    for user, member in self.members.items()
+                }
+            case "renamed":
+                self.name = entry.name
+            case _:
+                pass

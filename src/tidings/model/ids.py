@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identifiers: their alphabets, how they are qualified, how a message id locates its message."""
+
+import re
+from typing import Final, NewType
+
+ChatId = NewType("ChatId", str)
+"""A ULID. A name, never an order or a cursor."""
+
+UserKey = NewType("UserKey", str)
+"""A user qualified by its tenant, ``tenant:user``. Never shown to clients; see `user_id`."""
+
+TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+USER: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+DEVICE: Final = USER
+CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
+
+SEQUENCE_MAX: Final = 2**53 - 1
+"""The largest sequence a client in any language can hold exactly."""
+
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def user_key(tenant: str, user: str) -> UserKey:
+    """Qualify a user id. Neither alphabet has a colon, so two users never share a key."""
+    return UserKey(f"{tenant}:{user}")
+
+
+def user_id(key: UserKey) -> str:
+    """The part of a key that clients know."""
+    return key[key.index(":") + 1 :]
+
+
+def tenant_of(key: UserKey) -> str:
+    """The tenant a key belongs to."""
+    return key[: key.index(":")]
+
+
+def message_id(chat: ChatId, sequence: int) -> str:
+    """A message's public id. It names the place, so finding one needs no index."""
+    return f"{chat}.{sequence}"
+
+
+def locate(message: str) -> tuple[ChatId, int] | None:
+    """Where a message id points, or None if it is not one."""
+    match = MESSAGE.fullmatch(message)
+    return (ChatId(match[1]), int(match[2])) if match else None
+
+
+def ulid(time_ms: int, entropy: bytes) -> str:
+    """A ULID from a time and ten random bytes."""
+    assert len(entropy) == 10, f"a ULID holds 80 random bits, got {len(entropy)} bytes"
+    value = (time_ms & (1 << 48) - 1) << 80 | int.from_bytes(entropy, "big")
+    return "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every limit of the product, with its unit in its name and its relations asserted."""
+
+from typing import Final
+
+KIB: Final = 1024
+SECOND_MS: Final = 1_000
+DAY_MS: Final = 24 * 60 * 60 * SECOND_MS
+
+# Content.
+CONTENT_BYTES_MAX: Final = 4 * KIB
+CONTENT_TYPE_CHARS_MAX: Final = 100
+TTL_SECONDS_MAX: Final = 31_536_000
+PREVIEW_CHARS_MAX: Final = 120
+NAME_CHARS_MAX: Final = 200
+
+# Chats.
+GROUP_MEMBERS_MAX: Final = 1_000
+USER_CHATS_MAX: Final = 1_000
+SMALL_CHAT_MEMBERS_MAX: Final = 64
+"""Receipts, typing, presence and computed status exist only up to this size."""
+MEMBERS_PER_ENTRY_MAX: Final = 30
+"""One membership transaction touches three rows a person; the scale-out store takes 100 items."""
+LISTED_MEMBERS_MAX: Final = 10
+REACTION_EMOJI_MAX: Final = 20
+EMOJI_BYTES_MAX: Final = 64
+
+# Pages.
+PAGE_DEFAULT: Final = 50
+PAGE_MAX: Final = 100
+PAGE_FRAME_BYTES_MAX: Final = 48 * KIB
+UNREAD_ENTRIES_MAX: Final = 1_000
+"""Beyond this many entries unread is an upper bound instead of a count."""
+
+# Idempotency.
+SEND_KEY_MS: Final = 7 * DAY_MS
+REQUEST_KEY_MS: Final = DAY_MS
+REQUEST_KEY_CHARS_MAX: Final = 255
+
+# The appender.
+SLOT_ATTEMPTS_MAX: Final = 8
+RUN_ENTRIES_MAX: Final = 256
+"""How many waiting proposals of one chat go to the store at once."""
+LANE_PROPOSALS_MAX: Final = 4_096
+"""How many proposals of one chat may wait; more are refused as retryable."""
+CACHED_CHATS_MAX: Final = 20_000
+CACHED_MEMBERS_MAX: Final = 500_000
+CACHED_DATA_KEYS_MAX: Final = 50_000
+
+# The socket.
+FRAME_BYTES_MAX: Final = 64 * KIB
+FRAME_DEPTH_MAX: Final = 32
+HELLO_MS_MAX: Final = 10 * SECOND_MS
+HEARTBEAT_MS: Final = 20 * SECOND_MS
+HEARTBEATS_MISSED_MAX: Final = 3
+BAD_FRAMES_MAX: Final = 3
+"""A connection whose third frame in a row makes no sense is closed."""
+WINDOW_ENTRIES: Final = 1_000
+WINDOW_STALLED_MS_MAX: Final = 30 * SECOND_MS
+CATCH_UP_CHAT_ENTRIES_MAX: Final = 500
+CATCH_UP_HELLO_ENTRIES_MAX: Final = 5_000
+OUTBOX_PAUSE_BYTES: Final = 64 * KIB
+"""Above this the socket gets no further entries until it has drained; they wait in the log."""
+OUTBOX_BYTES_MAX: Final = 1_024 * KIB
+"""Above this the client is cut off: it does not read what it asked for."""
+CONNECTION_REQUESTS_MAX: Final = 1_000
+"""Sends and fetches of one connection that may wait for their answers."""
+USER_CONNECTIONS_MAX: Final = 20
+TYPING_MS_MIN: Final = 3 * SECOND_MS
+RECEIPT_FRAME_MS: Final = 1 * SECOND_MS
+LARGE_CHAT_RECEIPT_MS: Final = 5 * SECOND_MS
+PRESENCE_TICK_MS: Final = 1 * SECOND_MS
+
+# Requests.
+REQUEST_BODY_BYTES_MAX: Final = 256 * KIB
+TOKEN_BYTES_MAX: Final = 8 * KIB
+TOKEN_SECONDS_DEFAULT: Final = 3_600
+TOKEN_SECONDS_MAX: Final = 86_400
+TOKEN_LEEWAY_SECONDS: Final = 10
+
+# The sweeper.
+SWEEP_BATCH_ROWS: Final = 200
+SWEEP_TICK_MS: Final = 1 * SECOND_MS
+
+assert 6 * CONTENT_BYTES_MAX + 8 * KIB < FRAME_BYTES_MAX, "escaped content must fit in one frame"
+assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame holds any one entry"
+assert PAGE_FRAME_BYTES_MAX < FRAME_BYTES_MAX, "a page is one frame"
+assert 3 * MEMBERS_PER_ENTRY_MAX + 2 <= 100, "one membership step is one transaction"
+assert SMALL_CHAT_MEMBERS_MAX < GROUP_MEMBERS_MAX
+assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
+assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts on their way from those who store them to those who deliver them."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """An entry became durable."""
+
+    entry: Entry
+    state: ChatState
+    """The chat after the entry. Read it, do not keep it: it moves on."""
+
+
+class ReceiptMoved(msgspec.Struct, frozen=True):
+    """A member of a small chat is further than before."""
+
+    chat: ChatId
+    receipt: Receipt
+    by_reading: bool
+    """Whether the user read something: what is left unread has changed then."""
+
+
+class Typing(msgspec.Struct, frozen=True):
+    """A member of a small chat is writing."""
+
+    chat: ChatId
+    user: UserKey
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """The sweeper emptied these messages."""
+
+    chat: ChatId
+    sequences: tuple[int, ...]
+
+
+Event = Appended | ReceiptMoved | Typing | Expired
+
+
+class Bus(Protocol):
+    """Hands every event published to every subscriber.
+
+    Events of one chat arrive in the order they were published in. Delivery may be lost or
+    repeated: whoever depends on an entry reads the log.
+    """
+
+    def publish(self, event: Event) -> None:
+        """Send the event on its way. Never waits, never raises for what a subscriber does."""
+        ...
+
+    def subscribe(self, receive: Callable[[Event], None]) -> None:
+        """Call this with each event from now on, on the event loop."""
+        ...

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emptying what has expired. Reads never wait for it: they judge expiry themselves."""
+
+from typing import Protocol
+
+from tidings.model.ids import ChatId
+
+
+class Sweeping(Protocol):
+    """Small steps, each short enough not to hold up a writer."""
+
+    async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
+        """Remove the content of some expired messages, never their entries.
+
+        Returns (chat, sequence) of those emptied; fewer than `limit` means that none is left.
+        """
+        ...
+
+    async def forget_keys(self, now: int, limit: int) -> int:
+        """Remove some idempotency keys that no longer count; returns how many."""
+        ...

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a refusal is over HTTP, and what a close code asks of a client. Nowhere else."""
+
+from enum import IntEnum
+from typing import Final
+
+from tidings.model import refusals
+
+_STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
+    (refusals.Unauthenticated, 401),
+    (refusals.Forbidden, 403),
+    (refusals.NotFound, 404),
+    (refusals.Invalid, 400),
+    (refusals.TooLarge, 413),
+    (refusals.Conflict, 409),
+    (refusals.Unavailable, 503),
+)
+
+RETRY_AFTER_SECONDS: Final = 1
+
+
+def http_status(refusal: refusals.Refusal) -> int:
+    """The status a refusal has over HTTP."""
+    return next(status for kind, status in _STATUS if isinstance(refusal, kind))
+
+
+class Close(IntEnum):
+    """Why the server closes a socket."""
+
+    RESTARTING = 1012
+    OVERLOADED = 1013
+    BAD_FRAME = 4400
+    NOT_AUTHENTICATED = 4401
+    FORBIDDEN = 4403
+    SILENT = 4408
+    TOO_MANY_CONNECTIONS = 4409
+    FRAME_TOO_LARGE = 4413
+    TOO_FAST = 4429
+
+
+RECONNECT: Final = frozenset({Close.RESTARTING, Close.OVERLOADED, Close.SILENT, Close.TOO_FAST})
+"""After these a client comes back by itself; after the others something has to change first."""

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public records: how entries, messages, chats and receipts look to clients."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidings.model import limits
+from tidings.model.chat_list import ChatRow
+from tidings.model.chats import ChatType
+from tidings.model.entries import Entry, Kind
+from tidings.model.ids import user_id
+from tidings.model.receipts import Receipt, Status, status
+from tidings.model.roles import Role
+from tidings.model.times import rfc3339
+
+
+class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One entry of a log."""
+
+    chat: str
+    sequence: int
+    kind: Kind
+    sender: str
+    created_at: str
+    message_id: str | None = None
+    client_message_id: str | None = None
+    content: str | None = None
+    content_type: str | None = None
+    expires_at: str | None = None
+    edited_at: str | None = None
+    redacted: bool = False
+    expired: bool = False
+    erased: bool = False
+    target: int | None = None
+    emoji: str | None = None
+    users: list[str] | None = None
+    role: Role | None = None
+    name: str | None = None
+    reactions: dict[str, int] | None = None
+
+
+class ReactionCount(msgspec.Struct):
+    """How many reacted with an emoji, and whether the reader is one of them."""
+
+    emoji: str
+    count: int
+    mine: bool
+
+
+class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A message. Without content it says why: redacted, expired or erased."""
+
+    chat_id: str
+    sequence: int
+    message_id: str
+    sender_id: str
+    client_message_id: str
+    content_type: str
+    created_at: str
+    status: Status
+    content: str | None = None
+    expires_at: str | None = None
+    edited_at: str | None = None
+    redacted: bool = False
+    expired: bool = False
+    erased: bool = False
+    reactions: list[ReactionCount] | None = None
+
+
+class LastMessage(msgspec.Struct, kw_only=True):
+    """The last message of a chat, in short; the preview is null once the content is gone."""
+
+    sequence: int
+    sender_id: str
+    preview: str | None
+    created_at: str
+
+
+class ChatRecord(msgspec.Struct, kw_only=True):
+    """One chat, as one member sees it."""
+
+    chat_id: str
+    type: ChatType
+    name: str | None
+    members: list[str]
+    member_count: int
+    role: Role
+    last_activity_at: str
+    last_message: LastMessage | None
+    unread: int
+    unread_exact: bool
+    muted_until: str | None
+
+
+class MemberRecord(msgspec.Struct):
+    """One member of a chat."""
+
+    user_id: str
+    role: Role
+    joined_at: str
+
+
+class ReceiptRecord(msgspec.Struct):
+    """How far one member is."""
+
+    user_id: str
+    delivered: int
+    read: int
+
+
+class ReactionRecord(msgspec.Struct):
+    """One reaction of one member."""
+
+    emoji: str
+    user_id: str
+    created_at: str
+
+
+def entry_fields(entry: Entry) -> dict[str, object]:
+    """The fields of an entry's record that say something; content as far as it was opened."""
+    fields: dict[str, object] = {
+        "chat": entry.chat_id,
+        "sequence": entry.sequence,
+        "kind": entry.kind,
+        "sender": user_id(entry.sender),
+        "created_at": rfc3339(entry.created_at),
+    }
+    if entry.kind == "message":
+        _add_message_fields(fields, entry)
+    else:
+        _add_change_fields(fields, entry)
+    return fields
+
+
+def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
+    fields["message_id"] = entry.message_id
+    fields["client_message_id"] = entry.client_message_id
+    fields["content_type"] = entry.content_type
+    if entry.gone is None:
+        fields["content"] = entry.content
+    else:
+        fields[entry.gone] = True
+    if entry.expires_at is not None:
+        fields["expires_at"] = rfc3339(entry.expires_at)
+    if entry.edited_at is not None:
+        fields["edited_at"] = rfc3339(entry.edited_at)
+    if entry.reactions:
+        fields["reactions"] = entry.reactions
+
+
+def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
+    shown = entry.shown or entry
+    if entry.target is not None:
+        fields["target"] = entry.target
+    if entry.kind == "edited":
+        fields["content"] = shown.content
+        fields["content_type"] = shown.content_type
+    if entry.emoji is not None:
+        fields["emoji"] = entry.emoji
+    if entry.people:
+        fields["users"] = [user_id(person.user) for person in entry.people]
+        if entry.kind in ("added", "role"):
+            fields["role"] = entry.people[0].role
+    if entry.name is not None:
+        fields["name"] = entry.name
+
+
+def entry_record(entry: Entry) -> EntryRecord:
+    """An entry for REST."""
+    return EntryRecord(**entry_fields(entry))  # type: ignore[arg-type]
+
+
+def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
+    """A message with its status; `receipts` is empty in a large chat."""
+    assert entry.kind == "message"
+    assert entry.client_message_id is not None
+    return MessageRecord(
+        chat_id=entry.chat_id,
+        sequence=entry.sequence,
+        message_id=entry.message_id,
+        sender_id=user_id(entry.sender),
+        client_message_id=entry.client_message_id,
+        content_type=entry.content_type or "text/plain",
+        created_at=rfc3339(entry.created_at),
+        status=status(entry.sequence, entry.sender, receipts),
+        content=entry.content,
+        expires_at=_time(entry.expires_at),
+        edited_at=_time(entry.edited_at),
+        redacted=entry.gone == "redacted",
+        expired=entry.gone == "expired",
+        erased=entry.gone == "erased",
+        reactions=[
+            ReactionCount(emoji, count, emoji in entry.mine)
+            for emoji, count in entry.reactions.items()
+        ]
+        if entry.reactions and entry.gone is None
+        else None,
+    )
+
+
+def chat_record(row: ChatRow) -> ChatRecord:
+    """A row of the chat list; its last message has been opened."""
+    return ChatRecord(
+        chat_id=row.chat_id,
+        type=row.type,
+        name=row.name,
+        members=[user_id(user) for user in row.others],
+        member_count=row.member_count,
+        role=row.role,
+        last_activity_at=rfc3339(row.head.active_at),
+        last_message=_last_message(row.last) if row.last else None,
+        unread=row.unread.count,
+        unread_exact=row.unread.exact,
+        muted_until=_time(row.muted_until),
+    )
+
+
+def _last_message(entry: Entry) -> LastMessage:
+    return LastMessage(
+        sequence=entry.sequence,
+        sender_id=user_id(entry.sender),
+        preview=entry.content[: limits.PREVIEW_CHARS_MAX] if entry.content else None,
+        created_at=rfc3339(entry.created_at),
+    )
+
+
+def _time(time_ms: int | None) -> str | None:
+    return None if time_ms is None else rfc3339(time_ms)
