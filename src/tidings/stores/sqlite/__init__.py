@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded store: SQLite in one folder, one process, group commit."""

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chats on SQLite: making one, the chat list, members, mute."""
+
+from typing import Any, Final
+
+import apsw
+
+from tidings.model import limits
+from tidings.model.chat_list import ChatRow, Held
+from tidings.model.chats import Chat
+from tidings.model.entries import Entry, Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt
+from tidings.model.refusals import LimitReached, RequestConflict
+from tidings.model.roles import Member
+from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.stores.sqlite import membership
+from tidings.stores.sqlite.log import members_of, role_of
+from tidings.stores.sqlite.readers import Readers
+from tidings.stores.sqlite.receipts import unread_of
+from tidings.stores.sqlite.rows import COLUMNS, INSERT_ENTRY, to_entry, to_row
+from tidings.stores.sqlite.writer import Writer
+
+_HELD: Final = """
+SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
+    d.user_id, d.delivered, d.read, d.read_number, c.member_count
+FROM delivery_state AS d JOIN chats AS c ON c.chat_id = d.chat_id
+JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
+    (SELECT sequence FROM messages WHERE chat_id = d.chat_id ORDER BY sequence DESC LIMIT 1)
+WHERE d.user_id = ?
+"""
+_LATEST_FIRST: Final = " ORDER BY h.active_at DESC, h.chat_id DESC"
+
+
+class SqliteChats:
+    """Chats and memberships."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def create(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created:
+        rows = sum(1 + 2 * len(entry.people) for entry in entries)
+        return await self._writer.write(
+            lambda db: _create(db, chat, entries, request, now), rows=rows
+        )
+
+    async def listing(
+        self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
+    ) -> list[ChatRow]:
+        def read(db: apsw.Connection) -> list[ChatRow]:
+            return [_row(db, held, now) for held in _page_of_held(db, user, below, limit)]
+
+        return await self._readers.read(read)
+
+    async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
+        def read(db: apsw.Connection) -> ChatRow | None:
+            found = db.execute(f"{_HELD} AND d.chat_id = ?", (user, chat)).fetchone()
+            return _row(db, _held(found), now) if found else None
+
+        return await self._readers.read(read)
+
+    async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
+        def read(db: apsw.Connection) -> dict[UserKey, Member] | None:
+            return None if role_of(db, chat, reader) is None else members_of(db, chat)
+
+        return await self._readers.read(read)
+
+    async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            db.execute(
+                "UPDATE chat_memberships SET muted_until = ? WHERE chat_id = ? AND user_id = ?",
+                (until, chat, user),
+            )
+            return db.changes() > 0
+
+        return await self._writer.write(write)
+
+    async def held(self, user: UserKey) -> list[Held]:
+        return await self._readers.read(
+            lambda db: [_held(row) for row in db.execute(_HELD + _LATEST_FIRST, (user,))]
+        )
+
+
+def _create(
+    db: apsw.Connection, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+) -> Created:
+    earlier = _of_request(db, request, now) if request else None
+    if earlier is not None:
+        return Created(earlier, is_new=False)
+    pair = _pair(entries) if chat.type == "direct" else None
+    chat_id = _of_pair(db, pair) if pair else None
+    created = Created(chat_id or chat.chat_id, is_new=chat_id is None)
+    if created.is_new:
+        _insert(db, chat, entries, pair)
+    if request:
+        db.execute(
+            "INSERT OR REPLACE INTO request_keys VALUES (?, ?, ?, ?, ?)",
+            (request.user, request.key, request.digest, created.chat_id, request.expires_at),
+        )
+    return created
+
+
+def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | None:
+    """The chat made under this key, if the key still counts."""
+    row = db.execute(
+        "SELECT digest, chat_id FROM request_keys WHERE user_id = ? AND key = ? AND expires_at > ?",
+        (request.user, request.key, now),
+    ).fetchone()
+    if row is None:
+        return None
+    digest, chat_id = row
+    if digest != request.digest:
+        raise RequestConflict
+    return ChatId(chat_id)
+
+
+def _pair(entries: list[Entry]) -> str:
+    """What a direct chat is claimed by. No user key holds a #, so two pairs never look the same."""
+    users = sorted(person.user for entry in entries for person in entry.people)
+    assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
+    return "#".join(users)
+
+
+def _of_pair(db: apsw.Connection, pair: str) -> ChatId | None:
+    chat_id: ChatId | None = db.execute(
+        "SELECT chat_id FROM direct_chats WHERE pair = ?", (pair,)
+    ).get
+    return chat_id
+
+
+def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | None) -> None:
+    if pair:
+        db.execute("INSERT INTO direct_chats VALUES (?, ?)", (pair, chat.chat_id))
+    db.execute(
+        "INSERT INTO chats (chat_id, tenant, type, name, creator, created_at, member_count)"
+        " VALUES (?, ?, ?, ?, ?, ?, 0)",
+        (chat.chat_id, chat.tenant, chat.type, chat.name, chat.creator, chat.created_at),
+    )
+    for entry in entries:
+        db.execute(INSERT_ENTRY, to_row(entry))
+        if entry.people and not membership.add(db, entry):
+            raise LimitReached(f"a user may be in at most {limits.USER_CHATS_MAX} chats")
+
+
+def _page_of_held(
+    db: apsw.Connection, user: UserKey, below: tuple[int, ChatId] | None, limit: int
+) -> list[Held]:
+    """Which chats stand on a page: only for these is the rest looked up."""
+    beyond = " AND (h.active_at, h.chat_id) < (?, ?)" if below else ""
+    rows = db.execute(f"{_HELD}{beyond}{_LATEST_FIRST} LIMIT ?", (user, *(below or ()), limit))
+    return [_held(row) for row in rows]
+
+
+def _held(row: tuple[Any, ...]) -> Held:
+    chat_id, *rest = row
+    return Held(chat_id, Head(*rest[:4]), Receipt(*rest[4:8]), rest[8])
+
+
+def _row(db: apsw.Connection, held: Held, now: int) -> ChatRow:
+    chat, user = held.chat_id, held.receipt.user
+    facts = db.execute(
+        "SELECT c.type, c.name, m.role, m.muted_until"
+        " FROM chats AS c JOIN chat_memberships AS m ON m.chat_id = c.chat_id"
+        " WHERE c.chat_id = ? AND m.user_id = ?",
+        (chat, user),
+    ).fetchone()
+    assert facts is not None, "a receipt exists just as long as its membership"
+    kind, name, role, muted_until = facts
+    return ChatRow(
+        chat_id=chat,
+        type=kind,
+        name=name,
+        others=_others(db, chat, user),
+        member_count=held.member_count,
+        role=role,
+        muted_until=muted_until,
+        head=held.head,
+        receipt=held.receipt,
+        last=_entry(db, chat, held.head.last_message),
+        unread=unread_of(db, chat, held.head, held.receipt, now),
+    )
+
+
+def _others(db: apsw.Connection, chat: ChatId, user: UserKey) -> tuple[UserKey, ...]:
+    rows = db.execute(
+        "SELECT user_id FROM chat_memberships WHERE chat_id = ? AND user_id <> ?"
+        " ORDER BY joined, user_id LIMIT ?",
+        (chat, user, limits.LISTED_MEMBERS_MAX),
+    )
+    return tuple(other for (other,) in rows)
+
+
+def _entry(db: apsw.Connection, chat: ChatId, sequence: int) -> Entry | None:
+    row = db.execute(
+        f"SELECT {COLUMNS} FROM messages WHERE chat_id = ? AND sequence = ?", (chat, sequence)
+    ).fetchone()
+    return to_entry(row) if row else None
+
+
+_conforms: type[Chats] = SqliteChats

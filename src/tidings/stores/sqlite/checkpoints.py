@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moving the write-ahead log into the database without holding up writers.
+
+SQLite would do it inside some unlucky commit. Here a thread with a connection of its own copies
+pages while commits go on; only when the log has grown very long is it restarted between two
+commits, by which time little is left to copy.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import apsw
+
+COPY_PAGES: Final = 2_000
+RESTART_PAGES: Final = 16_384  # 64 MiB
+
+
+class Checkpoints:
+    """Watches the length of the write-ahead log of one writing connection."""
+
+    def __init__(self, db: apsw.Connection, own: apsw.Connection) -> None:
+        self._own = own
+        self._pages = 0
+        self._copied_to = 0
+        self._must_empty = False
+        self._is_copying = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        db.set_wal_hook(self._grown)
+
+    def _grown(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def empty_soon(self) -> None:
+        """Empty the log after the next commit: it holds what must not be found any more."""
+        self._must_empty = True
+
+    def between_commits(self, db: apsw.Connection) -> None:
+        """Called on the committing thread, with no transaction open."""
+        pages = self._pages
+        if pages < self._copied_to:
+            self._copied_to = 0  # the log was restarted
+        if self._must_empty:
+            self._restart(db, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        elif pages >= RESTART_PAGES:
+            self._restart(db, apsw.SQLITE_CHECKPOINT_RESTART)
+        elif pages - self._copied_to >= COPY_PAGES and self._is_copying.acquire(blocking=False):
+            self._copied_to = pages
+            self._thread.submit(self._copy)
+
+    def _copy(self) -> None:
+        try:
+            self._own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        finally:
+            self._is_copying.release()
+
+    def _restart(self, db: apsw.Connection, mode: int) -> None:
+        with self._is_copying:
+            try:
+                db.wal_checkpoint(mode=mode)
+            except apsw.BusyError:
+                return  # a reader still needs it; the next commit tries again
+            self._pages = self._copied_to = 0
+            self._must_empty = False
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._thread.shutdown()

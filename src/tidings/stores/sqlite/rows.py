@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the log: entries as columns, and back."""
+
+from typing import Any, Final
+
+import msgspec
+
+from tidings.model.entries import Entry, Person
+
+_COLUMNS: Final = (
+    "chat_id",
+    "sequence",
+    "kind",
+    "sender",
+    "created_at",
+    "number",
+    "last_message",
+    "active_at",
+    "mark",
+    "client_message_id",
+    "content_type",
+    "box",
+    "box_key",
+    "expires_at",
+    "edited_at",
+    "redacted",
+    "reactions",
+    "target",
+    "emoji",
+    "people",
+    "name",
+)
+
+COLUMNS: Final = ", ".join(_COLUMNS)
+INSERT_ENTRY: Final = f"INSERT INTO messages ({COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+INSERT_MESSAGE: Final = (
+    "INSERT INTO messages (chat_id, sequence, kind, sender, created_at, number, last_message,"
+    " active_at, mark, client_message_id, content_type, box, box_key, expires_at)"
+    " VALUES (?, ?, 'message', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+_people = msgspec.json.Decoder(tuple[Person, ...])
+_reactions = msgspec.json.Decoder(dict[str, int])
+_encode = msgspec.json.Encoder().encode
+
+
+def to_message_row(entry: Entry) -> tuple[Any, ...]:
+    """The row of a fresh message: the hot path, so only what a fresh one can have."""
+    return (
+        entry.chat_id,
+        entry.sequence,
+        entry.sender,
+        entry.created_at,
+        entry.number,
+        entry.last_message,
+        entry.active_at,
+        entry.mark,
+        entry.client_message_id,
+        entry.content_type,
+        entry.box,
+        entry.box_key,
+        entry.expires_at,
+    )
+
+
+def to_row(entry: Entry) -> tuple[Any, ...]:
+    """The row of any entry. An edit keeps no content of its own: it belongs to the target."""
+    keeps_box = entry.kind == "message"
+    return (
+        entry.chat_id,
+        entry.sequence,
+        entry.kind,
+        entry.sender,
+        entry.created_at,
+        entry.number,
+        entry.last_message,
+        entry.active_at,
+        entry.mark,
+        entry.client_message_id,
+        entry.content_type,
+        entry.box if keeps_box else None,
+        entry.box_key if keeps_box else 0,
+        entry.expires_at,
+        entry.edited_at,
+        int(entry.redacted),
+        _encode(entry.reactions).decode() if entry.reactions else None,
+        entry.target,
+        entry.emoji,
+        _encode(entry.people).decode() if entry.people else None,
+        entry.name,
+    )
+
+
+def to_entry(row: tuple[Any, ...]) -> Entry:
+    """The entry of a row selected with COLUMNS."""
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    fields["redacted"] = bool(fields["redacted"])
+    fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None
+    fields["people"] = _people.decode(fields["people"]) if fields["people"] else ()
+    return Entry(**fields)
