@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is in a chat: adding, roles, removing, leaving, renaming."""
+
+from dataclasses import dataclass
+
+from tidings.actions.appending import Appender
+from tidings.actions.changing import change, membership_of
+from tidings.model import limits, roles
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, Kind, Person
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import (
+    DirectChatFixed,
+    Forbidden,
+    Invalid,
+    LastOwner,
+    LimitReached,
+    MemberNotFound,
+    UserNotFound,
+)
+from tidings.model.roles import Role
+from tidings.ports.people import Users
+
+
+@dataclass(frozen=True, slots=True)
+class PutMember:
+    """Add somebody, or give a member another role."""
+
+    appender: Appender
+    users: Users
+
+    async def __call__(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
+    ) -> bool:
+        """Returns whether the user is a new member. Nothing happens if all is so already."""
+        if await self.users.missing([user]):
+            await self._refuse_unknown(actor, chat)
+        entries = await change(self.appender, chat, lambda state, _: _put(state, actor, user, role))
+        return any(entry.kind == "added" for entry in entries)
+
+    async def _refuse_unknown(self, actor: UserKey, chat: ChatId) -> None:
+        """An outsider learns nothing about users: first whether the chat is theirs to see."""
+        await change(self.appender, chat, lambda state, _: _seen_by(state, actor))
+        raise UserNotFound
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Remove a member, or leave."""
+
+    appender: Appender
+
+    async def __call__(self, actor: UserKey, chat: ChatId, user: UserKey) -> None:
+        """When the last owner goes, the longest-standing admin, else member, becomes owner."""
+        await change(self.appender, chat, lambda state, _: _remove(state, actor, user))
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give a group another name."""
+
+    appender: Appender
+
+    async def __call__(self, actor: UserKey, chat: ChatId, name: str) -> None:
+        check_name(name)
+        await change(self.appender, chat, lambda state, _: _rename(state, actor, name))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is empty, too long or not printable."""
+    if not name.strip() or len(name) > limits.NAME_CHARS_MAX or not name.isprintable():
+        raise Invalid(f"name: 1 to {limits.NAME_CHARS_MAX} printable characters", "/name")
+
+
+def _seen_by(state: ChatState, actor: UserKey) -> list[Entry]:
+    membership_of(state, actor)
+    return []
+
+
+def _put(state: ChatState, actor: UserKey, user: UserKey, role: Role | None) -> list[Entry]:
+    own = membership_of(state, actor)
+    _check_group(state)
+    present = state.members.get(user)
+    if present is None:
+        return [_added(state, actor, own.role, Person(user, role or "member"))]
+    if role is None or role == present.role:
+        return []
+    if not roles.may_change_role(own.role):
+        raise Forbidden("only owners change roles")
+    if present.role == "owner" and roles.owners(state.members) == 1:
+        raise LastOwner
+    return [_entry(state, actor, "role", Person(user, role))]
+
+
+def _added(state: ChatState, actor: UserKey, own: Role, person: Person) -> Entry:
+    if not roles.may_add(own, person.role):
+        raise Forbidden("admins add members, owners add anyone")
+    if len(state.members) >= limits.GROUP_MEMBERS_MAX:
+        raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
+    return _entry(state, actor, "added", person)
+
+
+def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
+    own = membership_of(state, actor)
+    _check_group(state)
+    member = state.members.get(user)
+    if member is None:
+        raise MemberNotFound
+    if user != actor and not roles.may_remove(own.role, member.role):
+        raise Forbidden("admins remove members, owners remove anyone")
+    entries = [_entry(state, actor, "removed", Person(user, member.role))]
+    if member.role == "owner" and roles.owners(state.members) == 1:
+        left = {other: m for other, m in state.members.items() if other != user}
+        if heir := roles.successor(left):
+            entries.append(_entry(state, actor, "role", Person(heir, "owner")))
+    return entries
+
+
+def _rename(state: ChatState, actor: UserKey, name: str) -> list[Entry]:
+    own = membership_of(state, actor)
+    _check_group(state)
+    if not roles.may_rename(own.role):
+        raise Forbidden("admins and owners rename a group")
+    if name == state.name:
+        return []
+    return [Entry(chat_id=state.chat_id, kind="renamed", sender=actor, name=name)]
+
+
+def _check_group(state: ChatState) -> None:
+    if state.type == "direct":
+        raise DirectChatFixed
+
+
+def _entry(state: ChatState, actor: UserKey, kind: Kind, person: Person) -> Entry:
+    return Entry(chat_id=state.chat_id, kind=kind, sender=actor, people=(person,))

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts: marked one by one over REST, coalesced from sockets. Never backwards."""
+
+import asyncio
+import heapq
+from dataclasses import dataclass
+
+from tidings.actions.tasks import Tasks
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt, Unread
+from tidings.model.refusals import ChatNotFound, StoreUnavailable
+from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
+from tidings.ports.receipts import Move, OwnSends, Receipts
+from tidings.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReceipt:
+    """Say how far one is, and learn what is left."""
+
+    receipts: Receipts
+    bus: Bus
+    clock: Clock
+
+    async def __call__(
+        self, user: UserKey, chat: ChatId, delivered: int, read: int
+    ) -> tuple[Receipt, Unread]:
+        """Durable when it returns. Zero leaves a mark as it is.
+
+        Raises:
+            ReceiptBeyondHead: The log does not reach that far.
+            ChatNotFound: Not a member.
+        """
+        moved = await self.receipts.advance(Move(user, chat, delivered, read))
+        unread = await self.receipts.unread(user, chat, self.clock.now())
+        if moved is None or unread is None:
+            raise ChatNotFound
+        receipt, _ = moved
+        self.bus.publish(ReceiptMoved(chat, receipt, by_reading=read > 0))
+        return receipt, unread
+
+
+_Key = tuple[UserKey, ChatId]
+
+
+class CoalescedReceipts:
+    """Receipts from sockets: the first goes to the store at once, later ones once a second.
+
+    A lost process loses at most the last second; after `live` clients repeat their marks.
+    """
+
+    def __init__(self, receipts: Receipts, bus: Bus) -> None:
+        self._receipts = receipts
+        self._bus = bus
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks("receipts")
+        self._moves: dict[_Key, Move] = {}
+        self._own: dict[_Key, list[OwnSends]] = {}
+        self._written_at: dict[_Key, float] = {}
+        self._due: list[tuple[float, _Key]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._forgotten_at = 0.0
+        bus.subscribe(self._on_event)
+
+    def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
+        """Move a receipt soon. Interval: how often the store is told of this user and chat."""
+        key = (move.user, move.chat)
+        earlier = self._moves.get(key)
+        if earlier is not None:
+            move = Move(
+                move.user,
+                move.chat,
+                max(move.delivered, earlier.delivered),
+                max(move.read, earlier.read),
+            )
+        self._moves[key] = move
+        if earlier is None and key not in self._own:
+            self._schedule(key, interval_ms)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Appended) and event.entry.kind == "message":
+            self._note_own(event.entry, event.state.is_small)
+
+    def _note_own(self, entry: Entry, is_small: bool) -> None:
+        """Nothing is unread after one's own message if nothing was unread before it."""
+        key = (entry.sender, entry.chat_id)
+        chains = self._own.get(key)
+        if chains is None:
+            if key not in self._moves:
+                interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
+                self._schedule(key, interval)
+            chains = self._own[key] = []
+        first = entry.number - 1
+        if chains and chains[-1].to_number == first:
+            first = chains.pop().from_number
+        chains.append(OwnSends(*key, first, entry.number, entry.sequence))
+
+    def _schedule(self, key: _Key, interval_ms: int) -> None:
+        now = self._loop.time()
+        due = max(now, self._written_at.get(key, 0) + interval_ms / 1_000)
+        heapq.heappush(self._due, (due, key))
+        self._wake_at_next()
+
+    def _wake_at_next(self) -> None:
+        """Have the timer end when the first of those that wait is due."""
+        due = self._due[0][0]
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer, self._timer_due = self._loop.call_at(due, self._flush), due
+
+    def _flush(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        moves: list[Move | OwnSends] = []
+        while self._due and self._due[0][0] <= now:
+            _, key = heapq.heappop(self._due)
+            self._written_at[key] = now
+            moves.extend(self._own.pop(key, ()))
+            if (move := self._moves.pop(key, None)) is not None:
+                moves.append(move)
+        if self._due:
+            self._wake_at_next()
+        self._tasks.start(self._write(moves))
+        self._forget_old(now)
+
+    def _forget_old(self, now: float) -> None:
+        """Drop the times of writing that no longer hold anything up."""
+        longest = limits.LARGE_CHAT_RECEIPT_MS / 1_000
+        if now - self._forgotten_at > longest:
+            self._forgotten_at = now
+            self._written_at = {k: t for k, t in self._written_at.items() if now - t < longest}
+
+    async def _write(self, moves: list[Move | OwnSends]) -> None:
+        try:
+            moved = await self._receipts.move(moves)
+        except StoreUnavailable:
+            return
+        readers = {(move.user, move.chat) for move in moves if isinstance(move, Move) and move.read}
+        for chat, receipt in moved:
+            by_reading = (receipt.user, chat) in readers
+            self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
+
+    async def close(self) -> None:
+        """Write what is waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting: list[Move | OwnSends] = list(self._moves.values())
+        waiting.extend(own for chain in self._own.values() for own in chain)
+        await self._tasks.close()
+        if waiting:
+            await self._write(waiting)

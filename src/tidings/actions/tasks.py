@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Background work with an owner: every task is counted, bounded by what starts it, and ended."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+log = logging.getLogger("tidings.tasks")
+
+
+class Tasks:
+    """A group of tasks that live as long as their owner. A failure is logged, never swallowed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work in the background."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error(
+                "background task failed",
+                exc_info=error,
+                extra={"action": "task_failed", "group": self._name},
+            )
+
+    def cancel(self) -> None:
+        """Cancel what still runs, without waiting for its end."""
+        for task in list(self._running):
+            task.cancel()
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait for its end."""
+        self.cancel()
+        while self._running:
+            await asyncio.wait(list(self._running))

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that users can do with chats, in one typed bundle for the API and the gateway."""
+
+from dataclasses import dataclass
+
+from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.membership import PutMember, RemoveMember, Rename
+from tidings.actions.messages import Edit, React, Redact
+from tidings.actions.posting import Post
+from tidings.actions.reading import (
+    ListMembers,
+    ListReactions,
+    ListReceipts,
+    OpenReplay,
+    ReadPage,
+)
+from tidings.actions.receipts import MarkReceipt
+
+
+@dataclass(frozen=True, slots=True)
+class ChatVerbs:
+    """The verbs of chat."""
+
+    create: CreateChat
+    list: ListChats
+    get: GetChat
+    mute: Mute
+    put_member: PutMember
+    remove_member: RemoveMember
+    rename: Rename
+    members: ListMembers
+    post: Post
+    open_replay: OpenReplay
+    read: ReadPage
+    edit: Edit
+    redact: Redact
+    react: React
+    reactions: ListReactions
+    receipts: ListReceipts
+    mark: MarkReceipt

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Master keys in `master.key` beside the data: one, or two while a rotation is unfinished.
+
+Whoever takes the database file alone, or a backup without the key file, has ciphertext. Whoever
+can read the whole folder has the content.
+"""
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tidings.keyrings import private_file
+from tidings.ports.secrets import (
+    MASTER_KEY_BYTES,
+    KeyRefused,
+    MasterKey,
+    MasterKeys,
+    master_key,
+)
+from tidings.ports.world import Chance
+
+FILE_NAME: Final = "master.key"
+KEYS_MAX: Final = 2
+_HEADING: Final = (
+    "# Tidings master key: without it the content in this folder cannot be read.\n"
+    "# Keep a copy apart from the data. The first line is the key in use; a second one is the\n"
+    "# key before it, while a rotation is unfinished.\n"
+)
+
+
+class FileKeyring:
+    """The master keys in one folder's key file."""
+
+    def __init__(self, folder: Path, chance: Chance) -> None:
+        """Read the file, if there is one.
+
+        Raises:
+            KeyRefused: It is readable by others, or does not hold keys.
+        """
+        self.path = folder / FILE_NAME
+        self._chance = chance
+        self._keys = _read(self.path)
+
+    @property
+    def current(self) -> MasterKey | None:
+        return self._keys[0] if self._keys else None
+
+    @property
+    def previous(self) -> tuple[MasterKey, ...]:
+        return self._keys[1:]
+
+    async def ensure(self) -> None:
+        if not self._keys:
+            text = _to_text([self._new_key()])
+            private_file.make(self.path, text)
+            self._keys = _read(self.path)  # another process may have been first
+
+    async def begin_rotation(self) -> None:
+        assert self._keys, "there is no key to rotate"
+        if not self.previous:
+            self._replace((self._new_key(), self._keys[0]))
+
+    async def finish_rotation(self) -> None:
+        self._replace(self._keys[:1])
+
+    def _replace(self, keys: tuple[MasterKey, ...]) -> None:
+        # Not in a thread: a few milliseconds in a year, and a rotation that is cancelled cannot
+        # leave a write behind that lands on top of a later one.
+        private_file.replace(self.path, _to_text(keys))
+        self._keys = keys
+
+    def _new_key(self) -> MasterKey:
+        return master_key(self._chance.token(MASTER_KEY_BYTES))
+
+
+def _to_text(keys: Sequence[MasterKey]) -> str:
+    return _HEADING + "".join(f"{b64encode(key.secret).decode()}\n" for key in keys)
+
+
+def _read(path: Path) -> tuple[MasterKey, ...]:
+    text = private_file.read(path)
+    if text is None:
+        return ()
+    lines = [line.strip() for line in text.splitlines()]
+    secrets = [_secret(path, line) for line in lines if line and not line.startswith("#")]
+    if not 1 <= len(secrets) <= KEYS_MAX:
+        raise KeyRefused(f"{path} holds {len(secrets)} keys, expected one, or two in a rotation")
+    return tuple(master_key(secret) for secret in secrets)
+
+
+def _secret(path: Path, line: str) -> bytes:
+    try:
+        secret = b64decode(line, validate=True)
+    except binascii.Error:
+        secret = b""
+    if len(secret) != MASTER_KEY_BYTES:
+        raise KeyRefused(f"{path} holds a line that is not a key of 32 bytes in base64")
+    return secret
+
+
+_conforms: type[MasterKeys] = FileKeyring

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small files that only their owner may read: whole or not there, and on disk once written."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from tidings.ports.secrets import KeyRefused
+
+_OWNER_ONLY: Final = 0o600
+_FILE_BYTES_MAX: Final = 65_536
+
+
+def read(path: Path) -> str | None:
+    """The text of the file; None if there is no such file.
+
+    Raises:
+        KeyRefused: Others may read or change it, or it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            _check(path, state)
+            return file.read(_FILE_BYTES_MAX).decode("ascii")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeyRefused(f"{path} cannot be read: {error}") from error
+
+
+def make(path: Path, text: str) -> bool:
+    """Write a new file, durably; False if there is one already, which stays as it is.
+
+    Raises:
+        KeyRefused: It cannot be written.
+    """
+    return _write(path, text, keep_existing=True)
+
+
+def replace(path: Path, text: str) -> None:
+    """Put the text in place of what the file holds, in one step and durably.
+
+    Raises:
+        KeyRefused: It cannot be written; the file is as it was.
+    """
+    _write(path, text, keep_existing=False)
+
+
+def _check(path: Path, state: os.stat_result) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        raise KeyRefused(f"{path} is not a file")
+    if state.st_mode & 0o077:
+        raise KeyRefused(
+            f"{path} may be read or changed by others (mode {stat.S_IMODE(state.st_mode):04o}): "
+            f"whoever has read it has the key. If nobody has: chmod 600 {path}"
+        )
+
+
+def _write(path: Path, text: str, *, keep_existing: bool) -> bool:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write_durably(draft, text)
+        if not keep_existing:
+            draft.replace(path)
+        elif not _link(draft, path):
+            return False
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise KeyRefused(f"{path} cannot be written: {error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    return True
+
+
+def _write_durably(path: Path, text: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _OWNER_ONLY)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        os.fchmod(descriptor, _OWNER_ONLY)
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _link(draft: Path, path: Path) -> bool:
+    try:
+        os.link(draft, path)  # fails where a rename would replace
+    except FileExistsError:
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
