@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST application: all resources, one way in, one way to say no."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from litestar import Litestar
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+
+from tidings.actions.verbs import ChatVerbs
+from tidings.api import (
+    callers,
+    chats,
+    health,
+    history,
+    keys,
+    members,
+    messages,
+    paths,
+    problems,
+    reactions,
+    receipts,
+    tenants,
+    users,
+)
+from tidings.api.headers import make_header_hook
+from tidings.api.openapi import make_document
+from tidings.api.operations import Operation
+from tidings.api.pages import Page, page_handlers
+from tidings.api.requests import StrictRequest
+from tidings.model import limits
+from tidings.model.refusals import Refusal
+from tidings.ports.world import Chance
+
+HANDLERS: Final = (
+    *tenants.HANDLERS,
+    *users.HANDLERS,
+    *chats.HANDLERS,
+    *members.HANDLERS,
+    *messages.HANDLERS,
+    *history.HANDLERS,
+    *reactions.HANDLERS,
+    *receipts.HANDLERS,
+    *keys.HANDLERS,
+    *health.HANDLERS,
+)
+OPERATIONS: Final[tuple[Operation, ...]] = tuple(one.opt["operation"] for one in HANDLERS)
+
+
+def make_app(
+    *,
+    chat_verbs: ChatVerbs,
+    identity_verbs: callers.IdentityVerbs,
+    own_health: health.Health,
+    chance: Chance,
+    pages: Mapping[str, Page],
+) -> Litestar:
+    """The application over these verbs, with these pages at their paths."""
+    document = msgspec.json.encode(make_document(OPERATIONS))
+    files = {**pages, "/openapi.json": ("application/json", document)}
+    return Litestar(
+        [*HANDLERS, *page_handlers(files)],
+        guards=[callers.make_guard(identity_verbs.authenticate)],
+        dependencies={
+            "caller": Provide(callers.caller),
+            "user": Provide(callers.user),
+            "chat": Provide(paths.chat),
+            "place": Provide(paths.place),
+            "verbs": _always(chat_verbs),
+            "identity": _always(identity_verbs),
+            "health": _always(own_health),
+        },
+        exception_handlers={
+            Refusal: problems.answer_refusal,
+            HTTPException: problems.answer_http_exception,
+            Exception: problems.answer_failure,
+        },
+        before_send=[make_header_hook(chance)],
+        request_class=StrictRequest,
+        request_max_body_size=limits.REQUEST_BODY_BYTES_MAX,
+        openapi_config=None,
+        logging_config=None,
+        debug=False,
+        pdb_on_exception=False,
+    )
+
+
+def _always(value: object) -> Provide:
+    async def provide() -> object:
+        return value
+
+    return Provide(provide)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who calls: taken from `Authorization: Bearer`, checked before anything of a request is read."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.datastructures import State
+from litestar.handlers import BaseRouteHandler
+from litestar.types import Scope
+
+from tidings.actions.identity import Authenticate, Caller, require_user
+from tidings.actions.rotate_keys import RotateKeys
+from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
+from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.api.operations import Operation
+from tidings.api.requests import check_no_query, check_path
+from tidings.model.ids import UserKey
+from tidings.model.refusals import Unauthenticated
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityVerbs:
+    """All that concerns tenants, their keys and their users, in one typed bundle."""
+
+    authenticate: Authenticate
+    put_tenant: PutTenant
+    make_tenant_key: MakeTenantKey
+    revoke_tenant_key: RevokeTenantKey
+    put_user: PutUser
+    make_token: MakeToken
+    get_profile: GetProfile
+    patch_profile: PatchProfile
+    erase_user_content: EraseUserContent
+    rotate_keys: RotateKeys
+
+
+def make_guard(
+    authenticate: Authenticate,
+) -> Callable[[Connection, BaseRouteHandler], Awaitable[None]]:
+    """What every request passes first: its path, its credentials, and no query if none is known."""
+
+    async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+        check_path(connection.scope)
+        operation: Operation | None = handler.opt.get("operation")
+        if operation is None:
+            return
+        if operation.key is not None:
+            connection.scope["user"] = await authenticate(bearer(connection.scope))
+        if operation.query is None:
+            check_no_query(connection.scope["query_string"])
+
+    return guard
+
+
+def bearer(scope: Scope) -> str:
+    """The one bearer credential of a request.
+
+    Raises:
+        Unauthenticated: There is none, or more than one, or of another scheme.
+    """
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(given) != 1:
+        raise Unauthenticated
+    scheme, _, credential = given[0].decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated
+    return credential.strip(" ")
+
+
+async def caller(request: Request[Caller, object, State]) -> Caller:
+    """Whoever the guard let in."""
+    return request.user
+
+
+async def user(request: Request[Caller, object, State]) -> UserKey:
+    """The calling user; no key acts in a user's name."""
+    return require_user(request.user).user

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chats: making one, the chat list, one chat, its name, its mute."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from litestar import Response
+from litestar.di import NamedDependency
+from litestar.params import HeaderParameter, JSONBody
+
+from tidings.api.fields import Limit, Name, Time, UserId
+from tidings.api.injected import Chat, User, Verbs
+from tidings.api.operations import operation
+from tidings.api.requests import Body, Query
+from tidings.model import limits
+from tidings.model.ids import USER, UserKey, tenant_of, user_key
+from tidings.model.refusals import (
+    ChatNotFound,
+    CursorInvalid,
+    DirectChatFixed,
+    Invalid,
+    LimitReached,
+    RequestConflict,
+    UserNotFound,
+)
+from tidings.model.times import from_rfc3339, rfc3339
+from tidings.wire.records import ChatRecord, chat_record
+
+TAG: Final = "Chats"
+
+
+class NewChat(Body, frozen=True, kw_only=True):
+    """A direct chat with one other user, or a group with a name."""
+
+    type: Literal["direct", "group"]
+    members: list[UserId]
+    name: Name | None = None
+
+
+class ChatChange(Body, frozen=True):
+    """A chat's new name."""
+
+    name: Name
+
+
+class MuteChange(Body, frozen=True):
+    """Until when the chat should not disturb; null: it may."""
+
+    until: Time | None
+
+
+class MuteState(msgspec.Struct):
+    """Until when a chat does not disturb."""
+
+    muted_until: str | None
+
+
+class ChatsQuery(Query, frozen=True):
+    """Which part of the chat list."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    cursor: str | None = None
+
+
+class ChatList(msgspec.Struct):
+    """Part of the chat list, and where it goes on."""
+
+    data: list[ChatRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "POST",
+    "/v1/chats",
+    tag=TAG,
+    summary="Make a chat",
+    statuses=(201, 200),
+    headers=("Idempotency-Key",),
+    refusals=(UserNotFound, LimitReached, RequestConflict),
+)
+async def create_chat(
+    user: User,
+    data: JSONBody[NewChat],
+    verbs: Verbs,
+    request_key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
+) -> Response[ChatRecord]:
+    """A direct chat is one per pair: asked for again, it is found (200). With an `Idempotency-Key`
+    the same request answers with the chat it made the first time.
+    """
+    others = _users(user, data.members)
+    created = await verbs.create(user, data.type, data.name, others, request_key)
+    row = await verbs.get(user, created.chat_id)
+    return Response(chat_record(row), status_code=201 if created.is_new else 200)
+
+
+@operation("GET", "/v1/chats", tag=TAG, summary="List my chats", refusals=(CursorInvalid,))
+async def list_chats(user: User, asked: NamedDependency[ChatsQuery], verbs: Verbs) -> ChatList:
+    """Latest activity first, with previews and unread counts."""
+    rows, cursor = await verbs.list(user, asked.cursor, asked.limit)
+    return ChatList([chat_record(row) for row in rows], cursor)
+
+
+@operation("GET", "/v1/chats/{chat_id}", tag=TAG, summary="Get a chat", refusals=(ChatNotFound,))
+async def get_chat(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
+    """One chat, as it stands in the chat list."""
+    return chat_record(await verbs.get(user, chat))
+
+
+@operation(
+    "PATCH",
+    "/v1/chats/{chat_id}",
+    tag=TAG,
+    summary="Rename a group",
+    refusals=(ChatNotFound, DirectChatFixed),
+)
+async def rename_chat(
+    user: User, chat: Chat, data: JSONBody[ChatChange], verbs: Verbs
+) -> ChatRecord:
+    """For admins and owners."""
+    await verbs.rename(user, chat, data.name)
+    return chat_record(await verbs.get(user, chat))
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/mute",
+    tag=TAG,
+    summary="Mute a chat",
+    refusals=(ChatNotFound,),
+)
+async def mute_chat(user: User, chat: Chat, data: JSONBody[MuteChange], verbs: Verbs) -> MuteState:
+    """No push until then, for the caller only; null ends it."""
+    until = None if data.until is None else _time(data.until)
+    await verbs.mute(user, chat, until)
+    return MuteState(None if until is None else rfc3339(until))
+
+
+def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
+    for index, member in enumerate(members):
+        if USER.fullmatch(member) is None:
+            raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -", f"/members/{index}")
+    return [user_key(tenant_of(creator), member) for member in members]
+
+
+def _time(text: str) -> int:
+    try:
+        return from_rfc3339(text)
+    except ValueError as error:
+        raise Invalid(f"until: {error}", "/until") from None
+
+
+HANDLERS: Final = (create_chat, list_chats, get_chat, rename_chat, mute_chat)

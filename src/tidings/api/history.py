@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of a chat: its messages, downwards or upwards, and the log itself."""
+
+from typing import Final
+
+import msgspec
+from litestar.di import NamedDependency
+
+from tidings.api.fields import Limit, Sequence
+from tidings.api.injected import Chat, User, Verbs
+from tidings.api.operations import operation
+from tidings.api.requests import Query
+from tidings.model import limits
+from tidings.model.ids import SEQUENCE_MAX
+from tidings.model.refusals import ChatNotFound, Invalid
+from tidings.ports.log import Page
+from tidings.wire.records import EntryRecord, MessageRecord, entry_record, message_record
+
+TAG: Final = "Messages"
+
+
+class MessagesQuery(Query, frozen=True):
+    """Downwards from `before` (from the newest if it is absent), or upwards from `after`."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    before: Sequence | None = None
+    after: Sequence | None = None
+
+
+class EntriesQuery(Query, frozen=True):
+    """Upwards from `after`."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    after: Sequence = 0
+
+
+class MessagesBefore(msgspec.Struct):
+    """Messages, newest first; `next_before` is null at the beginning of the chat."""
+
+    data: list[MessageRecord]
+    next_before: int | None
+
+
+class MessagesAfter(msgspec.Struct):
+    """Messages, oldest first; only `next_after` null is the end, an empty page is not."""
+
+    data: list[MessageRecord]
+    next_after: int | None
+    head: int
+
+
+class EntriesAfter(msgspec.Struct):
+    """Entries of the log, oldest first, without a hole."""
+
+    data: list[EntryRecord]
+    next_after: int | None
+    head: int
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/messages",
+    tag=TAG,
+    summary="List messages",
+    refusals=(ChatNotFound,),
+)
+async def list_messages(
+    user: User, chat: Chat, asked: NamedDependency[MessagesQuery], verbs: Verbs
+) -> MessagesBefore | MessagesAfter:
+    """Newest first, or with `after` oldest first. Expired messages are left out, redacted ones stay
+    as tombstones.
+    """
+    if asked.after is None:
+        before = SEQUENCE_MAX if asked.before is None else asked.before
+        page = await verbs.read.messages(user, chat, before=before, limit=asked.limit)
+        return MessagesBefore(_messages(page), page.next)
+    if asked.before is not None:
+        raise Invalid("before and after exclude each other", "/before")
+    page = await verbs.read.messages(user, chat, after=asked.after, limit=asked.limit)
+    return MessagesAfter(_messages(page), page.next, page.head.sequence)
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/entries",
+    tag=TAG,
+    summary="Read the log of a chat",
+    refusals=(ChatNotFound,),
+)
+async def list_entries(
+    user: User, chat: Chat, asked: NamedDependency[EntriesQuery], verbs: Verbs
+) -> EntriesAfter:
+    """Everything that happened, tombstones included, oldest first."""
+    page = await verbs.read.entries(user, chat, after=asked.after, limit=asked.limit)
+    entries = [entry_record(entry) for entry in page.entries]
+    return EntriesAfter(entries, page.next, page.head.sequence)
+
+
+def _messages(page: Page) -> list[MessageRecord]:
+    return [message_record(entry, page.receipts) for entry in page.entries]
+
+
+HANDLERS: Final = (list_messages, list_entries)

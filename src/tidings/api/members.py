@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is in a chat: listing, adding, roles, removing, leaving."""
+
+from typing import Final
+
+import msgspec
+from litestar import Response
+from litestar.params import FromPath, JSONBody
+
+from tidings.api.injected import Chat, User, Verbs
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model.ids import USER, UserKey, tenant_of, user_id, user_key
+from tidings.model.refusals import (
+    ChatNotFound,
+    DirectChatFixed,
+    LastOwner,
+    LimitReached,
+    MemberNotFound,
+    UserNotFound,
+)
+from tidings.model.roles import Member, Role
+from tidings.model.times import rfc3339
+from tidings.wire.records import MemberRecord
+
+TAG: Final = "Members"
+
+
+class MemberChange(Body, frozen=True):
+    """The role a member should have; without one a new member is a plain member."""
+
+    role: Role | None = None
+
+
+class MemberList(msgspec.Struct):
+    """All members of a chat, longest-standing first."""
+
+    data: list[MemberRecord]
+    next_cursor: None = None
+
+
+ANY_ROLE: Final = MemberChange()
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/members",
+    tag=TAG,
+    summary="List the members of a chat",
+    refusals=(ChatNotFound,),
+)
+async def list_members(user: User, chat: Chat, verbs: Verbs) -> MemberList:
+    """All of them at once: a group has at most 1000."""
+    members = await verbs.members(user, chat)
+    return MemberList([_record(other, member) for other, member in members.items()])
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/members/{user_id}",
+    tag=TAG,
+    summary="Add a member or change a role",
+    statuses=(200, 201),
+    refusals=(
+        ChatNotFound, UserNotFound, MemberNotFound, DirectChatFixed, LastOwner, LimitReached,
+    ),
+)  # fmt: skip
+async def put_member(
+    user: User,
+    chat: Chat,
+    user_id: FromPath[str],
+    verbs: Verbs,
+    data: JSONBody[MemberChange] = ANY_ROLE,
+) -> Response[MemberRecord]:
+    """Admins add members; owners add anyone and change roles. 201 if the member is new."""
+    other = _named(user, user_id)
+    if other is None:
+        raise UserNotFound
+    is_new = await verbs.put_member(user, chat, other, data.role)
+    member = (await verbs.members(user, chat)).get(other)
+    if member is None:
+        raise MemberNotFound
+    return Response(_record(other, member), status_code=201 if is_new else 200)
+
+
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}/members/{user_id}",
+    tag=TAG,
+    summary="Remove a member or leave",
+    statuses=(204,),
+    refusals=(ChatNotFound, MemberNotFound, DirectChatFixed),
+)
+async def remove_member(user: User, chat: Chat, user_id: FromPath[str], verbs: Verbs) -> None:
+    """Anyone may leave. When the last owner goes, the longest-standing admin, else member, becomes
+    owner.
+    """
+    other = _named(user, user_id)
+    if other is None:
+        raise MemberNotFound
+    await verbs.remove_member(user, chat, other)
+
+
+def _named(caller: UserKey, name: str) -> UserKey | None:
+    """The user of the caller's tenant that a path names; None if the name cannot be one."""
+    return user_key(tenant_of(caller), name) if USER.fullmatch(name) else None
+
+
+def _record(user: UserKey, member: Member) -> MemberRecord:
+    return MemberRecord(user_id(user), member.role, rfc3339(member.joined_at))
+
+
+HANDLERS: Final = (list_members, put_member, remove_member)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One message: posting it, reading it, editing it, redacting it."""
+
+import asyncio
+from typing import Final
+
+from litestar import Response
+from litestar.params import FromPath, JSONBody
+
+from tidings.actions.verbs import ChatVerbs
+from tidings.api.fields import ClientMessageId, Content, ContentType, TtlSeconds
+from tidings.api.injected import Chat, Place, User, Verbs
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, locate
+from tidings.model.refusals import (
+    ChatBusy,
+    ChatNotFound,
+    ContentEmpty,
+    ContentTooLarge,
+    MessageGone,
+    MessageNotFound,
+    Refusal,
+    SendConflict,
+)
+from tidings.wire.records import MessageRecord, message_record
+
+TAG: Final = "Messages"
+
+
+class NewMessage(Body, frozen=True, kw_only=True):
+    """A message to post. Content is 1 to 4096 bytes of UTF-8."""
+
+    client_message_id: ClientMessageId
+    content: Content
+    content_type: ContentType | None = None
+    ttl_seconds: TtlSeconds | None = None
+
+
+class MessageChange(Body, frozen=True):
+    """A message's new content."""
+
+    content: Content
+
+
+@operation(
+    "POST",
+    "/v1/chats/{chat_id}/messages",
+    tag=TAG,
+    summary="Post a message",
+    statuses=(201, 200),
+    refusals=(ChatNotFound, ContentEmpty, ContentTooLarge, SendConflict, ChatBusy),
+)
+async def post_message(
+    user: User, chat: Chat, data: JSONBody[NewMessage], verbs: Verbs
+) -> Response[MessageRecord]:
+    """The same `client_message_id` again answers 200 with `Idempotent-Replay: true` and the message
+    as it is now. An answer that was lost is asked for again the same way.
+    """
+    entry, is_replay = await _post(verbs, user, chat, data)
+    if not is_replay:
+        return Response(message_record(entry, ()), status_code=201)
+    record = await _replayed(verbs, user, entry)
+    return Response(record, status_code=200, headers={"Idempotent-Replay": "true"})
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/messages/{sequence}",
+    tag=TAG,
+    summary="Get a message",
+    refusals=(ChatNotFound, MessageNotFound),
+)
+async def get_message(user: User, chat: Chat, place: Place, verbs: Verbs) -> MessageRecord:
+    """A message whose content is gone says why."""
+    return await _one(verbs, user, chat, place)
+
+
+@operation(
+    "GET",
+    "/v1/messages/{message_id}",
+    tag=TAG,
+    summary="Get a message by its id",
+    refusals=(MessageNotFound,),
+)
+async def find_message(user: User, message_id: FromPath[str], verbs: Verbs) -> MessageRecord:
+    """The id alone is enough to find it, and says nothing to whoever is not in its chat."""
+    found = locate(message_id)
+    if found is None:
+        raise MessageNotFound
+    try:
+        return await _one(verbs, user, *found)
+    except ChatNotFound:
+        raise MessageNotFound from None
+
+
+@operation(
+    "PATCH",
+    "/v1/chats/{chat_id}/messages/{sequence}",
+    tag=TAG,
+    summary="Edit a message",
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, ContentEmpty, ContentTooLarge, ChatBusy),
+)
+async def edit_message(
+    user: User, chat: Chat, place: Place, data: JSONBody[MessageChange], verbs: Verbs
+) -> MessageRecord:
+    """For its sender."""
+    await verbs.edit(user, chat, place, data.content)
+    return await _one(verbs, user, chat, place)
+
+
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}/messages/{sequence}",
+    tag=TAG,
+    summary="Redact a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, ChatBusy),
+)
+async def redact_message(user: User, chat: Chat, place: Place, verbs: Verbs) -> None:
+    """For its sender, admins and owners. The content goes for everyone, the place stays."""
+    await verbs.redact(user, chat, place)
+
+
+async def _post(
+    verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
+) -> tuple[Entry, bool]:
+    """The message once it is durable, and whether it was there before."""
+    answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
+
+    def answer(outcome: Entry | Refusal, is_replay: bool) -> None:
+        if answered.done():
+            return
+        if isinstance(outcome, Refusal):
+            answered.set_exception(outcome)
+        else:
+            answered.set_result((outcome, is_replay))
+
+    verbs.post(
+        user,
+        chat,
+        message.client_message_id,
+        message.content,
+        message.content_type,
+        message.ttl_seconds,
+        answer,
+    )
+    return await answered
+
+
+async def _replayed(verbs: ChatVerbs, user: UserKey, entry: Entry) -> MessageRecord:
+    """An own message as it is now; whoever has left the chat still gets this answer."""
+    try:
+        return await _one(verbs, user, entry.chat_id, entry.sequence)
+    except ChatNotFound:
+        return message_record(await verbs.open_replay(entry), ())
+
+
+async def _one(verbs: ChatVerbs, user: UserKey, chat: ChatId, sequence: int) -> MessageRecord:
+    page = await verbs.read.one(user, chat, sequence)
+    return message_record(page.entries[0], page.receipts)
+
+
+HANDLERS: Final = (post_message, get_message, find_message, edit_message, redact_message)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One declaration per operation: it routes, says how to read, and is what the document tells."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from litestar import HttpMethod, Request, Response
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+
+from tidings.api.problems import MediaTypeUnsupported
+from tidings.api.requests import Body, Query, read_query
+from tidings.model.refusals import (
+    Forbidden,
+    Invalid,
+    Refusal,
+    StoreUnavailable,
+    TooLarge,
+    Unauthenticated,
+)
+
+Key = Literal["root", "tenant", "user"]
+Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What an operation takes and answers."""
+
+    method: Method
+    path: str
+    """With its parameters in braces."""
+    name: str
+    tag: str
+    summary: str
+    description: str
+    key: Key | None
+    """The least that a caller has to show; None: nothing."""
+    body: type[Body] | None
+    is_body_optional: bool
+    query: type[Query] | None
+    headers: tuple[str, ...]
+    statuses: tuple[int, ...]
+    answers: tuple[type, ...]
+    """What a success answers with: one of these; empty for nothing."""
+    refusals: frozenset[type[Refusal]]
+
+    @property
+    def path_parameters(self) -> list[str]:
+        """The names in the path, in order."""
+        return re.findall(r"{(\w+)}", self.path)
+
+
+def operation(
+    method: Method,
+    path: str,
+    *,
+    tag: str,
+    summary: str,
+    key: Key | None = "user",
+    statuses: tuple[int, ...] = (200,),
+    headers: tuple[str, ...] = (),
+    refusals: tuple[type[Refusal], ...] = (),
+) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """Make a function the handler of an operation.
+
+    Its parameter `data` is the body, `asked` the query; what it returns is the answer. `refusals`
+    are those beyond the ones that follow from the rest.
+    """
+
+    def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
+        hints = get_type_hints(function)
+        declared = Operation(
+            method=method,
+            path=path,
+            name=function.__name__,
+            tag=tag,
+            summary=summary,
+            description=inspect.getdoc(function) or "",
+            key=key,
+            body=hints.get("data"),
+            is_body_optional=_has_default(function, "data"),
+            query=hints.get("asked"),
+            headers=headers,
+            statuses=statuses,
+            answers=_answers(hints["return"]),
+            refusals=frozenset(refusals) | _implied(key, hints.get("data")),
+        )
+        return _handler(declared, function)
+
+    return declare
+
+
+def _handler(declared: Operation, function: Callable[..., Any]) -> HTTPRouteHandler:
+    query = declared.query
+
+    async def asked(request: Request[object, object, State]) -> Query:
+        assert query is not None
+        return read_query(request.scope["query_string"], query)
+
+    return HTTPRouteHandler(
+        declared.path.replace("}", ":str}"),
+        http_method=HttpMethod(declared.method),
+        status_code=declared.statuses[0],
+        name=declared.name,
+        opt={"operation": declared},
+        dependencies={"asked": Provide(asked)} if query else None,
+    )(function)
+
+
+def _has_default(function: Callable[..., Any], name: str) -> bool:
+    parameter = inspect.signature(function).parameters.get(name)
+    return parameter is not None and parameter.default is not inspect.Parameter.empty
+
+
+def _answers(returned: Any) -> tuple[type, ...]:  # noqa: ANN401 - any annotation
+    if get_origin(returned) is Response:
+        (returned,) = get_args(returned)
+    if returned is type(None):
+        return ()
+    return get_args(returned) or (returned,)
+
+
+def _implied(key: Key | None, body: type[Body] | None) -> set[type[Refusal]]:
+    """The refusals that follow from what an operation takes."""
+    implied: set[type[Refusal]] = {Invalid}
+    if key is not None:
+        implied |= {Unauthenticated, Forbidden, StoreUnavailable}
+    if body is not None:
+        implied |= {TooLarge, MediaTypeUnsupported}
+    return implied

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals over HTTP: `application/problem+json` as in RFC 9457, and never a stack trace."""
+
+import logging
+from typing import ClassVar, Final
+
+import msgspec
+from litestar import Request, Response
+from litestar.datastructures import State
+from litestar.exceptions import (
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+)
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+
+from tidings.model.refusals import Invalid, NotFound, Refusal, TooLarge, Unauthenticated
+from tidings.wire.codes import RETRY_AFTER_SECONDS, http_status
+
+log = logging.getLogger("tidings.api")
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "/docs#"
+"""A problem's type leads to the page that explains its code."""
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """What is wrong with one field; the pointer is empty if it is the body as a whole."""
+
+    pointer: str
+    message: str
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why a request was declined. `code` is stable: programs decide by it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldError] | None = None
+
+
+class HttpRefusal(Refusal):
+    """Declined for a reason that only HTTP knows."""
+
+    status: ClassVar[int]
+
+
+class MethodNotAllowed(HttpRefusal):
+    """The path is there, but not for this method."""
+
+    code, title, status = "method.not_allowed", "Method not allowed here", 405
+
+
+class MediaTypeUnsupported(HttpRefusal):
+    """A body that is not JSON, or is compressed."""
+
+    code, title, status = "request.media_type", "The body has to be application/json", 415
+
+
+class ServerFailed(HttpRefusal):
+    """An error of ours."""
+
+    code, title, status = "server.failed", "The server failed", 500
+
+
+def status_of(kind: type[Refusal]) -> int:
+    """The HTTP status of a kind of refusal."""
+    return kind.status if issubclass(kind, HttpRefusal) else http_status(kind())
+
+
+def answer_refusal(_: Request[object, object, State], refusal: Refusal) -> Response[Problem]:
+    """A refusal as its HTTP answer."""
+    status = status_of(type(refusal))
+    problem = Problem(
+        type=TYPE_PREFIX + refusal.code,
+        title=refusal.title,
+        status=status,
+        detail=refusal.detail,
+        code=refusal.code,
+        errors=_field_errors(refusal),
+    )
+    return Response(problem, status_code=status, media_type=MEDIA_TYPE, headers=_headers(refusal))
+
+
+def answer_http_exception(
+    request: Request[object, object, State], error: HTTPException
+) -> Response[Problem]:
+    """What the framework refuses by itself, in our own words."""
+    match error:
+        case NotFoundException():
+            return answer_refusal(request, NotFound())
+        case MethodNotAllowedException():
+            answer = answer_refusal(request, MethodNotAllowed())
+            answer.headers.update(error.headers or {})
+            return answer
+        case RequestEntityTooLarge():
+            return answer_refusal(request, TooLarge("the body is too large"))
+        case HTTPException(status_code=400):
+            return answer_refusal(request, Invalid())
+        case _:
+            return answer_failure(request, error)
+
+
+def answer_failure(request: Request[object, object, State], error: Exception) -> Response[Problem]:
+    """An error of ours: everything to the log, nothing to the caller."""
+    log.error(
+        "request failed",
+        exc_info=error,
+        extra={
+            "action": "request_failed",
+            "method": request.method,
+            "route": request.scope.get("path_template"),
+        },
+    )
+    return answer_refusal(request, ServerFailed())
+
+
+def _field_errors(refusal: Refusal) -> list[FieldError] | None:
+    if isinstance(refusal, Invalid) and refusal.pointer is not None:
+        return [FieldError(refusal.pointer, refusal.detail)]
+    return None
+
+
+def _headers(refusal: Refusal) -> dict[str, str]:
+    if isinstance(refusal, Unauthenticated):
+        return {"WWW-Authenticate": "Bearer"}
+    if refusal.retryable:
+        return {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return {}

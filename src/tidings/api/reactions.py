@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reactions: putting an emoji to a message, taking it away, who reacted."""
+
+from typing import Final
+
+import msgspec
+from litestar.params import FromPath
+
+from tidings.api.injected import Chat, Place, User, Verbs
+from tidings.api.operations import operation
+from tidings.model.ids import user_id
+from tidings.model.refusals import (
+    ChatBusy,
+    ChatNotFound,
+    LimitReached,
+    MessageGone,
+    MessageNotFound,
+)
+from tidings.model.times import rfc3339
+from tidings.wire.records import ReactionRecord
+
+TAG: Final = "Reactions"
+
+
+class ReactionList(msgspec.Struct):
+    """Who reacted to a message, and how; oldest first."""
+
+    data: list[ReactionRecord]
+    next_cursor: None = None
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/messages/{sequence}/reactions",
+    tag=TAG,
+    summary="List the reactions to a message",
+    refusals=(ChatNotFound, MessageNotFound),
+)
+async def list_reactions(user: User, chat: Chat, place: Place, verbs: Verbs) -> ReactionList:
+    """At most 1000."""
+    found = await verbs.reactions(user, chat, place)
+    return ReactionList(
+        [ReactionRecord(emoji, user_id(who), rfc3339(when)) for emoji, who, when in found]
+    )
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/messages/{sequence}/reactions/{emoji}",
+    tag=TAG,
+    summary="React to a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+)
+async def add_reaction(
+    user: User, chat: Chat, place: Place, emoji: FromPath[str], verbs: Verbs
+) -> None:
+    """The same again changes nothing. A message takes at most 20 different emoji."""
+    await verbs.react(user, chat, place, emoji)
+
+
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}/messages/{sequence}/reactions/{emoji}",
+    tag=TAG,
+    summary="Take a reaction back",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, ChatBusy),
+)
+async def remove_reaction(
+    user: User, chat: Chat, place: Place, emoji: FromPath[str], verbs: Verbs
+) -> None:
+    """One's own. Where there is none, nothing changes."""
+    await verbs.react(user, chat, place, emoji, away=True)
+
+
+HANDLERS: Final = (list_reactions, add_reaction, remove_reaction)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts: saying how far one is, and seeing how far everyone is."""
+
+from typing import Final
+
+import msgspec
+from litestar.params import JSONBody
+
+from tidings.api.fields import Sequence
+from tidings.api.injected import Chat, User, Verbs
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model.ids import user_id
+from tidings.model.refusals import ChatNotFound, ReceiptBeyondHead
+from tidings.wire.records import ReceiptRecord
+
+TAG: Final = "Receipts"
+
+
+class ReceiptChange(Body, frozen=True):
+    """Up to which sequences the caller has received and read the chat."""
+
+    delivered: Sequence = 0
+    read: Sequence = 0
+
+
+class ReceiptState(msgspec.Struct):
+    """How far the caller is, and what is left."""
+
+    delivered: int
+    read: int
+    unread: int
+    unread_exact: bool
+
+
+class ReceiptList(msgspec.Struct):
+    """How far each member is, longest-standing first."""
+
+    data: list[ReceiptRecord]
+    next_cursor: None = None
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/receipt",
+    tag=TAG,
+    summary="Mark a chat as received or read",
+    refusals=(ChatNotFound, ReceiptBeyondHead),
+)
+async def mark_receipt(
+    user: User, chat: Chat, data: JSONBody[ReceiptChange], verbs: Verbs
+) -> ReceiptState:
+    """Marks only move forward; a lower one changes nothing."""
+    receipt, unread = await verbs.mark(user, chat, data.delivered, data.read)
+    return ReceiptState(receipt.delivered, receipt.read, unread.count, unread.exact)
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/receipts",
+    tag=TAG,
+    summary="See how far everyone is",
+    refusals=(ChatNotFound,),
+)
+async def list_receipts(user: User, chat: Chat, verbs: Verbs) -> ReceiptList:
+    """One row for each member."""
+    receipts = await verbs.receipts(user, chat)
+    return ReceiptList(
+        [ReceiptRecord(user_id(one.user), one.delivered, one.read) for one in receipts]
+    )
+
+
+HANDLERS: Final = (mark_receipt, list_receipts)

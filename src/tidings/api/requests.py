@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading requests strictly: paths, queries and JSON bodies mean one thing or are refused."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+from litestar.exceptions import InternalServerException
+from litestar.types import Scope
+
+from tidings.api.problems import MediaTypeUnsupported
+from tidings.model import limits
+from tidings.model.refusals import Invalid, NotFound
+
+Q = TypeVar("Q", bound="Query")
+
+QUERY_PARAMETERS_MAX: Final = 20
+COMPLAINT_CHARS_MAX: Final = 200
+"""How much of a field's own name an answer repeats."""
+
+# A string runs to its end quote or to the end of the text: each byte is looked at once.
+_STRING_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_AT: Final = re.compile(r" - at `\$(.*)`$")
+_FIELD: Final = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+
+
+class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a request carries. A field that is not known is refused, never passed over."""
+
+
+class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a request asks for in its address. Likewise."""
+
+
+class StrictRequest(Request[object, object, State]):
+    """A request whose JSON body is read as the type its operation declares."""
+
+    async def body(self) -> bytes:
+        """The bytes of the body, at most as many as the limit allows."""
+        try:
+            body = await super().body()
+        except InternalServerException:
+            raise Invalid("the body is not complete") from None
+        if not body and not self.route_handler.opt["operation"].is_body_optional:
+            raise Invalid("a body is needed", "")
+        return body
+
+    async def json(self) -> Any:  # noqa: ANN401 - declared so by the framework
+        """The body as its declared type."""
+        check_media_type(self.headers)
+        return read_json(await self.body(), self.route_handler.opt["operation"].body)
+
+
+def check_media_type(headers: Mapping[str, str]) -> None:
+    """Refuse a body that is not plain JSON in UTF-8."""
+    media_type, _, parameters = headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower()
+    if media_type.strip().lower() != "application/json":
+        raise MediaTypeUnsupported
+    if charset not in ("", "charset=utf-8", 'charset="utf-8"'):
+        raise MediaTypeUnsupported("the body has to be in UTF-8")
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise MediaTypeUnsupported("the body may not be compressed")
+
+
+def read_json(body: bytes, kind: type[Body]) -> Body:
+    """The value that a body holds; refused is whatever could be read in two ways."""
+    _check_depth(body)
+    try:
+        value = msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Invalid("the body is not valid JSON", "") from None
+    json.loads(body, object_pairs_hook=_check_names)
+    return value
+
+
+def read_query(query_string: bytes, kind: type[Q]) -> Q:
+    """The query's parameters, each known and given once, each written as it would be printed."""
+    given = _parameters(query_string)
+    try:
+        query = msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error)) from None
+    for name, text in given.items():
+        # Refuses 1e2, 50.0 and null, which a lenient conversion lets through.
+        if str(getattr(query, name)) != text:
+            raise Invalid(f"{name}: not a plain value", f"/{name}")
+    return query
+
+
+def check_no_query(query_string: bytes) -> None:
+    """Refuse any parameter."""
+    for name in _parameters(query_string):
+        raise Invalid(f"{name}: unknown parameter", f"/{name}")
+
+
+def check_path(scope: Scope) -> None:
+    """Refuse as not there every path that only looks like one of ours after decoding."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    segments = [unquote_to_bytes(segment) for segment in raw.split(b"/")[1:]]
+    if raw == b"/":
+        return
+    for segment in segments:
+        if not segment or b"/" in segment or not _is_utf8(segment):
+            raise NotFound
+
+
+def _parameters(query_string: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=QUERY_PARAMETERS_MAX,
+        )
+    except ValueError:
+        raise Invalid("the query is not valid") from None
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise Invalid("a query parameter is given twice")
+    return given
+
+
+def _check_depth(body: bytes) -> None:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(body):
+        match match[0]:
+            case b"[" | b"{":
+                depth += 1
+            case b"]" | b"}":
+                depth -= 1
+            case _:
+                pass
+        if depth > limits.FRAME_DEPTH_MAX:
+            raise Invalid(f"the body is nested deeper than {limits.FRAME_DEPTH_MAX}", "")
+
+
+def _check_names(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise Invalid(f"{name}: given twice", f"/{name}")
+        seen.add(name)
+
+
+def _explained(text: str) -> Invalid:
+    """A complaint of the decoder, with a JSON pointer to what it is about."""
+    at = _AT.search(text)
+    message = text[: at.start()] if at else text
+    steps = [name or index for name, index in _STEP.findall(at[1])] if at else []
+    if field := _FIELD.search(message):
+        steps.append(field[1])
+    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+    return Invalid(message[:COMPLAINT_CHARS_MAX], pointer[:COMPLAINT_CHARS_MAX])
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users: as their tenant keeps them, and as they see themselves and each other."""
+
+from typing import Final
+
+import msgspec
+from litestar import Response
+from litestar.params import FromPath, JSONBody
+
+from tidings.api.fields import Name, PhoneNumber
+from tidings.api.injected import Caller, Identity
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model.ids import user_id as id_of
+from tidings.model.refusals import TenantNotFound, UserNotFound
+from tidings.model.times import rfc3339
+from tidings.ports.people import User
+
+TAG: Final = "Users"
+
+
+class UserChange(Body, frozen=True):
+    """What is known of a user; what is absent stays as it is."""
+
+    display_name: Name | None = None
+    phone_number: PhoneNumber | None = None
+
+
+class ProfileChange(Body, frozen=True):
+    """What users change of themselves."""
+
+    display_name: Name | None = None
+
+
+class ProfileRecord(msgspec.Struct):
+    """A user. The phone number is shown to the user and the tenant only."""
+
+    user_id: str
+    display_name: str | None
+    phone_number: str | None
+    created_at: str
+    updated_at: str
+
+
+AS_BEFORE: Final = UserChange()
+
+
+@operation(
+    "PUT",
+    "/v1/tenants/{tenant}/users/{user_id}",
+    tag=TAG,
+    summary="Create or update a user",
+    key="tenant",
+    statuses=(200, 201),
+    refusals=(TenantNotFound,),
+)
+async def put_user(
+    caller: Caller,
+    tenant: FromPath[str],
+    user_id: FromPath[str],
+    identity: Identity,
+    data: JSONBody[UserChange] = AS_BEFORE,
+) -> Response[ProfileRecord]:
+    """201 if the user is new."""
+    user, is_new = await identity.put_user(
+        caller, tenant, user_id, data.display_name, data.phone_number
+    )
+    return Response(_record(user), status_code=201 if is_new else 200)
+
+
+@operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))
+async def get_me(caller: Caller, identity: Identity) -> ProfileRecord:
+    """The caller's own."""
+    return _record(await identity.get_profile(caller))
+
+
+@operation("PATCH", "/v1/me", tag=TAG, summary="Change my profile", refusals=(UserNotFound,))
+async def patch_me(
+    caller: Caller, data: JSONBody[ProfileChange], identity: Identity
+) -> ProfileRecord:
+    """The phone number is the tenant's to change."""
+    return _record(await identity.patch_profile(caller, data.display_name))
+
+
+@operation(
+    "GET",
+    "/v1/users/{user_id}",
+    tag=TAG,
+    summary="Get the profile of a user",
+    refusals=(UserNotFound,),
+)
+async def get_user(caller: Caller, user_id: FromPath[str], identity: Identity) -> ProfileRecord:
+    """Of the caller's own tenant."""
+    return _record(await identity.get_profile(caller, user_id))
+
+
+def _record(user: User) -> ProfileRecord:
+    return ProfileRecord(
+        id_of(user.user),
+        user.display_name,
+        user.phone_number,
+        rfc3339(user.created_at),
+        rfc3339(user.updated_at),
+    )
+
+
+HANDLERS: Final = (put_user, get_me, patch_me, get_user)

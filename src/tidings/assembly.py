@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only place that knows which adapters exist: Config in, running Tidings out."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidings.actions.appending import Appender
+from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.identity import Authenticate
+from tidings.actions.membership import PutMember, RemoveMember, Rename
+from tidings.actions.messages import Edit, React, Redact
+from tidings.actions.posting import Post
+from tidings.actions.reading import (
+    ListMembers,
+    ListReactions,
+    ListReceipts,
+    OpenReplay,
+    ReadPage,
+)
+from tidings.actions.receipts import CoalescedReceipts, MarkReceipt
+from tidings.actions.rotate_keys import RotateKeys
+from tidings.actions.tokens import SigningKeys
+from tidings.actions.vault import Vault
+from tidings.actions.verbs import ChatVerbs
+from tidings.buses.in_process import InProcessBus
+from tidings.config import Config
+from tidings.keyrings.environment import EnvironmentKeyring
+from tidings.keyrings.file import FileKeyring
+from tidings.keyrings.root import ensure_root_key
+from tidings.ports.failpoints import Failpoints, NoFailpoints
+from tidings.ports.secrets import MasterKeys
+from tidings.ports.world import Clock
+from tidings.stores.sqlite.store import SqliteStore, open_store
+from tidings.stores.sqlite.trouble import StoreBroken
+from tidings.world import ExitAt, SystemChance, SystemClock, back_off
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """Tidings without a network: the store and all that can be done with it."""
+
+    store: SqliteStore
+    bus: InProcessBus
+    vault: Vault
+    appender: Appender
+    receipts: CoalescedReceipts
+    verbs: ChatVerbs
+    signing: SigningKeys
+    authenticate: Authenticate
+    rotate_keys: RotateKeys
+    clock: Clock
+    chance: SystemChance
+
+
+@asynccontextmanager
+async def open_core(
+    config: Config,
+    broken: Callable[[StoreBroken], None],
+    *,
+    clock: Clock | None = None,
+    failpoints: Failpoints | None = None,
+) -> AsyncIterator[Core]:
+    """Open the store and wire the actions. Closes in reverse order of opening.
+
+    A test may bring its own clock and failpoints.
+
+    Raises:
+        StoreRefused, KeyRefused: What only the operator can put right.
+    """
+    clock, chance = clock or SystemClock(), SystemChance()
+    failpoints = failpoints or _failpoints(config)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            open_store(config.data, failpoints=failpoints, broken=broken)
+        )
+        master = _master_keys(config, chance)
+        vault = Vault(store.data_keys, store.deployment, master, chance)
+        await vault.start()
+        bus = InProcessBus()
+        appender = Appender(store.log, bus, clock, chance, back_off)
+        stack.push_async_callback(appender.close)
+        receipts = CoalescedReceipts(store.receipts, bus)
+        stack.push_async_callback(receipts.close)
+        signing = SigningKeys(store.tenants, vault.wrapping, clock)
+        root_key = config.root_key or ensure_root_key(config.data, chance)
+        yield Core(
+            store=store,
+            bus=bus,
+            vault=vault,
+            appender=appender,
+            receipts=receipts,
+            verbs=_verbs(store, bus, vault, appender, clock, chance),
+            signing=signing,
+            authenticate=Authenticate(root_key, store.tenants, signing, clock),
+            rotate_keys=RotateKeys(
+                master, vault.wrapping, store.data_keys, store.tenants, store.deployment
+            ),
+            clock=clock,
+            chance=chance,
+        )
+
+
+@asynccontextmanager
+async def open_for_maintenance(config: Config) -> AsyncIterator[Core]:
+    """The core for a command that runs without a server."""
+
+    def broken(trouble: StoreBroken) -> None:
+        raise trouble
+
+    async with open_core(config, broken) as core:
+        yield core
+
+
+def _failpoints(config: Config) -> Failpoints:
+    return ExitAt(config.failpoints) if config.failpoints else NoFailpoints()
+
+
+def _master_keys(config: Config, chance: SystemChance) -> MasterKeys:
+    if config.master_key is not None:
+        return EnvironmentKeyring(config.master_key, config.master_key_previous)
+    return FileKeyring(config.data, chance)
+
+
+def key_files(config: Config) -> tuple[Path | None, Path | None]:
+    """The files that hold the root key and the master key; None where the environment does."""
+    return (
+        None if config.root_key else config.data / "root.key",
+        None if config.master_key else config.data / "master.key",
+    )
+
+
+def _verbs(
+    store: SqliteStore,
+    bus: InProcessBus,
+    vault: Vault,
+    appender: Appender,
+    clock: Clock,
+    chance: SystemChance,
+) -> ChatVerbs:
+    log, chats, users = store.log, store.chats, store.users
+    return ChatVerbs(
+        create=CreateChat(chats, users, vault, bus, clock, chance),
+        list=ListChats(chats, vault, vault.cursors, clock),
+        get=GetChat(chats, vault, clock),
+        mute=Mute(chats),
+        put_member=PutMember(appender, users),
+        remove_member=RemoveMember(appender),
+        rename=Rename(appender),
+        members=ListMembers(chats),
+        post=Post(appender, vault, clock),
+        open_replay=OpenReplay(vault, clock),
+        read=ReadPage(log, vault, clock),
+        edit=Edit(appender, log, vault, clock),
+        redact=Redact(appender, log),
+        react=React(appender, log),
+        reactions=ListReactions(log),
+        receipts=ListReceipts(store.receipts),
+        mark=MarkReceipt(store.receipts, bus, clock),
+    )

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `tidings`: its words, and what becomes of trouble that only an operator can end."""
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tidings import __version__
+from tidings.cli import keys
+from tidings.cli.logs import start_logging
+from tidings.cli.welcome import welcome
+from tidings.config import FILE_NAME, Config, ConfigMistakes, load_config
+from tidings.ports.secrets import KeyRefused
+from tidings.stores.sqlite.trouble import StoreRefused
+
+REFUSED: Final = 2
+"""The exit code of what cannot work until the operator changes something."""
+
+_ADDRESS_TROUBLE: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+_FLAGS: Final = ("host", "port", "data")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what was typed; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except ConfigMistakes as mistakes:
+        return _refuse(f"the settings are not right:\n{mistakes}")
+    except (StoreRefused, KeyRefused) as reason:
+        return _refuse(str(reason))
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "version":
+        print(f"tidings {__version__}")
+        return 0
+    given = {name: getattr(options, name, None) for name in _FLAGS}
+    config = load_config(given, os.environ, Path(FILE_NAME))
+    match options.command, options.action:
+        case "serve", _:
+            return _serve(config)
+        case "keys", "rotate":
+            return keys.rotate(config)
+        case "keys", _:
+            return keys.status(config)
+        case _:
+            print("The settings are right.")
+            return 0
+
+
+def _serve(config: Config) -> int:
+    # Only here: the other commands answer in a moment because they do without the server.
+    import uvloop
+
+    from tidings import assembly, serving
+
+    def announce(url: str) -> None:
+        print(welcome(config, url, *assembly.key_files(config)), flush=True)
+
+    start_logging(config.log_level)
+    try:
+        return uvloop.run(serving.serve(config, announce))
+    except OSError as error:
+        return _refuse(_in_words(error, config))
+
+
+def _in_words(error: OSError, config: Config) -> str:
+    """What the machine would not do, if the operator can change that."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno in _ADDRESS_TROUBLE:
+        return f"cannot listen on {config.host}:{config.port}: {error.strerror}"
+    raise error
+
+
+def _refuse(reason: str) -> int:
+    print(f"tidings: {reason}", file=sys.stderr)
+    return REFUSED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tidings", description="A messaging backend.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    folder = argparse.ArgumentParser(add_help=False)
+    folder.add_argument("--data", metavar="FOLDER", help="where data is kept (./tidings-data)")
+    address = argparse.ArgumentParser(add_help=False)
+    address.add_argument("--host", help="the address to listen on (127.0.0.1)")
+    address.add_argument("--port", help="the port to listen on (8080)")
+
+    serve = commands.add_parser("serve", parents=[address, folder], help="run the server")
+    serve.set_defaults(action=None)
+    config = commands.add_parser("config", help="look at the settings")
+    actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("check", parents=[address, folder], help="tell every mistake in them")
+    key = commands.add_parser("keys", help="look after the master key")
+    actions = key.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser(
+        "rotate", parents=[folder], help="change the master key; a running server goes on"
+    )
+    actions.add_parser("status", parents=[folder], help="say which master key is in use")
+    commands.add_parser("version", help="say which version this is")
+    return parser

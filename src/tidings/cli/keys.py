@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings keys`: rotating the master key, with the server running or without."""
+
+import asyncio
+import http.client
+import json
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+from tidings.config import Config
+from tidings.keyrings.environment import EnvironmentKeyring
+from tidings.keyrings.file import FileKeyring
+from tidings.keyrings.root import read_root_key
+from tidings.ports.secrets import KeyRefused, MasterKeys
+from tidings.world import SystemChance
+
+SERVER_FILE: Final = "server.json"
+ROTATION_SECONDS_MAX: Final = 3_600
+
+
+def rotate(config: Config) -> int:
+    """Change the master key: by asking the server that runs on the folder, or without one."""
+    url = running_server(config.data)
+    answer = _ask(url, _root_key(config)) if url is not None else None
+    if answer is None:
+        answer = asyncio.run(_rotate_here(config))
+    taken_over = f"{answer['rewrapped']} keys were taken over from the one before"
+    print(f"The master key is now {answer['master_key_id']}; {taken_over}.")
+    if config.master_key is None:
+        print("The one before it is gone from the folder, and opens nothing here any more.")
+    else:
+        print("TIDINGS_MASTER_KEY_PREVIOUS is not needed any more: take it away.")
+    print("Backups made before now still need the master key of their time.")
+    return 0
+
+
+def status(config: Config) -> int:
+    """Say which master key is in use, where it comes from, and whether a rotation is unfinished."""
+    keyring = _keyring(config)
+    source = "TIDINGS_MASTER_KEY" if config.master_key else str(config.data / "master.key")
+    if keyring.current is None:
+        print(f"There is no master key yet: the first start makes {source}.")
+        return 0
+    print(f"master key  {keyring.current.key_id}  from {source}")
+    for key in keyring.previous:
+        print(f"before it   {key.key_id}  still needed: run `tidings keys rotate` to finish")
+    url = running_server(config.data)
+    print(f"server      {url or 'none has this folder open'}")
+    return 0
+
+
+def running_server(folder: Path) -> str | None:
+    """Where the server with this folder says it listens; None if none has said so."""
+    try:
+        told = json.loads((folder / SERVER_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+    url = told.get("url") if isinstance(told, dict) else None
+    return url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
+
+
+def _keyring(config: Config) -> MasterKeys:
+    if config.master_key is not None:
+        return EnvironmentKeyring(config.master_key, config.master_key_previous)
+    return FileKeyring(config.data, SystemChance())
+
+
+def _root_key(config: Config) -> str:
+    key = config.root_key or read_root_key(config.data)
+    if key is None:
+        raise KeyRefused(
+            "the running server is asked with the root key: set TIDINGS_ROOT_KEY to the server's"
+        )
+    return key
+
+
+def _ask(url: str, root_key: str) -> dict[str, Any] | None:
+    """The server's answer; None if there is no server any more."""
+    request = urllib.request.Request(
+        f"{url.rstrip('/')}/v1/keys/rotate",
+        method="POST",
+        headers={"Authorization": f"Bearer {root_key}"},
+    )
+    # No proxy: the root key goes to this machine's server and nowhere else.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=ROTATION_SECONDS_MAX) as response:
+            answer: dict[str, Any] = json.load(response)
+            return answer
+    except urllib.error.HTTPError as error:
+        raise KeyRefused(f"the server at {url} declined: {_detail(error)}") from None
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ConnectionRefusedError):
+            return None
+        raise KeyRefused(f"the server at {url} does not answer: {error.reason}") from None
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        print("tidings: the answer was lost; `tidings keys status` tells more", file=sys.stderr)
+        raise KeyRefused(f"the server at {url} broke off: {error}") from None
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}"
+
+
+async def _rotate_here(config: Config) -> dict[str, Any]:
+    from tidings import assembly
+
+    async with assembly.open_for_maintenance(config) as tidings:
+        rotated = await tidings.rotate_keys()
+    return {"master_key_id": rotated.master_key_id, "rewrapped": rotated.secrets}

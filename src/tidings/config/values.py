@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each setting may be: text from an operator made into a value, or told what is wrong."""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tidings.model import limits
+from tidings.ports.failpoints import PLACES, Place
+from tidings.ports.secrets import MASTER_KEY_BYTES
+
+DRAIN_SECONDS_MAX: Final = 300
+LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+ROOT_KEY_CHARS_MIN: Final = 32
+ROOT_KEY_VARIETY_MIN: Final = 10
+
+_ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
+
+
+def why_weak(root_key: str) -> str | None:
+    """What makes a root key easy to guess; None if nothing does."""
+    if len(root_key) < ROOT_KEY_CHARS_MIN:
+        return f"it has {len(root_key)} characters, fewer than {ROOT_KEY_CHARS_MIN}"
+    if len(set(root_key)) < ROOT_KEY_VARIETY_MIN:
+        return f"it is made of fewer than {ROOT_KEY_VARIETY_MIN} different characters"
+    if root_key in (root_key + root_key)[1:-1]:
+        return "it is a shorter text repeated"
+    return None
+
+
+def _host(text: str) -> str:
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("an address or a host name is expected")
+    return text
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
+        raise ValueError(f"{text!r} is not a port: 0 to 65535")
+    return int(text)
+
+
+def _data(text: str) -> Path:
+    if not text:
+        raise ValueError("the name of a folder is expected")
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{text} is there, but is not a folder")
+    return path
+
+
+def _root_key(text: str) -> str:
+    if not 0 < len(text) <= limits.TOKEN_BYTES_MAX or not text.isascii() or not text.isprintable():
+        raise ValueError("1 to 8192 printable ASCII characters are expected")
+    if " " in text:
+        raise ValueError("a key that travels in a header has no spaces")
+    return text
+
+
+def _master_key(text: str) -> bytes:
+    try:
+        secret = b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
+    except binascii.Error:
+        secret = b""
+    if len(secret) != MASTER_KEY_BYTES:
+        raise ValueError("32 bytes in base64 are expected: openssl rand -base64 32 makes them")
+    return secret
+
+
+def _allowed_origins(text: str) -> tuple[str, ...]:
+    origins = tuple(origin.strip() for origin in text.split(",") if origin.strip())
+    for origin in origins:
+        if _ORIGIN.fullmatch(origin) is None:
+            raise ValueError(
+                f"{origin!r} is not an origin such as https://app.example.com: a scheme and a "
+                "host in small letters, perhaps a port, no path, no *"
+            )
+    return origins
+
+
+def _drain_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= DRAIN_SECONDS_MAX:
+        raise ValueError(f"{text!r} is not a number of seconds from 0 to {DRAIN_SECONDS_MAX}")
+    return seconds
+
+
+def _failpoints(text: str) -> dict[Place, int]:
+    armed: dict[Place, int] = {}
+    for item in text.split(","):
+        place, _, visit = item.strip().partition(":")
+        known = next((name for name in PLACES if name == place), None)
+        if known is None or not visit.isdigit() or int(visit) < 1:
+            raise ValueError(
+                f"{item!r} is not place:n with n from 1, and one of {', '.join(PLACES)}"
+            )
+        armed[known] = int(visit)
+    return armed
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
+
+
+def _only(choice: str, *, later: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text == later:
+            raise ValueError(f"{later} is not in this version; it has {choice}")
+        return _one_of(choice)(text)
+
+    return parse
+
+
+PARSE: Final[Mapping[str, Callable[[str], object]]] = {
+    "host": _host,
+    "port": _port,
+    "data": _data,
+    "root_key": _root_key,
+    "master_key": _master_key,
+    "master_key_previous": _master_key,
+    "allowed_origins": _allowed_origins,
+    "drain_seconds": _drain_seconds,
+    "log_level": _one_of(*LOG_LEVELS),
+    "failpoints": _failpoints,
+    "store": _only("sqlite", later="dynamodb"),
+    "bus": _only("memory", later="kafka"),
+    "registry": _only("memory", later="redis"),
+    "limits": _one_of("on", "off"),
+}
+"""How each setting is read, by its name in Config, in the file, and after TIDINGS_."""

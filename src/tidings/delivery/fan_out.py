@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fan-out: each fact to the connections of those it concerns, encoded once."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, assert_never
+
+from tidings.actions.tasks import Tasks
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, user_id
+from tidings.model.receipts import Unread
+from tidings.ports.bus import Appended, Bus, Event, Expired, ReceiptMoved, Typing
+from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
+
+
+class Receiver(Protocol):
+    """A connection, as far as delivery is concerned. It decides itself what it can take."""
+
+    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+        """An entry of one of the user's chats; `frame` is the same for everyone."""
+        ...
+
+    def tell(self, frame: bytes) -> None:
+        """Something without a sequence: best effort."""
+        ...
+
+
+class Connections(Protocol):
+    """Who is connected."""
+
+    def of(self, user: UserKey) -> Iterable[Receiver]:
+        """The user's connections."""
+        ...
+
+
+class FanOut:
+    """Subscribes to the bus and hands everything on."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        connections: Connections,
+        cached_state: Callable[[ChatId], ChatState | None],
+        read_state: Callable[[ChatId], Awaitable[ChatState | None]],
+        count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
+    ) -> None:
+        self._connections = connections
+        self._cached_state = cached_state
+        self._read_state = read_state
+        self._count_unread = count_unread
+        self._tasks = Tasks("fan-out")
+        bus.subscribe(self._on_event)
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        await self._tasks.close()
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Appended():
+                self._appended(event)
+            case ReceiptMoved() | Typing():
+                state = self._cached_state(event.chat)
+                if state is not None:
+                    self._told_to_members(event, state)
+                else:
+                    self._tasks.start(self._told_later(event))
+            case Expired():
+                self._tasks.start(self._expired(event))
+            case _:
+                assert_never(event)
+
+    def _appended(self, event: Appended) -> None:
+        entry, state = event.entry, event.state
+        of, is_small = self._connections.of, state.is_small
+        frame = None
+        for user in _concerned(entry, state):
+            for connection in of(user):
+                if frame is None:
+                    frame = encode_entry(entry)
+                connection.deliver(entry, frame, is_small=is_small)
+
+    async def _told_later(self, event: ReceiptMoved | Typing) -> None:
+        state = await self._read_state(event.chat)
+        if state is not None:
+            self._told_to_members(event, state)
+
+    def _told_to_members(self, event: ReceiptMoved | Typing, state: ChatState) -> None:
+        match event:
+            case Typing():
+                frame = encode(TypingNotice(event.chat, user_id(event.user)))
+                self._tell_others(state, event.user, frame)
+            case ReceiptMoved(chat, receipt, by_reading):
+                user = receipt.user
+                frame = encode(ReceiptFrame(chat, user_id(user), receipt.delivered, receipt.read))
+                self._tell_others(state, user, frame)
+                own = tuple(self._connections.of(user))
+                if len(own) > 1 and state.is_small:
+                    _tell(own, frame)
+                if own and by_reading:
+                    self._tasks.start(self._tell_unread(user, chat))
+
+    def _tell_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
+        """Large chats are silent: a thousand members would make a million frames a message."""
+        if not state.is_small:
+            return
+        for other in state.members:
+            if other != user:
+                _tell(self._connections.of(other), frame)
+
+    async def _expired(self, event: Expired) -> None:
+        state = await self._read_state(event.chat)
+        for user in state.members if state else ():
+            await self._tell_unread(user, event.chat)
+
+    async def _tell_unread(self, user: UserKey, chat: ChatId) -> None:
+        if not tuple(self._connections.of(user)):
+            return
+        unread = await self._count_unread(user, chat)
+        if unread is not None:
+            frame = encode(UnreadFrame(chat, unread.count, unread.exact))
+            _tell(self._connections.of(user), frame)
+
+
+def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
+    """The members once it has happened; and those it removed, for whom it is the last."""
+    if entry.kind == "removed":
+        return [*state.members, *(person.user for person in entry.people)]
+    return state.members
+
+
+def _tell(connections: Iterable[Receiver], frame: bytes) -> None:
+    for connection in connections:
+        connection.tell(frame)

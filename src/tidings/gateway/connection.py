@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One socket: a thin shell around the conversation and the progress of a connection."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
+
+from tidings.actions.tasks import Tasks
+from tidings.gateway.conversation import Closing, Conversation, State, refused
+from tidings.gateway.desk import Desk
+from tidings.gateway.progress import Progress
+from tidings.gateway.requests import Requests
+from tidings.gateway.stream import Stream
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.model.refusals import Refusal
+from tidings.wire.codes import RECONNECT, Close
+from tidings.wire.frames import PONG, Bye, Hello, Ping, Refused, encode
+
+log = logging.getLogger("tidings.gateway")
+
+CLOSE_SECONDS_MAX = 1.0
+"""How long a client has to answer a close frame before the socket is dropped."""
+
+
+class Connection(WSListener):
+    """One client, from accept to close."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._loop = asyncio.get_running_loop()
+        self._transport: WSTransport | None = None
+        self._parts: bytearray | None = None
+        self._tasks = Tasks("connection")
+        self.conversation = Conversation(self.now())
+        self.progress = Progress()
+        self.stream = Stream(desk, self)
+        self.requests = Requests(desk, self)
+
+    def now(self) -> int:
+        """Monotonic milliseconds."""
+        return int(self._loop.time() * 1_000)
+
+    # What the socket says.
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+        self._desk.hub.opened(self)
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
+            self._take(frame.get_payload_as_memoryview())
+        elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
+            self._take_part(frame)
+        elif frame.msg_type == WSMsgType.CLOSE:
+            transport.send_close(WSCloseCode.OK)
+            transport.disconnect()
+        elif frame.msg_type == WSMsgType.BINARY:
+            self.close(Close.BAD_FRAME)
+
+    def on_ws_disconnected(self, _transport: WSTransport) -> None:
+        self._transport = None
+        self.conversation.state = State.CLOSED
+        self._desk.hub.closed(self, self.conversation.user)
+        self._tasks.cancel()
+
+    def pause_writing(self) -> None:
+        self.progress.is_paused = True
+
+    def resume_writing(self) -> None:
+        self.progress.is_paused = False
+        self.stream.wake()
+
+    def _take_part(self, frame: WSFrame) -> None:
+        """A message in fragments: put together as far as one frame may be long."""
+        self._parts = self._parts or bytearray()
+        self._parts += frame.get_payload_as_memoryview()
+        if len(self._parts) > limits.FRAME_BYTES_MAX:
+            self.close(Close.FRAME_TOO_LARGE)
+        elif frame.fin:
+            whole, self._parts = bytes(self._parts), None
+            self._take(whole)
+
+    def _take(self, payload: bytes | memoryview) -> None:
+        match self.conversation.receive(payload, self.now()):
+            case None:
+                return
+            case Closing(code):
+                self.close(code)
+            case Refused() as answer:
+                self.tell(encode(answer))
+            case Ping():
+                self.tell(PONG)
+            case Hello() as hello:
+                self.start(self.stream.enter(hello))
+            case frame:
+                self.requests.perform(frame)
+
+    # What others say to it.
+
+    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+        """An entry of one of the user's chats."""
+        self.stream.offer(entry, frame, is_small=is_small)
+
+    def tell(self, frame: bytes) -> None:
+        """Write a frame. Whoever lets a megabyte of them pile up is cut off."""
+        transport = self._transport
+        if transport is None:
+            return
+        transport.send(WSMsgType.TEXT, frame)
+        if self.progress.is_paused and self._backlog() > limits.OUTBOX_BYTES_MAX:
+            self.close(Close.OVERLOADED)
+
+    def refuse(self, refusal: Refusal, request: str | None = None) -> None:
+        """Say no."""
+        self.tell(encode(refused(refusal, request)))
+
+    def wake(self) -> None:
+        """There may be room for entries again."""
+        self.stream.wake()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that ends with the connection."""
+        if self._transport is not None:
+            self._tasks.start(work)
+        else:
+            work.close()
+
+    def tick(self) -> None:
+        """Called about once a second: end what has to end."""
+        overdue = self.conversation.overdue(self.now(), self._desk.clock.now())
+        if overdue is None and self.stream.is_stalled(self.now()):
+            overdue = Close.OVERLOADED
+        if overdue is not None:
+            self.close(overdue)
+
+    def close(self, code: Close, retry_after_ms: int | None = None) -> None:
+        """Say bye and why, then close."""
+        transport, self.conversation.state = self._transport, State.CLOSED
+        if transport is None or transport.is_close_frame_sent:
+            return
+        if retry_after_ms is None:
+            retry_after_ms = self._desk.jitter_ms(5_000) if code in RECONNECT else 0
+        if self._backlog() <= limits.OUTBOX_BYTES_MAX:
+            bye = Bye(code, code in RECONNECT, retry_after_ms)
+            transport.send(WSMsgType.TEXT, encode(bye))
+            # picows names the standard codes only, and takes any number.
+            transport.send_close(code, b"")  # type: ignore[arg-type]
+        self._loop.call_later(CLOSE_SECONDS_MAX, transport.disconnect, False)
+
+    def _backlog(self) -> int:
+        assert self._transport is not None
+        return self._transport.underlying_transport.get_write_buffer_size()

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One client's half of the protocol: frames in, what to do out. No socket, no clock, no awaits."""
+
+from enum import Enum
+
+import msgspec
+
+from tidings.model import limits
+from tidings.model.ids import DEVICE, UserKey
+from tidings.model.refusals import Invalid, OperationUnknown, Refusal
+from tidings.wire.codes import Close
+from tidings.wire.frames import (
+    ClientFrame,
+    Hello,
+    Ping,
+    Refused,
+    decode_client_frame,
+)
+
+_OPS = frozenset({"hello", "send", "received", "read", "typing", "fetch", "auth", "ping"})
+
+
+class State(Enum):
+    """Where a connection is in its life."""
+
+    GREETING = 1
+    """Connected; the first frame has to be hello."""
+    CHECKING = 2
+    """Hello came; who it is is being looked up."""
+    OPEN = 3
+    CLOSED = 4
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """The connection ends, with this code."""
+
+    code: Close
+
+
+class _Envelope(msgspec.Struct):
+    """What can be said of a frame that makes no sense."""
+
+    op: msgspec.Raw = msgspec.Raw(b"null")
+    id: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+class Conversation:
+    """The rules of one connection."""
+
+    def __init__(self, now: int) -> None:
+        self.state = State.GREETING
+        self.user: UserKey | None = None
+        self.device: str | None = None
+        self.expires_at = 0
+        self._heard_at = now
+        self._bad_frames = 0
+
+    def receive(
+        self, payload: bytes | memoryview, now: int
+    ) -> ClientFrame | Refused | Closing | None:
+        """Take a text frame in: a frame to act on, an answer to send, an end, or nothing.
+
+        `now` is monotonic, in milliseconds.
+        """
+        self._heard_at = now
+        if self.state is State.CLOSED:
+            return None
+        if len(payload) > limits.FRAME_BYTES_MAX:
+            return Closing(Close.FRAME_TOO_LARGE)
+        try:
+            frame: ClientFrame = decode_client_frame(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return self._bad_frame(payload, error)
+        if self.state is State.OPEN and type(frame) is not Hello:
+            self._bad_frames = 0
+            return frame
+        return self._receive_early(frame)
+
+    def _receive_early(self, frame: ClientFrame) -> ClientFrame | Refused | Closing | None:
+        """Anything but a frame of an open connection."""
+        if self.state is State.OPEN:
+            return self._strike(Invalid("hello comes first, and once"), None)
+        if isinstance(frame, Ping):
+            return frame
+        if self.state is State.GREETING and isinstance(frame, Hello):
+            self.state = State.CHECKING
+            return frame
+        # Nothing but a ping may come between hello and welcome either.
+        return Closing(Close.NOT_AUTHENTICATED)
+
+    def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | Closing:
+        if self.state is not State.OPEN:
+            return Closing(Close.BAD_FRAME)
+        try:
+            envelope = _decode_envelope(payload)
+            op, request = _text(envelope.op), _text(envelope.id)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._strike(Invalid("a frame is one JSON object"), None)
+        if op is not None and op not in _OPS:
+            return refused(OperationUnknown(), request)
+        return self._strike(Invalid(_reason(error)), request)
+
+    def _strike(self, refusal: Refusal, request: str | None) -> Refused | Closing:
+        self._bad_frames += 1
+        if self._bad_frames >= limits.BAD_FRAMES_MAX:
+            return Closing(Close.BAD_FRAME)
+        return refused(refusal, request)
+
+    def choose_device(self, fixed: str | None, named: str | None) -> str | Close:
+        """The device: the token's if it names one, else hello's."""
+        if fixed is not None:
+            return fixed if named in (None, fixed) else Close.FORBIDDEN
+        if named is None or DEVICE.fullmatch(named) is None:
+            return Close.BAD_FRAME
+        return named
+
+    def admit(self, user: UserKey, device: str, expires_at: int) -> None:
+        """Hello was in order."""
+        self.state = State.OPEN
+        self.user, self.device, self.expires_at = user, device, expires_at
+
+    def renew(self, user: UserKey, device: str | None, expires_at: int) -> Close | None:
+        """A fresh token: it has to be for the same user, and for no other device."""
+        if user != self.user or device not in (None, self.device):
+            return Close.FORBIDDEN
+        self.expires_at = expires_at
+        return None
+
+    def overdue(self, now: int, wall: int) -> Close | None:
+        """Why the connection has to end by now, if it has to.
+
+        Silence is measured on the monotonic clock, the token's age on the wall's.
+        """
+        if self.state in (State.GREETING, State.CHECKING):
+            return Close.SILENT if now - self._heard_at > limits.HELLO_MS_MAX else None
+        if self.state is State.OPEN:
+            if wall >= self.expires_at:
+                return Close.NOT_AUTHENTICATED
+            if now - self._heard_at > limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS:
+                return Close.SILENT
+        return None
+
+
+def refused(refusal: Refusal, request: str | None) -> Refused:
+    """The frame that says no."""
+    return Refused(refusal.code, refusal.detail, refusal.retryable, request)
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    value = msgspec.json.decode(raw)
+    return value if isinstance(value, str) and len(value) <= 64 else None
+
+
+def _reason(error: Exception) -> str:
+    """What msgspec found: it names the field and the type, never the value."""
+    return str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door: one listening port for sockets and everything else.
+
+Each connection is looked at once, before a byte of it is taken: `GET /v1/ws` goes to the socket
+protocol, all else to HTTP. The kernel wakes us only when enough bytes to tell are there, so a
+client that sends one byte and waits costs nothing.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from tidings.actions.tasks import Tasks
+
+log = logging.getLogger("tidings.door")
+
+SOCKET_REQUEST: Final = b"GET /v1/ws"
+PEEK_BYTES: Final = len(SOCKET_REQUEST) + 1
+FIRST_BYTES_SECONDS_MAX: Final = 10.0
+LOOKING_MAX: Final = 2_000
+"""How many connections may be waiting to be looked at; the others wait in the kernel's queue."""
+BACKLOG: Final = 2_048
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class Door:
+    """Accepts connections and hands each to the right protocol."""
+
+    def __init__(self, sockets: ProtocolFactory, http: ProtocolFactory) -> None:
+        self._sockets = sockets
+        self._http = http
+        self._tasks = Tasks("door")
+        self._looking = asyncio.Semaphore(LOOKING_MAX)
+        self._listeners: list[socket.socket] = []
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        port: int = self._listeners[0].getsockname()[1]
+        return port
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen. Raises OSError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            self._listeners.append(_listen(family, kind, protocol, address))
+        for listener in self._listeners:
+            self._tasks.start(self._accept(listener))
+
+    async def close(self) -> None:
+        """Accept no more; connections handed over live on."""
+        await self._tasks.close()
+        for listener in self._listeners:
+            listener.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._looking.acquire()
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Out of file descriptors, most likely: those we have must be able to go on.
+                self._looking.release()
+                log.warning("cannot accept", extra={"action": "accept_failed", "error": str(error)})
+                await asyncio.sleep(0.1)
+                continue
+            self._tasks.start(self._hand_over(connection))
+
+    async def _hand_over(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            start = await self._first_bytes(connection)
+            if not start:
+                connection.close()
+                return
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+            factory = self._sockets if is_socket_request(start) else self._http
+            await loop.connect_accepted_socket(factory, connection)
+        except (OSError, TimeoutError):
+            connection.close()
+        finally:
+            self._looking.release()
+
+    async def _first_bytes(self, connection: socket.socket) -> bytes:
+        """Enough to tell what it is, without taking it; nothing if the client says nothing."""
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
+        await _readable(connection, FIRST_BYTES_SECONDS_MAX)
+        return connection.recv(PEEK_BYTES, socket.MSG_PEEK)
+
+
+def is_socket_request(start: bytes) -> bool:
+    """Whether a request that starts like this asks for the socket."""
+    return start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
+
+
+def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def _readable(connection: socket.socket, seconds_max: float) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def come() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    descriptor = connection.fileno()
+    loop.add_reader(descriptor, come)
+    try:
+        async with asyncio.timeout(seconds_max):
+            await ready
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Presence: who is here, among those who share a small chat. Coalesced, best effort, apart.
+
+It never stands on the way of a message: changes are gathered and told about once a second, and a
+user who comes back before that was never gone.
+"""
+
+import asyncio
+
+from tidings.actions.tasks import Tasks
+from tidings.gateway.hub import Hub
+from tidings.model import limits
+from tidings.model.ids import UserKey, user_id
+from tidings.model.refusals import Refusal
+from tidings.model.times import rfc3339
+from tidings.ports.people import Users
+from tidings.ports.world import Clock
+from tidings.wire.frames import Presence, encode
+
+CHANGES_PER_TICK_MAX = 500
+"""When more come and go at once, such as after a restart, the rest waits for the next tick."""
+
+
+class PresenceDesk:
+    """Watches the hub and tells peers."""
+
+    def __init__(self, hub: Hub, users: Users, clock: Clock) -> None:
+        self._hub = hub
+        self._users = users
+        self._clock = clock
+        self._tasks = Tasks("presence")
+        self._changed: dict[UserKey, bool] = {}
+        self._told: set[UserKey] = set()
+        """Who was last said to be online."""
+        self._timer: asyncio.TimerHandle | None = None
+        hub.watch(self._noticed)
+
+    async def snapshot(self, user: UserKey) -> list[bytes]:
+        """Frames for a device that has just become live: the user's peers as they are now."""
+        peers = await self._users.peers(user)
+        online = self._hub.online(peers)
+        return [
+            _frame(peer, peer in online, seen)
+            for peer, seen in peers.items()
+            if peer in online or seen is not None
+        ]
+
+    def _noticed(self, user: UserKey, is_online: bool) -> None:
+        self._changed.pop(user, None)
+        self._changed[user] = is_online
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._timer is None and self._changed:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(limits.PRESENCE_TICK_MS / 1_000, self._tick)
+
+    def _tick(self) -> None:
+        batch = list(self._changed.items())[:CHANGES_PER_TICK_MAX]
+        for user, _ in batch:
+            del self._changed[user]
+        now = self._clock.now()
+        gone = {user: now for user, is_online in batch if not is_online}
+        if gone:
+            self._users.seen(gone)
+        self._tasks.start(self._tell(batch, now))
+
+    async def _tell(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
+        try:
+            for user, is_online in batch:
+                if is_online == (user in self._told):
+                    continue
+                (self._told.add if is_online else self._told.discard)(user)
+                frame = _frame(user, is_online, now)
+                for peer in self._hub.online(await self._users.peers(user)):
+                    for connection in self._hub.of(peer):
+                        connection.tell(frame)
+        except Refusal:
+            return
+        finally:
+            self._timer = None
+            self._schedule()
+
+    async def close(self) -> None:
+        """Stop telling; keep when those who are still here were last seen."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._tasks.close()
+
+
+def _frame(user: UserKey, is_online: bool, seen: int | None) -> bytes:
+    last_seen = None if is_online or seen is None else rfc3339(seen)
+    return encode(Presence(user_id(user), is_online, last_seen))

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client asks for on an open connection, frame by frame."""
+
+from functools import partial
+from typing import assert_never
+
+import msgspec
+
+from tidings.actions.identity import UserCaller
+from tidings.gateway.desk import Desk
+from tidings.gateway.line import Line
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.model.ids import CHAT, ChatId, UserKey
+from tidings.model.refusals import (
+    ChatNotFound,
+    Invalid,
+    Refusal,
+    TooManyWaiting,
+    Unauthenticated,
+    Unavailable,
+)
+from tidings.model.times import rfc3339
+from tidings.ports.bus import Typing
+from tidings.ports.log import Page
+from tidings.ports.receipts import Move
+from tidings.wire.codes import Close
+from tidings.wire.frames import (
+    Auth,
+    ClientFrame,
+    Fetch,
+    Hello,
+    PageFrame,
+    Ping,
+    Read,
+    Received,
+    SendFrame,
+    SentFrame,
+    TypingFrame,
+    encode,
+)
+from tidings.wire.records import entry_record
+
+
+class Requests:
+    """Carries out the frames of one connection."""
+
+    def __init__(self, desk: Desk, line: Line) -> None:
+        self._desk = desk
+        self._line = line
+        self._waiting = 0
+        self._typed_at: dict[ChatId, int] = {}
+
+    @property
+    def _user(self) -> UserKey:
+        user = self._line.conversation.user
+        assert user is not None
+        return user
+
+    def perform(self, frame: ClientFrame) -> None:
+        """Do what the frame says; the answer, if it has one, comes now or later."""
+        match frame:
+            case SendFrame():
+                self._send(frame)
+            case Received():
+                self._received(frame)
+            case Read():
+                self._read(frame)
+            case TypingFrame():
+                self._type(ChatId(frame.chat))
+            case Fetch():
+                self._line.start(self._fetch(frame))
+            case Auth():
+                self._line.start(self._renew(frame.token))
+            case Hello() | Ping():
+                raise AssertionError("answered by the connection itself")
+            case _:
+                assert_never(frame)
+
+    # Sending.
+
+    def _send(self, frame: SendFrame) -> None:
+        if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
+            self._line.refuse(TooManyWaiting(), frame.id)
+            return
+        chat = ChatId(frame.chat)
+        if self._line.progress.get(chat) is None and CHAT.fullmatch(chat) is None:
+            self._line.refuse(ChatNotFound(), frame.id)
+            return
+        self._waiting += 1
+        self._desk.verbs.post(
+            self._user,
+            chat,
+            frame.client_message_id,
+            frame.content,
+            frame.content_type,
+            frame.ttl_seconds,
+            partial(self._sent, frame.id),
+        )
+
+    def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
+        self._waiting -= 1
+        if isinstance(result, Refusal):
+            self._line.refuse(result, request)
+            return
+        answer = SentFrame(
+            request,
+            result.chat_id,
+            result.sequence,
+            result.message_id,
+            rfc3339(result.created_at),
+        )
+        self._line.tell(encode(answer))
+        self._line.progress.sent_own(result.chat_id, result.sequence)
+
+    # Receipts.
+
+    def _received(self, frame: Received) -> None:
+        position = self._line.progress.get(ChatId(frame.chat))
+        if position is None or frame.sequence > position.sent:
+            self._line.start(self._mark(ChatId(frame.chat), frame.sequence, 0))
+            return
+        was_full = self._line.progress.room <= 0
+        self._line.progress.received(position, frame.sequence)
+        if was_full:
+            self._line.wake()
+        if position.is_small:
+            self._desk.receipts.note(Move(self._user, ChatId(frame.chat), frame.sequence, 0))
+
+    def _read(self, frame: Read) -> None:
+        position = self._line.progress.get(ChatId(frame.chat))
+        if position is None or frame.sequence > position.sent:
+            self._line.start(self._mark(ChatId(frame.chat), 0, frame.sequence))
+            return
+        interval = limits.RECEIPT_FRAME_MS if position.is_small else limits.LARGE_CHAT_RECEIPT_MS
+        move = Move(self._user, ChatId(frame.chat), 0, frame.sequence)
+        self._desk.receipts.note(move, interval)
+
+    async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
+        """A receipt for what was not sent here: perhaps fetched; the log has to say."""
+        try:
+            if CHAT.fullmatch(chat) is None:
+                raise ChatNotFound
+            await self._desk.verbs.mark(self._user, chat, delivered, read)
+        except Refusal as refusal:
+            self._line.refuse(refusal)
+
+    # Typing.
+
+    def _type(self, chat: ChatId) -> None:
+        now = self._line.now()
+        if now - self._typed_at.get(chat, -limits.TYPING_MS_MIN) < limits.TYPING_MS_MIN:
+            return
+        state = self._desk.appender.state_nowait(chat)
+        if state is not None and self._user in state.members:
+            self._typed_at[chat] = now
+            if state.is_small:
+                self._desk.bus.publish(Typing(chat, self._user))
+        else:
+            self._line.start(self._type_cold(chat))
+
+    async def _type_cold(self, chat: ChatId) -> None:
+        """The chat is not cached: whether the user may say anything in it has to be read."""
+        try:
+            if CHAT.fullmatch(chat) is None:
+                raise ChatNotFound
+            row = await self._desk.verbs.get(self._user, chat)
+        except Refusal as refusal:
+            self._line.refuse(refusal)
+            return
+        self._typed_at[chat] = self._line.now()
+        if row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX:
+            self._desk.bus.publish(Typing(chat, self._user))
+
+    # Fetching.
+
+    async def _fetch(self, frame: Fetch) -> None:
+        if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
+            self._line.refuse(TooManyWaiting(), frame.id)
+            return
+        self._waiting += 1
+        try:
+            self._line.tell(encode(await self._page(frame)))
+        except Refusal as refusal:
+            self._line.refuse(refusal, frame.id)
+        finally:
+            self._waiting -= 1
+
+    async def _page(self, frame: Fetch) -> PageFrame:
+        chat = ChatId(frame.chat)
+        if (frame.after is None) == (frame.before is None):
+            raise Invalid("fetch: either after or before")
+        if CHAT.fullmatch(chat) is None:
+            raise ChatNotFound
+        page = await self._desk.verbs.read.entries(
+            self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
+        )
+        return page_frame(frame, page)
+
+    # Tokens.
+
+    async def _renew(self, token: str) -> None:
+        try:
+            caller = await self._desk.authenticate(token)
+        except Unauthenticated:
+            self._line.close(Close.NOT_AUTHENTICATED)
+            return
+        except Unavailable as refusal:
+            self._line.refuse(refusal)
+            return
+        close: Close | None = Close.FORBIDDEN
+        if isinstance(caller, UserCaller):
+            close = self._line.conversation.renew(caller.user, caller.device, caller.expires_at)
+        if close is not None:
+            self._line.close(close)
+
+
+def page_frame(frame: Fetch, page: Page) -> PageFrame:
+    """As much of the page as fits into a frame, in the order of the log."""
+    raws: list[msgspec.Raw] = []
+    size = 0
+    for entry in page.entries:
+        raw = msgspec.Raw(encode(entry_record(entry)))
+        size += len(raw)
+        if raws and size > limits.PAGE_FRAME_BYTES_MAX:
+            break
+        raws.append(raw)
+    more = len(raws) < len(page.entries) or page.next is not None
+    if frame.before is not None:
+        raws.reverse()
+    return PageFrame(frame.id, frame.chat, raws, page.head.sequence, more)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST application over a core."""
+
+from litestar import Litestar
+
+from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
+from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.api.app import make_app
+from tidings.api.callers import IdentityVerbs
+from tidings.api.health import Health
+from tidings.assembly import Core
+from tidings.web import load_pages
+
+
+def make_rest(core: Core, health: Health) -> Litestar:
+    """All routes and pages."""
+    return make_app(
+        chat_verbs=core.verbs,
+        identity_verbs=_identity(core),
+        own_health=health,
+        chance=core.chance,
+        pages=load_pages(),
+    )
+
+
+def _identity(core: Core) -> IdentityVerbs:
+    tenants, users = core.store.tenants, core.store.users
+    signing, clock, chance = core.signing, core.clock, core.chance
+    return IdentityVerbs(
+        authenticate=core.authenticate,
+        put_tenant=PutTenant(tenants, signing, core.vault.wrapping, clock, chance),
+        make_tenant_key=MakeTenantKey(tenants, clock, chance),
+        revoke_tenant_key=RevokeTenantKey(tenants, clock),
+        put_user=PutUser(tenants, users, clock),
+        make_token=MakeToken(users, signing, clock),
+        get_profile=GetProfile(users),
+        patch_profile=PatchProfile(users, clock),
+        erase_user_content=EraseUserContent(users, core.vault),
+        rotate_keys=core.rotate_keys,
+    )
