@@ -8,14 +8,16 @@ uncommitted change is ever seen.
 """
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
+from tidings.actions.lanes import Lane, Lanes
+from tidings.actions.proposals import Proposal
 from tidings.actions.tasks import Tasks
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Key
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import (
     ChatBusy,
@@ -27,62 +29,6 @@ from tidings.model.refusals import (
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
 from tidings.ports.world import Chance, Clock
-
-
-class Proposal(Protocol):
-    """Something to append, and who waits for the answer. Exactly one of the answers is given."""
-
-    key: Key | None
-    """For a message: what makes it idempotent. None for a change of the chat."""
-    is_claimed: bool
-    """The key is claimed, and a search up to the head has found no entry for it."""
-    attempts: int
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `decide` may be called."""
-        ...
-
-    async def prepare(self) -> None:
-        """Become ready. May raise a Refusal."""
-        ...
-
-    def decide(self, state: ChatState, now: int) -> list[Entry]:
-        """The entries to append to a chat in this state; none if there is nothing to change.
-
-        Raises:
-            Refusal: It may not, or cannot, be done.
-        """
-        ...
-
-    def kept(self, entries: list[Entry]) -> None:
-        """Answer: it is durable."""
-        ...
-
-    def replayed(self, entry: Entry) -> None:
-        """Answer: it was sent before; this is the message as it is now."""
-        ...
-
-    def declined(self, declined: Declined) -> None:
-        """Answer: the store found that it cannot be done."""
-        ...
-
-    def refused(self, refusal: Refusal) -> None:
-        """Answer: no."""
-        ...
-
-
-class _Lane:
-    """One chat: its committed state, and what waits to be appended."""
-
-    __slots__ = ("chat_id", "is_busy", "state", "waiting")
-
-    def __init__(self, chat_id: ChatId) -> None:
-        self.chat_id = chat_id
-        self.state: ChatState | None = None
-        self.waiting: deque[Proposal] = deque()
-        self.is_busy = False
-
 
 _Step = tuple[Proposal, list[Entry]]
 
@@ -103,8 +49,7 @@ class Appender:
         self._bus = bus
         self._clock = clock
         self._backoff = backoff
-        self._lanes: OrderedDict[ChatId, _Lane] = OrderedDict()
-        self._members_cached = 0
+        self._lanes = Lanes()
         self._mark = chance.token(8).hex()
         self._runs = 0
         self._tasks = Tasks("appender")
@@ -112,11 +57,6 @@ class Appender:
     def propose(self, chat: ChatId, proposal: Proposal) -> None:
         """Append this after all that was proposed for the chat before. Never waits."""
         lane = self._lanes.get(chat)
-        if lane is None:
-            lane = self._lanes[chat] = _Lane(chat)
-            self._shrink()
-        else:
-            self._lanes.move_to_end(chat)
         if len(lane.waiting) >= limits.LANE_PROPOSALS_MAX:
             proposal.refused(ChatBusy())
             return
@@ -128,8 +68,7 @@ class Appender:
 
     def state_nowait(self, chat: ChatId) -> ChatState | None:
         """A chat's state if it is cached: for writers and delivery, it admits no reader."""
-        lane = self._lanes.get(chat)
-        return lane.state if lane is not None else None
+        return self._lanes.state(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
         """A chat's state, cached or read; None if there is no such chat. It admits no reader."""
@@ -139,39 +78,30 @@ class Appender:
         """Stop the background work; what still waits gets no answer."""
         await self._tasks.close()
 
-    def _shrink(self) -> None:
-        """Forget the least recently used idle chats beyond the bounds of the cache."""
-        while (
-            len(self._lanes) > limits.CACHED_CHATS_MAX
-            or self._members_cached > limits.CACHED_MEMBERS_MAX
-        ):
-            lane = next((lane for lane in self._lanes.values() if not lane.is_busy), None)
-            if lane is None:
-                return
-            self._forget(lane)
-
-    def _forget(self, lane: _Lane) -> None:
-        self._keep_state(lane, None)
-        del self._lanes[lane.chat_id]
-
-    def _keep_state(self, lane: _Lane, state: ChatState | None) -> None:
-        before = len(lane.state.members) if lane.state else 0
-        lane.state = state
-        self._members_cached += (len(state.members) if state else 0) - before
-
     # One turn of a lane: load if cold, take a run, send it to the log.
 
-    def _next(self, lane: _Lane) -> None:
+    def _next(self, lane: Lane) -> None:
         if not lane.waiting:
             lane.is_busy = False
         elif lane.state is None:
-            self._tasks.start(self._load(lane))
+            self._start(lane, self._load(lane))
         elif not lane.waiting[0].is_ready:
-            self._tasks.start(self._prepare(lane, lane.waiting.popleft()))
+            self._start(lane, self._prepare(lane, lane.waiting.popleft()))
         else:
             self._send_run(lane, lane.state)
 
-    async def _load(self, lane: _Lane) -> None:
+    def _start(self, lane: Lane, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with the lane after some reading, which must never leave it standing still."""
+        self._tasks.start(self._or_let_go(lane, work))
+
+    async def _or_let_go(self, lane: Lane, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            self._refuse_all(lane, StoreUnavailable())
+            raise
+
+    async def _load(self, lane: Lane) -> None:
         try:
             state = await self._log.state(lane.chat_id)
         except Refusal as refusal:
@@ -180,16 +110,16 @@ class Appender:
         if state is None:
             self._refuse_all(lane, ChatNotFound())
             return
-        self._keep_state(lane, state)
+        self._lanes.keep_state(lane, state)
         self._next(lane)
 
-    def _refuse_all(self, lane: _Lane, refusal: Refusal) -> None:
+    def _refuse_all(self, lane: Lane, refusal: Refusal) -> None:
         waiting, lane.waiting = lane.waiting, deque()
-        self._forget(lane)
+        self._lanes.forget(lane)
         for proposal in waiting:
             proposal.refused(refusal)
 
-    async def _prepare(self, lane: _Lane, proposal: Proposal) -> None:
+    async def _prepare(self, lane: Lane, proposal: Proposal) -> None:
         try:
             await proposal.prepare()
             lane.waiting.appendleft(proposal)
@@ -197,7 +127,7 @@ class Appender:
             proposal.refused(refusal)
         self._next(lane)
 
-    def _send_run(self, lane: _Lane, state: ChatState) -> None:
+    def _send_run(self, lane: Lane, state: ChatState) -> None:
         claimed = state.copy()
         steps = self._take_steps(lane, claimed)
         if not steps:
@@ -216,7 +146,7 @@ class Appender:
             )
         )
 
-    def _take_steps(self, lane: _Lane, claimed: ChatState) -> list[_Step]:
+    def _take_steps(self, lane: Lane, claimed: ChatState) -> list[_Step]:
         """The next run: as many messages as wait in a row, or one change."""
         now = self._clock.now()
         self._runs += 1
@@ -227,7 +157,7 @@ class Appender:
         while waiting and len(steps) < limits.RUN_ENTRIES_MAX:
             proposal = waiting[0]
             key = proposal.key
-            if steps and (key is None or not proposal.is_ready):
+            if not proposal.is_ready or (steps and key is None):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # a repeat within the run: the next one will find the first
@@ -244,7 +174,7 @@ class Appender:
             keys.add(name)
         return steps
 
-    def _decide(self, lane: _Lane, proposal: Proposal, state: ChatState, now: int) -> list[Entry]:
+    def _decide(self, lane: Lane, proposal: Proposal, state: ChatState, now: int) -> list[Entry]:
         try:
             entries = proposal.decide(state, now)
         except Refusal as refusal:
@@ -260,20 +190,20 @@ class Appender:
     # What came of a run.
 
     def _settled(
-        self, lane: _Lane, claimed: ChatState, steps: list[_Step], outcome: Outcome
+        self, lane: Lane, claimed: ChatState, steps: list[_Step], outcome: Outcome
     ) -> None:
         match outcome:
             case Kept():
-                self._keep_state(lane, claimed)
+                self._lanes.keep_state(lane, claimed)
                 for proposal, entries in steps:
                     proposal.kept(entries)
                     for entry in entries:
                         self._bus.publish(Appended(entry, claimed))
                 self._next(lane)
             case KeyTaken(indexes):
-                self._tasks.start(self._answer_repeats(lane, steps, set(indexes)))
+                self._start(lane, self._answer_repeats(lane, steps, set(indexes)))
             case SlotTaken():
-                self._tasks.start(self._catch_up(lane, steps))
+                self._start(lane, self._catch_up(lane, steps))
             case Declined():
                 assert len(steps) == 1, "a change goes alone"
                 steps[0][0].declined(outcome)
@@ -283,7 +213,7 @@ class Appender:
                     proposal.refused(StoreUnavailable())
                 self._next(lane)
 
-    async def _answer_repeats(self, lane: _Lane, steps: list[_Step], taken: set[int]) -> None:
+    async def _answer_repeats(self, lane: Lane, steps: list[_Step], taken: set[int]) -> None:
         """Answer those whose message is in the log already; append the others again.
 
         The lane stands still meanwhile: between the search and the slot right after it nothing
@@ -327,7 +257,7 @@ class Appender:
         else:
             proposal.refused(refusal)
 
-    async def _catch_up(self, lane: _Lane, steps: list[_Step]) -> None:
+    async def _catch_up(self, lane: Lane, steps: list[_Step]) -> None:
         """Another writer was first: take in what it wrote, then try again after it."""
         assert lane.state is not None
         state = lane.state.copy()
@@ -340,7 +270,7 @@ class Appender:
                 proposal.refused(refusal)
             self._next(lane)
             return
-        self._keep_state(lane, state)
+        self._lanes.keep_state(lane, state)
         again = [proposal for proposal, _ in steps if not self._gave_up(proposal)]
         lane.waiting.extendleft(reversed(again))
         if again:

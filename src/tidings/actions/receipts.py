@@ -151,6 +151,6 @@ class CoalescedReceipts:
             self._timer.cancel()
         waiting: list[Move | OwnSends] = list(self._moves.values())
         waiting.extend(own for chain in self._own.values() for own in chain)
-        await self._tasks.close()
+        await self._tasks.finish()
         if waiting:
             await self._write(waiting)

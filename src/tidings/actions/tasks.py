@@ -36,8 +36,12 @@ class Tasks:
         for task in list(self._running):
             task.cancel()
 
+    async def finish(self) -> None:
+        """Wait until nothing runs any more."""
+        while self._running:
+            await asyncio.wait(list(self._running))
+
     async def close(self) -> None:
         """Cancel what still runs and wait for its end."""
         self.cancel()
-        while self._running:
-            await asyncio.wait(list(self._running))
+        await self.finish()

@@ -62,7 +62,7 @@ def make_app(
     files = {**pages, "/openapi.json": ("application/json", document)}
     return Litestar(
         [*HANDLERS, *page_handlers(files)],
-        guards=[callers.make_guard(identity_verbs.authenticate)],
+        guards=[callers.make_guard(identity_verbs.authenticate, _methods(files))],
         dependencies={
             "caller": Provide(callers.caller),
             "user": Provide(callers.user),
@@ -85,6 +85,14 @@ def make_app(
         debug=False,
         pdb_on_exception=False,
     )
+
+
+def _methods(files: Mapping[str, Page]) -> dict[str, list[str]]:
+    """The methods of each path."""
+    methods = {path: ["GET", "HEAD"] for path in files}
+    for one in OPERATIONS:
+        methods.setdefault(one.path, []).append(one.method)
+    return methods
 
 
 def _always(value: object) -> Provide:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who calls: taken from `Authorization: Bearer`, checked before anything of a request is read."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.api.operations import Operation
+from tidings.api.problems import MethodNotAllowed
 from tidings.api.requests import check_no_query, check_path
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Unauthenticated
@@ -40,17 +41,25 @@ class IdentityVerbs:
 
 
 def make_guard(
-    authenticate: Authenticate,
+    authenticate: Authenticate, methods: Mapping[str, Sequence[str]]
 ) -> Callable[[Connection, BaseRouteHandler], Awaitable[None]]:
-    """What every request passes first: its path, its credentials, and no query if none is known."""
+    """What every request passes first: its path, its credentials, and no query if none is known.
+
+    `methods` are those of each path. OPTIONS, which the framework would answer, is not one.
+    """
 
     async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
         check_path(connection.scope)
         operation: Operation | None = handler.opt.get("operation")
+        if connection.scope["method"] == "OPTIONS":
+            raise MethodNotAllowed(methods[connection.scope["path_template"]])
         if operation is None:
             return
         if operation.key is not None:
-            connection.scope["user"] = await authenticate(bearer(connection.scope))
+            caller = await authenticate(bearer(connection.scope))
+            if operation.key == "user":
+                require_user(caller)  # no key acts in a user's name
+            connection.scope["user"] = caller
         if operation.query is None:
             check_no_query(connection.scope["query_string"])
 
@@ -78,5 +87,5 @@ async def caller(request: Request[Caller, object, State]) -> Caller:
 
 
 async def user(request: Request[Caller, object, State]) -> UserKey:
-    """The calling user; no key acts in a user's name."""
+    """The calling user."""
     return require_user(request.user).user

@@ -2,6 +2,7 @@
 """Refusals over HTTP: `application/problem+json` as in RFC 9457, and never a stack trace."""
 
 import logging
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 import msgspec
@@ -53,6 +54,10 @@ class MethodNotAllowed(HttpRefusal):
 
     code, title, status = "method.not_allowed", "Method not allowed here", 405
 
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.allowed = ", ".join(sorted(allowed))
+
 
 class MediaTypeUnsupported(HttpRefusal):
     """A body that is not JSON, or is compressed."""
@@ -93,9 +98,9 @@ def answer_http_exception(
         case NotFoundException():
             return answer_refusal(request, NotFound())
         case MethodNotAllowedException():
-            answer = answer_refusal(request, MethodNotAllowed())
-            answer.headers.update(error.headers or {})
-            return answer
+            methods = (error.headers or {}).get("allow", "").split(", ")
+            # The framework counts OPTIONS in, which our guard refuses.
+            return answer_refusal(request, MethodNotAllowed(set(methods) - {"OPTIONS"}))
         case RequestEntityTooLarge():
             return answer_refusal(request, TooLarge("the body is too large"))
         case HTTPException(status_code=400):
@@ -127,6 +132,8 @@ def _field_errors(refusal: Refusal) -> list[FieldError] | None:
 def _headers(refusal: Refusal) -> dict[str, str]:
     if isinstance(refusal, Unauthenticated):
         return {"WWW-Authenticate": "Bearer"}
+    if isinstance(refusal, MethodNotAllowed):
+        return {"Allow": refusal.allowed}
     if refusal.retryable:
         return {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return {}

@@ -4,11 +4,12 @@
 import asyncio
 import http.client
 import json
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from tidings.config import Config
 from tidings.keyrings.environment import EnvironmentKeyring
@@ -21,14 +22,23 @@ SERVER_FILE: Final = "server.json"
 ROTATION_SECONDS_MAX: Final = 3_600
 
 
+class Rotation(msgspec.Struct, frozen=True):
+    """What came of a rotation."""
+
+    master_key_id: str
+    rewrapped: int
+
+
 def rotate(config: Config) -> int:
     """Change the master key: by asking the server that runs on the folder, or without one."""
     url = running_server(config.data)
-    answer = _ask(url, _root_key(config)) if url is not None else None
-    if answer is None:
-        answer = asyncio.run(_rotate_here(config))
-    taken_over = f"{answer['rewrapped']} keys were taken over from the one before"
-    print(f"The master key is now {answer['master_key_id']}; {taken_over}.")
+    done = _ask(url, _root_key(config)) if url is not None else None
+    if done is None:
+        done = asyncio.run(_rotate_here(config))
+    print(
+        f"The master key is now {done.master_key_id}; "
+        f"{done.rewrapped} keys were taken over from the one before."
+    )
     if config.master_key is None:
         print("The one before it is gone from the folder, and opens nothing here any more.")
     else:
@@ -48,7 +58,7 @@ def status(config: Config) -> int:
     for key in keyring.previous:
         print(f"before it   {key.key_id}  still needed: run `tidings keys rotate` to finish")
     url = running_server(config.data)
-    print(f"server      {url or 'none has this folder open'}")
+    print(f"server      {f'{url}, says {SERVER_FILE}' if url else 'none has this folder open'}")
     return 0
 
 
@@ -77,7 +87,7 @@ def _root_key(config: Config) -> str:
     return key
 
 
-def _ask(url: str, root_key: str) -> dict[str, Any] | None:
+def _ask(url: str, root_key: str) -> Rotation | None:
     """The server's answer; None if there is no server any more."""
     request = urllib.request.Request(
         f"{url.rstrip('/')}/v1/keys/rotate",
@@ -88,17 +98,18 @@ def _ask(url: str, root_key: str) -> dict[str, Any] | None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=ROTATION_SECONDS_MAX) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
+            return msgspec.json.decode(response.read(), type=Rotation)
     except urllib.error.HTTPError as error:
         raise KeyRefused(f"the server at {url} declined: {_detail(error)}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionRefusedError):
             return None
         raise KeyRefused(f"the server at {url} does not answer: {error.reason}") from None
-    except (http.client.HTTPException, OSError, ValueError) as error:
-        print("tidings: the answer was lost; `tidings keys status` tells more", file=sys.stderr)
-        raise KeyRefused(f"the server at {url} broke off: {error}") from None
+    except (http.client.HTTPException, OSError, msgspec.MsgspecError) as error:
+        raise KeyRefused(
+            f"the server at {url} broke off ({error}): whether the key has changed, "
+            "`tidings keys status` tells"
+        ) from None
 
 
 def _detail(error: urllib.error.HTTPError) -> str:
@@ -108,9 +119,9 @@ def _detail(error: urllib.error.HTTPError) -> str:
         return f"HTTP {error.code}"
 
 
-async def _rotate_here(config: Config) -> dict[str, Any]:
+async def _rotate_here(config: Config) -> Rotation:
     from tidings import assembly
 
     async with assembly.open_for_maintenance(config) as tidings:
         rotated = await tidings.rotate_keys()
-    return {"master_key_id": rotated.master_key_id, "rewrapped": rotated.secrets}
+    return Rotation(rotated.master_key_id, rotated.secrets)

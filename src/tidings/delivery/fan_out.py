@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fan-out: each fact to the connections of those it concerns, encoded once."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, assert_never
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, Protocol, assert_never
 
 from tidings.actions.tasks import Tasks
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.receipts import Unread
+from tidings.model.refusals import Unavailable
 from tidings.ports.bus import Appended, Bus, Event, Expired, ReceiptMoved, Typing
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
 
@@ -64,11 +66,15 @@ class FanOut:
                 if state is not None:
                     self._told_to_members(event, state)
                 else:
-                    self._tasks.start(self._told_later(event))
+                    self._later(self._told_later(event))
             case Expired():
-                self._tasks.start(self._expired(event))
+                self._later(self._expired(event))
             case _:
                 assert_never(event)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """What has to be read first; if that cannot be done now, nobody is told."""
+        self._tasks.start(_best_effort(work))
 
     def _appended(self, event: Appended) -> None:
         entry, state = event.entry, event.state
@@ -98,7 +104,7 @@ class FanOut:
                 if len(own) > 1 and state.is_small:
                     _tell(own, frame)
                 if own and by_reading:
-                    self._tasks.start(self._tell_unread(user, chat))
+                    self._later(self._tell_unread(user, chat))
 
     def _tell_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
         """Large chats are silent: a thousand members would make a million frames a message."""
@@ -127,6 +133,11 @@ def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
     if entry.kind == "removed":
         return [*state.members, *(person.user for person in entry.people)]
     return state.members
+
+
+async def _best_effort(work: Coroutine[Any, Any, None]) -> None:
+    with suppress(Unavailable):
+        await work
 
 
 def _tell(connections: Iterable[Receiver], frame: bytes) -> None:

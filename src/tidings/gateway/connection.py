@@ -22,8 +22,8 @@ from tidings.wire.frames import PONG, Bye, Hello, Ping, Refused, encode
 
 log = logging.getLogger("tidings.gateway")
 
-CLOSE_SECONDS_MAX = 1.0
-"""How long a client has to answer a close frame before the socket is dropped."""
+CLOSE_SECONDS_MAX = 2.0
+"""How long a client has to answer a close frame before the socket is dropped: at most two ticks."""
 
 
 class Connection(WSListener):
@@ -34,6 +34,9 @@ class Connection(WSListener):
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
         self._parts: bytearray | None = None
+        """What has come of a message in fragments."""
+        self._is_leaving = False
+        """Whether the last tick found the goodbye said and the client still there."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = Progress()
@@ -48,16 +51,20 @@ class Connection(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        transport.underlying_transport.set_write_buffer_limits(limits.OUTBOX_PAUSE_BYTES)
         self._desk.hub.opened(self)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
+        if frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self.close(Close.BAD_FRAME)
+        elif frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
             self._take(frame.get_payload_as_memoryview())
         elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._take_part(frame)
+        elif frame.msg_type == WSMsgType.PING:
+            self._write(WSMsgType.PONG, frame.get_payload_as_bytes())
         elif frame.msg_type == WSMsgType.CLOSE:
-            transport.send_close(WSCloseCode.OK)
-            transport.disconnect()
+            self._answer_close(transport)
         elif frame.msg_type == WSMsgType.BINARY:
             self.close(Close.BAD_FRAME)
 
@@ -76,13 +83,20 @@ class Connection(WSListener):
 
     def _take_part(self, frame: WSFrame) -> None:
         """A message in fragments: put together as far as one frame may be long."""
-        self._parts = self._parts or bytearray()
-        self._parts += frame.get_payload_as_memoryview()
-        if len(self._parts) > limits.FRAME_BYTES_MAX:
-            self.close(Close.FRAME_TOO_LARGE)
-        elif frame.fin:
-            whole, self._parts = bytes(self._parts), None
-            self._take(whole)
+        if (frame.msg_type == WSMsgType.TEXT) != (self._parts is None):
+            self.close(Close.BAD_FRAME)
+            return
+        parts = bytearray() if self._parts is None else self._parts
+        parts += frame.get_payload_as_memoryview()
+        self._parts = None if frame.fin or len(parts) > limits.FRAME_BYTES_MAX else parts
+        if self._parts is None:
+            self._take(bytes(parts))
+
+    def _answer_close(self, transport: WSTransport) -> None:
+        self.conversation.state = State.CLOSED
+        if not transport.is_close_frame_sent:
+            transport.send_close(WSCloseCode.OK)
+        transport.disconnect()
 
     def _take(self, payload: bytes | memoryview) -> None:
         match self.conversation.receive(payload, self.now()):
@@ -107,11 +121,14 @@ class Connection(WSListener):
 
     def tell(self, frame: bytes) -> None:
         """Write a frame. Whoever lets a megabyte of them pile up is cut off."""
+        self._write(WSMsgType.TEXT, frame)
+
+    def _write(self, kind: WSMsgType, payload: bytes) -> None:
         transport = self._transport
         if transport is None:
             return
-        transport.send(WSMsgType.TEXT, frame)
-        if self.progress.is_paused and self._backlog() > limits.OUTBOX_BYTES_MAX:
+        transport.send(kind, payload)
+        if self.progress.is_paused and _backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self.close(Close.OVERLOADED)
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
@@ -131,26 +148,37 @@ class Connection(WSListener):
 
     def tick(self) -> None:
         """Called about once a second: end what has to end."""
+        if self._transport is not None and self._transport.is_close_frame_sent:
+            self._drop_if_lingering(self._transport)
+            return
         overdue = self.conversation.overdue(self.now(), self._desk.clock.now())
         if overdue is None and self.stream.is_stalled(self.now()):
             overdue = Close.OVERLOADED
         if overdue is not None:
             self.close(overdue)
 
+    def _drop_if_lingering(self, transport: WSTransport) -> None:
+        """Whoever neither answers nor reads the last bytes would keep the socket for ever."""
+        if self._is_leaving:
+            transport.disconnect(False)
+        self._is_leaving = True
+
     def close(self, code: Close, retry_after_ms: int | None = None) -> None:
-        """Say bye and why, then close."""
+        """Say bye and why, then close; a client that does not read is cut off without."""
         transport, self.conversation.state = self._transport, State.CLOSED
         if transport is None or transport.is_close_frame_sent:
             return
+        if _backlog(transport) > limits.OUTBOX_BYTES_MAX:
+            self._transport = None
+            transport.disconnect(False)
+            return
         if retry_after_ms is None:
             retry_after_ms = self._desk.jitter_ms(5_000) if code in RECONNECT else 0
-        if self._backlog() <= limits.OUTBOX_BYTES_MAX:
-            bye = Bye(code, code in RECONNECT, retry_after_ms)
-            transport.send(WSMsgType.TEXT, encode(bye))
-            # picows names the standard codes only, and takes any number.
-            transport.send_close(code, b"")  # type: ignore[arg-type]
-        self._loop.call_later(CLOSE_SECONDS_MAX, transport.disconnect, False)
+        bye = Bye(code, code in RECONNECT, retry_after_ms)
+        transport.send(WSMsgType.TEXT, encode(bye))
+        # picows names the standard codes only, and takes any number.
+        transport.send_close(code, b"")  # type: ignore[arg-type]
 
-    def _backlog(self) -> int:
-        assert self._transport is not None
-        return self._transport.underlying_transport.get_write_buffer_size()
+
+def _backlog(transport: WSTransport) -> int:
+    return transport.underlying_transport.get_write_buffer_size()

@@ -55,6 +55,7 @@ class Conversation:
         self.user: UserKey | None = None
         self.device: str | None = None
         self.expires_at = 0
+        self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0
 
@@ -83,12 +84,12 @@ class Conversation:
         """Anything but a frame of an open connection."""
         if self.state is State.OPEN:
             return self._strike(Invalid("hello comes first, and once"), None)
-        if isinstance(frame, Ping):
-            return frame
         if self.state is State.GREETING and isinstance(frame, Hello):
             self.state = State.CHECKING
             return frame
-        # Nothing but a ping may come between hello and welcome either.
+        if self.state is State.CHECKING and isinstance(frame, Ping):
+            return frame
+        # Nothing may come before hello, and nothing but a ping between hello and welcome.
         return Closing(Close.NOT_AUTHENTICATED)
 
     def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | Closing:
@@ -134,8 +135,11 @@ class Conversation:
 
         Silence is measured on the monotonic clock, the token's age on the wall's.
         """
-        if self.state in (State.GREETING, State.CHECKING):
-            return Close.SILENT if now - self._heard_at > limits.HELLO_MS_MAX else None
+        if self.state is State.GREETING:
+            return Close.SILENT if now - self._opened_at > limits.HELLO_MS_MAX else None
+        if self.state is State.CHECKING:
+            is_stuck = now - self._opened_at > 2 * limits.HELLO_MS_MAX
+            return Close.OVERLOADED if is_stuck else None
         if self.state is State.OPEN:
             if wall >= self.expires_at:
                 return Close.NOT_AUTHENTICATED

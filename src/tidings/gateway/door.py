@@ -20,7 +20,8 @@ SOCKET_REQUEST: Final = b"GET /v1/ws"
 PEEK_BYTES: Final = len(SOCKET_REQUEST) + 1
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
 LOOKING_MAX: Final = 2_000
-"""How many connections may be waiting to be looked at; the others wait in the kernel's queue."""
+"""How many connections may be waiting to be looked at; when more come, the oldest has to go, so
+that those who connect and say nothing keep nobody out."""
 BACKLOG: Final = 2_048
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -29,11 +30,21 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 class Door:
     """Accepts connections and hands each to the right protocol."""
 
-    def __init__(self, sockets: ProtocolFactory, http: ProtocolFactory) -> None:
+    def __init__(
+        self,
+        sockets: ProtocolFactory,
+        http: ProtocolFactory,
+        *,
+        first_bytes_seconds_max: float = FIRST_BYTES_SECONDS_MAX,
+        looking_max: int = LOOKING_MAX,
+    ) -> None:
         self._sockets = sockets
         self._http = http
+        self._first_bytes_seconds_max = first_bytes_seconds_max
+        self._looking_max = looking_max
         self._tasks = Tasks("door")
-        self._looking = asyncio.Semaphore(LOOKING_MAX)
+        self._looking: dict[asyncio.Future[None], None] = {}
+        """Those who have yet to say what they want, oldest first."""
         self._listeners: list[socket.socket] = []
 
     @property
@@ -60,12 +71,10 @@ class Door:
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._looking.acquire()
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
                 # Out of file descriptors, most likely: those we have must be able to go on.
-                self._looking.release()
                 log.warning("cannot accept", extra={"action": "accept_failed", "error": str(error)})
                 await asyncio.sleep(0.1)
                 continue
@@ -85,14 +94,34 @@ class Door:
             await loop.connect_accepted_socket(factory, connection)
         except (OSError, TimeoutError):
             connection.close()
-        finally:
-            self._looking.release()
+        except asyncio.CancelledError:
+            connection.close()
+            raise
 
     async def _first_bytes(self, connection: socket.socket) -> bytes:
         """Enough to tell what it is, without taking it; nothing if the client says nothing."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
-        await _readable(connection, FIRST_BYTES_SECONDS_MAX)
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._looking[ready] = None
+        if len(self._looking) > self._looking_max:
+            oldest = next(iter(self._looking))
+            del self._looking[oldest]
+            _settle(oldest, TimeoutError())
+        try:
+            await self._readable(connection, ready)
+        finally:
+            self._looking.pop(ready, None)
         return connection.recv(PEEK_BYTES, socket.MSG_PEEK)
+
+    async def _readable(self, connection: socket.socket, ready: "asyncio.Future[None]") -> None:
+        loop = asyncio.get_running_loop()
+        descriptor = connection.fileno()
+        loop.add_reader(descriptor, _settle, ready)
+        try:
+            async with asyncio.timeout(self._first_bytes_seconds_max):
+                await ready
+        finally:
+            loop.remove_reader(descriptor)
 
 
 def is_socket_request(start: bytes) -> bool:
@@ -115,18 +144,10 @@ def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) 
     return listener
 
 
-async def _readable(connection: socket.socket, seconds_max: float) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-
-    def come() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    descriptor = connection.fileno()
-    loop.add_reader(descriptor, come)
-    try:
-        async with asyncio.timeout(seconds_max):
-            await ready
-    finally:
-        loop.remove_reader(descriptor)
+def _settle(ready: "asyncio.Future[None]", error: Exception | None = None) -> None:
+    if ready.done():
+        return
+    if error is not None:
+        ready.set_exception(error)
+    else:
+        ready.set_result(None)

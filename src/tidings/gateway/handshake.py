@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WebSocket handshake: who may open a socket, and how one comes out of an HTTP connection."""
+"""The WebSocket handshake: who may open a socket."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
 from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
@@ -14,6 +12,7 @@ from tidings.gateway.connection import Connection
 from tidings.gateway.desk import Desk
 
 SOCKET_PATH: Final = b"/v1/ws"
+VERSION: Final = "13"
 SOCKET_BYTES_MAX: Final = 256 * 1024
 """What the socket layer takes at all. Between the protocol's own limit and this one a client is
 told 4413; beyond it the socket layer closes by itself, with 1009, before it has read the frame."""
@@ -45,7 +44,7 @@ class Handshake:
             20,
             20,
             WSAutoPingStrategy.PING_WHEN_IDLE,
-            True,
+            False,
             SOCKET_BYTES_MAX,
             None,
             READ_BUFFER_BYTES,
@@ -56,18 +55,25 @@ class Handshake:
             return _no(404, b"no such page")
         if self.is_draining:
             return _no(503, b"the server is restarting", {"Retry-After": "1"})
-        origin = request.headers.get("Origin")
-        host = request.headers.get("Host")
-        if origin is not None and not self._is_allowed(origin, host):
+        if request.headers.get("Sec-WebSocket-Version") != VERSION:
+            return _no(426, b"another version is spoken here", {"Sec-WebSocket-Version": VERSION})
+        if not self._is_allowed(request.headers.get("Origin"), request.headers.get("Host")):
             return _no(403, b"this origin may not open a socket")
+        _name_the_upgrade_alone(request)
         return Connection(self._desk)
 
-    def _is_allowed(self, origin: str, host: str | None) -> bool:
+    def _is_allowed(self, origin: str | None, host: str | None) -> bool:
         """Exact matches only: the page came from this host, or from one on the list."""
-        if origin in self._allowed_origins:
+        if origin is None or origin in self._allowed_origins:
             return True
-        parts = urlsplit(origin)
-        return parts.scheme in ("http", "https") and host is not None and parts.netloc == host
+        return host is not None and origin in (f"http://{host}", f"https://{host}")
+
+
+def _name_the_upgrade_alone(request: WSUpgradeRequest) -> None:
+    """Firefox says `keep-alive, Upgrade`; picows looks for the one word."""
+    options = ",".join(request.headers.getall("Connection", [])).lower().split(",")
+    if "upgrade" in [option.strip() for option in options]:
+        request.headers["Connection"] = "upgrade"
 
 
 def _no(
@@ -75,27 +81,3 @@ def _no(
 ) -> WSUpgradeResponseWithListener:
     response = WSUpgradeResponse.create_error_response(status, reason, headers)
     return WSUpgradeResponseWithListener(response, None)
-
-
-class UpgradeFromHttp(asyncio.Protocol):
-    """Takes over a kept-alive HTTP connection whose next request asks for the socket."""
-
-    def __init__(self, make: Callable[[], asyncio.BufferedProtocol]) -> None:
-        self._socket = make()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - asyncio's own type
-        self._transport = transport
-        self._socket.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            buffer = memoryview(self._socket.get_buffer(len(view)))
-            size = min(len(buffer), len(view))
-            buffer[:size] = view[:size]
-            self._socket.buffer_updated(size)
-            view = view[size:]
-        assert self._transport is not None
-        # The caller makes this object the protocol right after; then the socket takes its place.
-        asyncio.get_running_loop().call_soon(self._transport.set_protocol, self._socket)

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP on the one port: uvicorn's protocol, with a limit on slowness and on headers."""
+"""HTTP on the one port: uvicorn's protocol, with a limit on slowness and on headers.
+
+A request on a kept-alive connection may ask for the socket: the connection is handed over then.
+"""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
-
-from tidings.gateway.handshake import UpgradeFromHttp
 
 HEADER_BYTES_MAX: Final = 32 * 1024
 REQUEST_SECONDS_MAX: Final = 20.0
 KEEP_ALIVE_SECONDS: Final = 75
 DRAIN_SECONDS_MAX: Final = 10.0
+
+MakeSocket = Callable[[], asyncio.BufferedProtocol]
 
 
 class _Protocol(HttpToolsProtocol):
@@ -22,11 +27,19 @@ class _Protocol(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _data = b""
+    """What is being parsed."""
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, make_socket: MakeSocket) -> None:
+        super().__init__(config, state, {})
+        self._make_socket = make_socket
 
     def data_received(self, data: bytes) -> None:
+        self._data = data
         if self._head_bytes >= 0:
             self._head_bytes += len(data)
         super().data_received(data)
+        self._data = b""
         if self._head_bytes > HEADER_BYTES_MAX:
             self.transport.close()
 
@@ -47,6 +60,33 @@ class _Protocol(HttpToolsProtocol):
         self._stop_clock()
         super().connection_lost(exc)
 
+    def _should_upgrade_to_ws(self) -> bool:
+        return True
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over, with the request and with what came after it."""
+        upgrade = sys.exception()
+        assert isinstance(upgrade, httptools.HttpParserUpgrade), "only its handler calls this"
+        (end_of_request,) = upgrade.args
+        self._stop_clock()
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self.transport.close()  # frames would get into the answer that is still under way
+            return
+        self.connections.discard(self)
+        socket = self._make_socket()
+        socket.connection_made(self.transport)
+        _feed(socket, self.transport, self._request_head() + self._data[end_of_request:])
+        # A transport that is reading goes on in the old protocol's way.
+        self.transport.pause_reading()
+        self.transport.set_protocol(socket)
+        self.transport.resume_reading()
+
+    def _request_head(self) -> bytes:
+        lines = [f"{self.scope['method']} ".encode() + self.url + b" HTTP/1.1"]
+        lines += [name + b": " + value for name, value in self.headers]
+        return b"\r\n".join([*lines, b"", b""])
+
     def _stop_clock(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
@@ -58,11 +98,12 @@ class _Protocol(HttpToolsProtocol):
 class Http:
     """Makes HTTP protocols for the door, and sees them off."""
 
-    def __init__(self, app: Any, make_socket: Callable[[], asyncio.BufferedProtocol]) -> None:  # noqa: ANN401 - any ASGI app
+    def __init__(self, app: Any, make_socket: MakeSocket) -> None:  # noqa: ANN401 - any ASGI app
+        self._make_socket = make_socket
         self._config = uvicorn.Config(
             app,
             http="httptools",
-            ws=_upgrades(make_socket),
+            ws="none",
             lifespan="off",
             access_log=False,
             log_config=None,
@@ -74,7 +115,7 @@ class Http:
 
     def protocol(self) -> asyncio.Protocol:
         """A protocol for one connection."""
-        return _Protocol(self._config, self._state, {})
+        return _Protocol(self._config, self._state, self._make_socket)
 
     async def drain(self) -> None:
         """Let requests that are under way end, then close the connections."""
@@ -88,11 +129,12 @@ class Http:
             return
 
 
-def _upgrades(make_socket: Callable[[], asyncio.BufferedProtocol]) -> type[asyncio.Protocol]:
-    """The class uvicorn makes an instance of when a request asks for a socket."""
-
-    class Upgrade(UpgradeFromHttp):
-        def __init__(self, config: object, server_state: object, app_state: object) -> None:
-            super().__init__(make_socket)
-
-    return Upgrade
+def _feed(socket: asyncio.BufferedProtocol, transport: asyncio.Transport, data: bytes) -> None:
+    """Give the protocol bytes that were read for another one."""
+    view = memoryview(data)
+    while view and not transport.is_closing():
+        buffer = memoryview(socket.get_buffer(len(view)))
+        size = min(len(buffer), len(view))
+        buffer[:size] = view[:size]
+        socket.buffer_updated(size)
+        view = view[size:]

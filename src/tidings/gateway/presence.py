@@ -33,6 +33,7 @@ class PresenceDesk:
         self._told: set[UserKey] = set()
         """Who was last said to be online."""
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
         hub.watch(self._noticed)
 
     async def snapshot(self, user: UserKey) -> list[bytes]:
@@ -51,7 +52,7 @@ class PresenceDesk:
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._timer is None and self._changed:
+        if self._timer is None and self._changed and not self._is_closed:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(limits.PRESENCE_TICK_MS / 1_000, self._tick)
 
@@ -82,10 +83,13 @@ class PresenceDesk:
             self._schedule()
 
     async def close(self) -> None:
-        """Stop telling; keep when those who are still here were last seen."""
+        """Stop telling; keep when those who have just gone were last seen."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         await self._tasks.close()
+        now = self._clock.now()
+        self._users.seen({user: now for user, online in self._changed.items() if not online})
 
 
 def _frame(user: UserKey, is_online: bool, seen: int | None) -> bytes:

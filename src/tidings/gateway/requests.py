@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client asks for on an open connection, frame by frame."""
 
+from collections.abc import Coroutine
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
 from tidings.actions.identity import UserCaller
 from tidings.gateway.desk import Desk
 from tidings.gateway.line import Line
+from tidings.gateway.progress import Position
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import CHAT, ChatId, UserKey
@@ -18,7 +20,6 @@ from tidings.model.refusals import (
     Refusal,
     TooManyWaiting,
     Unauthenticated,
-    Unavailable,
 )
 from tidings.model.times import rfc3339
 from tidings.ports.bus import Typing
@@ -69,13 +70,30 @@ class Requests:
             case TypingFrame():
                 self._type(ChatId(frame.chat))
             case Fetch():
-                self._line.start(self._fetch(frame))
+                self._start(self._fetch(frame), frame.id)
             case Auth():
-                self._line.start(self._renew(frame.token))
+                self._start(self._renew(frame.token))
             case Hello() | Ping():
                 raise AssertionError("answered by the connection itself")
             case _:
                 assert_never(frame)
+
+    def _start(self, work: Coroutine[Any, Any, None], request: str | None = None) -> None:
+        """Run what has to wait for the store, as long as not too much of it waits already."""
+        if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
+            work.close()
+            self._line.refuse(TooManyWaiting(), request)
+            return
+        self._waiting += 1
+        self._line.start(self._counted(work, request))
+
+    async def _counted(self, work: Coroutine[Any, Any, None], request: str | None) -> None:
+        try:
+            await work
+        except Refusal as refusal:
+            self._line.refuse(refusal, request)
+        finally:
+            self._waiting -= 1
 
     # Sending.
 
@@ -118,19 +136,22 @@ class Requests:
     def _received(self, frame: Received) -> None:
         position = self._line.progress.get(ChatId(frame.chat))
         if position is None or frame.sequence > position.sent:
-            self._line.start(self._mark(ChatId(frame.chat), frame.sequence, 0))
+            self._start(self._mark(ChatId(frame.chat), frame.sequence, 0))
             return
-        was_full = self._line.progress.room <= 0
-        self._line.progress.received(position, frame.sequence)
-        if was_full:
-            self._line.wake()
+        self._make_room(position, frame.sequence)
         if position.is_small:
             self._desk.receipts.note(Move(self._user, ChatId(frame.chat), frame.sequence, 0))
+
+    def _make_room(self, position: Position, sequence: int) -> None:
+        was_full = self._line.progress.room <= 0
+        self._line.progress.received(position, sequence)
+        if was_full:
+            self._line.wake()
 
     def _read(self, frame: Read) -> None:
         position = self._line.progress.get(ChatId(frame.chat))
         if position is None or frame.sequence > position.sent:
-            self._line.start(self._mark(ChatId(frame.chat), 0, frame.sequence))
+            self._start(self._mark(ChatId(frame.chat), 0, frame.sequence))
             return
         interval = limits.RECEIPT_FRAME_MS if position.is_small else limits.LARGE_CHAT_RECEIPT_MS
         move = Move(self._user, ChatId(frame.chat), 0, frame.sequence)
@@ -138,55 +159,45 @@ class Requests:
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
         """A receipt for what was not sent here: perhaps fetched; the log has to say."""
-        try:
-            if CHAT.fullmatch(chat) is None:
-                raise ChatNotFound
-            await self._desk.verbs.mark(self._user, chat, delivered, read)
-        except Refusal as refusal:
-            self._line.refuse(refusal)
+        if CHAT.fullmatch(chat) is None:
+            raise ChatNotFound
+        await self._desk.verbs.mark(self._user, chat, delivered, read)
+        position = self._line.progress.get(chat)
+        if position is not None:
+            # Whoever has what was not sent here has all that was.
+            self._make_room(position, min(delivered, position.sent))
 
     # Typing.
 
     def _type(self, chat: ChatId) -> None:
-        now = self._line.now()
-        if now - self._typed_at.get(chat, -limits.TYPING_MS_MIN) < limits.TYPING_MS_MIN:
+        if self._has_typed_lately(chat):
             return
         state = self._desk.appender.state_nowait(chat)
         if state is not None and self._user in state.members:
-            self._typed_at[chat] = now
-            if state.is_small:
-                self._desk.bus.publish(Typing(chat, self._user))
+            self._tell_typing(chat, is_small=state.is_small)
         else:
-            self._line.start(self._type_cold(chat))
+            self._start(self._type_cold(chat))
 
     async def _type_cold(self, chat: ChatId) -> None:
         """The chat is not cached: whether the user may say anything in it has to be read."""
-        try:
-            if CHAT.fullmatch(chat) is None:
-                raise ChatNotFound
-            row = await self._desk.verbs.get(self._user, chat)
-        except Refusal as refusal:
-            self._line.refuse(refusal)
-            return
+        if CHAT.fullmatch(chat) is None:
+            raise ChatNotFound
+        row = await self._desk.verbs.get(self._user, chat)
+        if not self._has_typed_lately(chat):
+            self._tell_typing(chat, is_small=row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX)
+
+    def _has_typed_lately(self, chat: ChatId) -> bool:
+        typed_at = self._typed_at.get(chat)
+        return typed_at is not None and self._line.now() - typed_at < limits.TYPING_MS_MIN
+
+    def _tell_typing(self, chat: ChatId, *, is_small: bool) -> None:
         self._typed_at[chat] = self._line.now()
-        if row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX:
+        if is_small:
             self._desk.bus.publish(Typing(chat, self._user))
 
     # Fetching.
 
     async def _fetch(self, frame: Fetch) -> None:
-        if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
-            self._line.refuse(TooManyWaiting(), frame.id)
-            return
-        self._waiting += 1
-        try:
-            self._line.tell(encode(await self._page(frame)))
-        except Refusal as refusal:
-            self._line.refuse(refusal, frame.id)
-        finally:
-            self._waiting -= 1
-
-    async def _page(self, frame: Fetch) -> PageFrame:
         chat = ChatId(frame.chat)
         if (frame.after is None) == (frame.before is None):
             raise Invalid("fetch: either after or before")
@@ -195,7 +206,7 @@ class Requests:
         page = await self._desk.verbs.read.entries(
             self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
         )
-        return page_frame(frame, page)
+        self._line.tell(encode(page_frame(frame, page)))
 
     # Tokens.
 
@@ -204,9 +215,6 @@ class Requests:
             caller = await self._desk.authenticate(token)
         except Unauthenticated:
             self._line.close(Close.NOT_AUTHENTICATED)
-            return
-        except Unavailable as refusal:
-            self._line.refuse(refusal)
             return
         close: Close | None = Close.FORBIDDEN
         if isinstance(caller, UserCaller):

@@ -130,21 +130,24 @@ class Stream:
         progress = self._line.progress
         position = progress.get(chat)
         if position is None:
+            if self._is_end(entry):
+                return  # the client knows: the log said so before the event came
             position = progress.start(chat, sequence - 1, sequence - 1, is_small=is_small)
         position.is_small = is_small
         match progress.offer(position, sequence):
             case "send":
                 self._line.tell(frame)
                 progress.sent(position, sequence)
-                if entry.kind == "removed" and self._is_removed(entry):
+                if self._is_end(entry):
                     progress.leave(chat)
             case "later":
                 self.wake()
             case "drop":
                 pass
 
-    def _is_removed(self, entry: Entry) -> bool:
-        return any(person.user == self._user for person in entry.people)
+    def _is_end(self, entry: Entry) -> bool:
+        """Whether this is the last entry of the chat that the user may see."""
+        return entry.kind == "removed" and any(person.user == self._user for person in entry.people)
 
     def _is_open(self) -> bool:
         return self._line.conversation.state is State.OPEN
@@ -173,6 +176,9 @@ class Stream:
                     position = self._line.progress.get(chat)
                     if position is not None:
                         await self._pump_one(chat, position)
+        except Unavailable:
+            # What is missing cannot be read now, and must not be passed over.
+            self._line.close(Close.OVERLOADED)
         finally:
             self._is_pumping = False
 

@@ -21,7 +21,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class OwnSends(msgspec.Struct, frozen=True):
-    """A user wrote the messages numbered from..to without a foreign one in between.
+    """A user wrote all messages after number `from` up to `to`, without a foreign one in between.
 
     It moves the read mark to the last of them only if the mark stood within from..to already:
     if nothing was unread before the first.

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What entries bring with them: members, names, content, reactions."""
+
+import asyncio
+
+import pytest
+
+from tests.contract.builders import (
+    ANN,
+    BOB,
+    CAT,
+    DAN,
+    NOW,
+    a_chat,
+    added,
+    append,
+    edited,
+    entry_at,
+    message,
+    page,
+    reacted,
+    redacted,
+    removed,
+    renamed,
+    role,
+    some_users,
+    unreacted,
+)
+from tests.contract.engines import Store
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.model.receipts import Receipt
+from tidings.model.roles import Member
+from tidings.ports.log import Declined, Kept
+
+
+async def test_the_added_are_members_with_receipts_at_their_entry(store: Store) -> None:
+    state = await a_chat(store, ANN)
+    await append(store, state, message(ANN), message(ANN))
+    await append(store, state, added(BOB, CAT, role="admin"), now=NOW + 7)
+
+    members = await store.chats.members(state.chat_id, BOB)
+    assert members == state.members
+    assert members[BOB] == Member("admin", NOW + 7, 4)
+    read = await page(store, state, CAT)
+    assert read.member_count == 3
+    assert read.receipts == (
+        Receipt(ANN, 1, 1, 0),
+        Receipt(BOB, 4, 4, 2),
+        Receipt(CAT, 4, 4, 2),
+    )
+
+
+async def test_the_removed_see_nothing_any_more(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB, CAT)
+    await append(store, state, removed(BOB))
+
+    assert await store.log.page(state.chat_id, BOB, after=0, limit=10) is None
+    assert await store.chats.members(state.chat_id, BOB) is None
+    assert await store.chats.row(BOB, state.chat_id, NOW) is None
+    assert await store.receipts.unread(BOB, state.chat_id, NOW) is None
+    read = await page(store, state)
+    assert read.member_count == 2
+    assert [receipt.user for receipt in read.receipts] == [ANN, CAT]
+
+
+async def test_joining_again_is_joining(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB)
+    await store.chats.mute(state.chat_id, BOB, NOW + 1_000)
+    await append(store, state, removed(BOB))
+    await append(store, state, message(ANN))
+    await append(store, state, added(BOB, role="admin"))
+
+    row = await store.chats.row(BOB, state.chat_id, NOW)
+
+    assert row is not None
+    assert (row.role, row.muted_until, row.unread.count) == ("admin", None, 0)
+    assert row.receipt == Receipt(BOB, 4, 4, 1)
+
+
+async def test_a_role_changes_and_nothing_else_of_the_member(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB)
+    await append(store, state, role(BOB, "admin"), now=NOW + 9)
+
+    assert (await page(store, state, BOB)).role == "admin"
+    assert await store.chats.members(state.chat_id, ANN) == {
+        ANN: Member("owner", NOW, 1),
+        BOB: Member("admin", NOW, 1),
+    }
+
+
+async def test_a_run_may_remove_and_promote_in_one_piece(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB)
+    assert await append(store, state, removed(ANN), role(BOB, "owner")) == Kept()
+
+    assert await store.chats.members(state.chat_id, BOB) == {BOB: Member("owner", NOW, 1)}
+
+
+async def test_a_chat_is_renamed(store: Store) -> None:
+    state = await a_chat(store, name="Before")
+    await append(store, state, renamed("After"))
+
+    row = await store.chats.row(ANN, state.chat_id, NOW)
+    assert row is not None
+    assert row.name == "After"
+
+
+async def test_nobody_is_added_beyond_the_limit_of_chats(store: Store) -> None:
+    state = await a_chat(store, ANN)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(limits.USER_CHATS_MAX):
+            group.create_task(a_chat(store, BOB))
+
+    assert await append(store, state, added(CAT, BOB)) == Declined(0, "too_many_chats")
+
+    assert await store.chats.members(state.chat_id, ANN) == state.members
+    assert await store.chats.held(CAT) == []
+    assert (await page(store, state)).member_count == 1
+
+
+# Edits and redactions.
+
+
+async def test_an_edit_changes_its_target_and_keeps_no_content(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN, "before"))
+    await append(store, state, edited(2, "after", box_key=7), now=NOW + 5)
+
+    read = await page(store, state, after=1)
+    target, edit = read.entries
+
+    assert (target.box, target.box_key, target.edited_at) == (b"after", 7, NOW + 5)
+    assert (edit.box, edit.box_key, edit.target) == (None, 0, 2)
+    assert edit.shown == target
+
+
+async def test_an_edit_shows_its_target_as_it_is_now(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN, "one"))
+    await append(store, state, edited(2, "two"))
+    await append(store, state, edited(2, "three"))
+    first = await entry_at(store, state, 3)
+    assert first.shown is not None
+    assert first.shown.box == b"three"
+
+    await append(store, state, redacted(2))
+    first = await entry_at(store, state, 3)
+    assert first.shown is not None
+    assert (first.shown.box, first.shown.redacted) == (None, True)
+
+
+async def test_a_redaction_leaves_a_tombstone(store: Store) -> None:
+    state = await a_chat(store)
+    sent = message(ANN, "secret", cmid="m-1")
+    await append(store, state, sent, now=NOW + 1)
+    await append(store, state, reacted(2, "👍", by=BOB))
+    await append(store, state, redacted(2, by=BOB))
+
+    stone = await entry_at(store, state, 2)
+
+    assert (stone.box, stone.box_key, stone.redacted, stone.reactions) == (None, 0, True, None)
+    assert (stone.sequence, stone.sender, stone.created_at) == (2, ANN, NOW + 1)
+    assert await store.log.reactions(state.chat_id, ANN, 2, 10) == []
+
+
+GONE = Declined(0, "target_gone")
+
+
+@pytest.mark.parametrize(
+    "change", [edited(2, "again"), redacted(2), reacted(2, "👍")], ids=lambda c: c.kind
+)
+async def test_what_is_redacted_cannot_be_changed(store: Store, change: Entry) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN))
+    await append(store, state, redacted(2))
+
+    assert await append(store, state, change) == GONE
+    assert (await page(store, state)).head.sequence == 3
+
+
+@pytest.mark.parametrize(
+    "change", [edited(2, "again"), redacted(2), reacted(2, "👍")], ids=lambda c: c.kind
+)
+async def test_what_has_expired_cannot_be_changed(store: Store, change: Entry) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN, expires_at=NOW + 10))
+
+    assert await append(store, state, change, now=NOW + 10) == GONE
+    assert await append(store, state, change, now=NOW + 9) == Kept()
+
+
+@pytest.mark.parametrize("target", [1, 2, 3], ids=["created", "itself", "beyond the head"])
+@pytest.mark.parametrize("change", [edited, lambda t, _: redacted(t), reacted])
+async def test_only_messages_can_be_changed(store: Store, change: object, target: int) -> None:
+    state = await a_chat(store)
+    assert callable(change)
+    assert await append(store, state, change(target, "x")) == GONE
+    assert (await page(store, state)).head.sequence == 1
+
+
+# Reactions.
+
+
+async def test_reactions_are_counted_and_known_by_who_gave_them(store: Store) -> None:
+    state = await a_chat(store, ANN, BOB, CAT)
+    await append(store, state, message(ANN))
+    for after, (user, emoji) in enumerate([(CAT, "👍"), (ANN, "🎉"), (BOB, "👍")]):
+        await append(store, state, reacted(2, emoji, by=user), now=NOW + after)
+
+    for reader, mine in ((ANN, ("🎉",)), (BOB, ("👍",)), (CAT, ("👍",))):
+        target = await entry_at(store, state, 2, reader)
+        assert (target.reactions, target.mine) == ({"👍": 2, "🎉": 1}, mine)
+    everyone = [("👍", CAT, NOW), ("🎉", ANN, NOW + 1), ("👍", BOB, NOW + 2)]
+    assert await store.log.reactions(state.chat_id, ANN, 2, 10) == everyone
+    assert await store.log.reactions(state.chat_id, ANN, 2, 2) == everyone[:2]
+
+
+async def test_a_reaction_is_taken_back(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN))
+    await append(store, state, reacted(2, "👍", by=ANN))
+    await append(store, state, reacted(2, "👍", by=BOB))
+
+    await append(store, state, unreacted(2, "👍", by=BOB))
+    target = await entry_at(store, state, 2, BOB)
+    assert (target.reactions, target.mine) == ({"👍": 1}, ())
+
+    await append(store, state, unreacted(2, "👍", by=ANN))
+    assert (await entry_at(store, state, 2)).reactions is None
+    assert await store.log.reactions(state.chat_id, ANN, 2, 10) == []
+
+
+async def test_a_repeated_reaction_is_no_change(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN))
+    nothing = Declined(0, "no_change")
+    assert await append(store, state, unreacted(2, "👍")) == nothing
+    assert await append(store, state, reacted(2, "👍")) == Kept()
+    assert await append(store, state, reacted(2, "👍")) == nothing
+    assert await append(store, state, unreacted(2, "👍", by=BOB)) == nothing
+    assert (await entry_at(store, state, 2)).reactions == {"👍": 1}
+
+
+async def test_a_message_has_so_many_different_emoji(store: Store) -> None:
+    users = some_users(3)
+    state = await a_chat(store, *users)
+    await append(store, state, message(users[0]))
+    for number in range(limits.REACTION_EMOJI_MAX):
+        assert await append(store, state, reacted(2, f"e{number}", by=users[0])) == Kept()
+
+    too_many = await append(store, state, reacted(2, "one more", by=users[1]))
+    assert too_many == Declined(0, "too_many_emoji")
+    assert await append(store, state, reacted(2, "e0", by=users[1])) == Kept()
+    assert await append(store, state, unreacted(2, "e1", by=users[0])) == Kept()
+    assert await append(store, state, reacted(2, "one more", by=users[2])) == Kept()
+
+
+async def test_who_reacted_is_for_members(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN))
+    await append(store, state, reacted(2, "👍"))
+
+    assert await store.log.reactions(state.chat_id, DAN, 2, 10) is None
+    assert await store.log.reactions(state.chat_id, ANN, 99, 10) == []

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants with their keys, and users."""
+
+import pytest
+
+from tests.contract.builders import ANN, BOB, CAT, DAN, NOW, a_chat, append, removed, some_users
+from tests.contract.engines import Engine, Store
+from tidings.model import limits
+from tidings.model.ids import user_key
+from tidings.ports.people import SigningKey, Tenant, TenantKey, User
+
+
+def a_tenant(name: str | None = "Acme", created_at: int = NOW) -> Tenant:
+    return Tenant(tenant="acme", name=name, created_at=created_at)
+
+
+def a_signing_key(key_id: str, created_at: int = NOW) -> SigningKey:
+    return SigningKey(
+        key_id=key_id,
+        tenant="acme",
+        public=b"public",
+        sealed_private=b"sealed",
+        master_key_id="master",
+        created_at=created_at,
+    )
+
+
+def an_api_key(key_id: str = "key-1", tenant: str = "acme") -> TenantKey:
+    return TenantKey(key_id=key_id, tenant=tenant, digest=b"digest", created_at=NOW)
+
+
+# Tenants.
+
+
+async def test_a_tenant_comes_with_a_signing_key(store: Store) -> None:
+    assert await store.tenants.get("acme") is None
+    assert await store.tenants.put(a_tenant(), a_signing_key("s1")) == (a_tenant(), True)
+
+    assert await store.tenants.get("acme") == a_tenant()
+    assert await store.tenants.signing_keys("acme") == [a_signing_key("s1")]
+    assert await store.tenants.signing_keys("other") == []
+
+
+@pytest.mark.parametrize(("name", "then"), [("New", "New"), (None, "Acme")])
+async def test_a_tenant_put_again_may_change_its_name_only(
+    store: Store, name: str | None, then: str
+) -> None:
+    await store.tenants.put(a_tenant(), a_signing_key("s1"))
+
+    again = await store.tenants.put(a_tenant(name, NOW + 1), a_signing_key("s2", NOW + 1))
+
+    assert again == (a_tenant(then), False)
+    assert await store.tenants.get("acme") == a_tenant(then)
+    assert await store.tenants.signing_keys("acme") == [a_signing_key("s1")]
+
+
+async def test_a_key_is_found_by_its_id(store: Store) -> None:
+    await store.tenants.put(a_tenant(), a_signing_key("s1"))
+    assert await store.tenants.add_key(an_api_key())
+
+    assert await store.tenants.find_key("key-1") == an_api_key()
+    assert await store.tenants.find_key("key-2") is None
+
+
+async def test_there_are_no_keys_without_a_tenant(store: Store) -> None:
+    assert not await store.tenants.add_key(an_api_key())
+    assert await store.tenants.find_key("key-1") is None
+
+
+async def test_a_revoked_key_stays_revoked(store: Store) -> None:
+    await store.tenants.put(a_tenant(), a_signing_key("s1"))
+    await store.tenants.add_key(an_api_key())
+
+    assert not await store.tenants.revoke_key("other", "key-1", NOW + 1)
+    assert not await store.tenants.revoke_key("acme", "key-2", NOW + 1)
+    assert await store.tenants.revoke_key("acme", "key-1", NOW + 2)
+    assert not await store.tenants.revoke_key("acme", "key-1", NOW + 3)
+
+    found = await store.tenants.find_key("key-1")
+    assert found is not None
+    assert found.revoked_at == NOW + 2
+
+
+async def test_tenants_and_keys_are_there_after_a_restart(engine: Engine) -> None:
+    async with engine.open() as store:
+        await store.tenants.put(a_tenant(), a_signing_key("s1"))
+        await store.tenants.add_key(an_api_key())
+        await store.users.put(ANN, display_name="Ann", phone_number=None, now=NOW)
+
+    async with engine.open() as store:
+        assert await store.tenants.get("acme") == a_tenant()
+        assert await store.tenants.find_key("key-1") == an_api_key()
+        assert await store.users.missing([ANN, BOB]) == [BOB]
+
+
+# Users.
+
+
+async def test_a_user_is_made_then_changed(store: Store) -> None:
+    made = await store.users.put(ANN, display_name="Ann", phone_number=None, now=NOW)
+    ann = User(user=ANN, display_name="Ann", phone_number=None, created_at=NOW, updated_at=NOW)
+    assert made == (ann, True)
+    assert await store.users.get(ANN) == ann
+
+    changed = await store.users.put(ANN, display_name=None, phone_number="+49", now=NOW + 5)
+    ann = User(user=ANN, display_name="Ann", phone_number="+49", created_at=NOW, updated_at=NOW + 5)
+    assert changed == (ann, False)
+    assert await store.users.get(ANN) == ann
+    assert await store.users.get(BOB) is None
+
+
+async def test_a_user_put_with_nothing_to_say_stays_the_same(store: Store) -> None:
+    before, _ = await store.users.put(ANN, display_name="Ann", phone_number="+49", now=NOW)
+    again = await store.users.put(ANN, display_name=None, phone_number=None, now=NOW + 5)
+    assert again == (before, False)
+
+
+async def test_the_missing_are_named_in_the_order_given(store: Store) -> None:
+    for user in (BOB, DAN):
+        await store.users.put(user, display_name=None, phone_number=None, now=NOW)
+
+    assert await store.users.missing([DAN, CAT, BOB, ANN]) == [CAT, ANN]
+    assert await store.users.missing([BOB]) == []
+    assert await store.users.missing([]) == []
+    crowd = some_users(limits.GROUP_MEMBERS_MAX)
+    assert await store.users.missing([*crowd, BOB]) == crowd
+
+
+async def test_a_user_of_another_tenant_is_another_user(store: Store) -> None:
+    await store.users.put(ANN, display_name=None, phone_number=None, now=NOW)
+    other = user_key("other", "ann")
+    assert await store.users.missing([ANN, other]) == [other]
+
+
+# Peers and when they were seen.
+
+
+async def seen_at(store: Store, user: str) -> int | None:
+    found = await store.users.get(user_key("acme", user))
+    assert found is not None
+    return found.last_seen_at
+
+
+async def test_when_a_user_was_seen_only_moves_forward(store: Store) -> None:
+    await store.users.put(ANN, display_name=None, phone_number=None, now=NOW)
+    assert await seen_at(store, "ann") is None
+
+    for time in (NOW + 5, NOW + 3):
+        store.users.seen({ANN: time, BOB: time})
+    # Best effort and soon: what is written after it comes after it.
+    await store.users.put(CAT, display_name=None, phone_number=None, now=NOW)
+
+    assert await seen_at(store, "ann") == NOW + 5
+    assert await store.users.get(BOB) is None
+
+
+async def test_peers_are_those_in_small_chats_with_the_user(store: Store) -> None:
+    await store.users.put(BOB, display_name=None, phone_number=None, now=NOW)
+    store.users.seen({BOB: NOW + 5})
+    await a_chat(store, ANN, BOB)
+    shared = await a_chat(store, BOB, CAT, ANN)
+    await a_chat(store, BOB, DAN)
+
+    assert await store.users.peers(ANN) == {BOB: NOW + 5, CAT: None}
+    await append(store, shared, removed(CAT))
+    assert await store.users.peers(ANN) == {BOB: NOW + 5}
+    assert await store.users.peers(CAT) == {}
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+async def test_a_large_chat_makes_no_peers(store: Store, extra: int) -> None:
+    crowd = some_users(limits.SMALL_CHAT_MEMBERS_MAX + extra)
+    await a_chat(store, *crowd)
+
+    peers = await store.users.peers(crowd[0])
+
+    assert set(peers) == (set() if extra else set(crowd[1:]))

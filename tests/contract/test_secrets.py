@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data keys and the values of the deployment."""
+
+import asyncio
+
+from tests.contract.builders import ANN, BOB, CAT, some_users
+from tests.contract.engines import Engine, Store
+from tidings.model.ids import UserKey
+from tidings.ports.secrets import WrappedKey
+
+
+def a_key(
+    author: UserKey, wrapped: bytes = b"wrapped", master: str = "m1", generation: int = 1
+) -> WrappedKey:
+    return WrappedKey(author=author, generation=generation, wrapped=wrapped, master_key_id=master)
+
+
+async def test_an_author_has_one_key(store: Store) -> None:
+    assert await store.data_keys.current(ANN) is None
+
+    assert await store.data_keys.add(a_key(ANN, b"first", generation=99)) == a_key(ANN, b"first")
+    assert await store.data_keys.add(a_key(ANN, b"second")) == a_key(ANN, b"first")
+
+    assert await store.data_keys.current(ANN) == a_key(ANN, b"first")
+    assert await store.data_keys.get(ANN, 1) == a_key(ANN, b"first")
+    assert await store.data_keys.get(ANN, 2) is None
+    assert await store.data_keys.current(BOB) is None
+
+
+async def test_of_many_keys_added_at_once_one_counts(store: Store) -> None:
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(store.data_keys.add(a_key(ANN, b"%d" % number)))
+            for number in range(5)
+        ]
+    assert {task.result() for task in tasks} == {await store.data_keys.current(ANN)}
+
+
+async def test_a_destroyed_key_is_gone_and_its_generation_used_up(store: Store) -> None:
+    await store.data_keys.add(a_key(ANN))
+    await store.data_keys.add(a_key(BOB))
+
+    assert await store.data_keys.destroy(ANN) == 1
+    assert await store.data_keys.destroy(ANN) == 0
+    assert await store.data_keys.current(ANN) is None
+    assert await store.data_keys.get(ANN, 1) is None
+
+    fresh = a_key(ANN, b"fresh", generation=2)
+    assert await store.data_keys.add(a_key(ANN, b"fresh")) == fresh
+    assert await store.data_keys.current(ANN) == fresh
+    assert await store.data_keys.get(ANN, 1) is None
+    assert await store.data_keys.current(BOB) == a_key(BOB)
+
+
+async def test_keys_are_rewrapped_step_by_step(store: Store) -> None:
+    authors = some_users(5)
+    for author, master in zip(authors, ["m1", "m2", "m3", "m1", "m1"], strict=True):
+        await store.data_keys.add(a_key(author, master=master))
+    await store.data_keys.destroy(authors[4])
+
+    steps = []
+    while keys := await store.data_keys.wrapped_by_others("m2", 2):
+        steps.append(len(keys))
+        await store.data_keys.rewrap(
+            [a_key(key.author, b"again", "m2", key.generation) for key in keys]
+        )
+
+    assert steps == [2, 1]
+    now = [await store.data_keys.current(author) for author in authors]
+    assert now == [
+        a_key(authors[0], b"again", "m2"),
+        a_key(authors[1], b"wrapped", "m2"),
+        a_key(authors[2], b"again", "m2"),
+        a_key(authors[3], b"again", "m2"),
+        None,
+    ]
+
+
+async def test_rewrapping_brings_no_key_back(store: Store) -> None:
+    await store.data_keys.add(a_key(ANN))
+    await store.data_keys.destroy(ANN)
+
+    await store.data_keys.rewrap([a_key(ANN, b"again", "m2"), a_key(CAT, b"never", "m2")])
+
+    assert await store.data_keys.current(ANN) is None
+    assert await store.data_keys.get(ANN, 1) is None
+    assert await store.data_keys.current(CAT) is None
+
+
+async def test_keys_and_secrets_are_there_after_a_restart(engine: Engine) -> None:
+    async with engine.open() as store:
+        await store.data_keys.add(a_key(ANN))
+        await store.data_keys.add(a_key(BOB))
+        await store.data_keys.destroy(BOB)
+        await store.deployment.keep_sealed("pepper", "m1", b"sealed")
+        epoch = store.deployment.epoch
+
+    async with engine.open() as store:
+        assert await store.data_keys.current(ANN) == a_key(ANN)
+        assert await store.data_keys.current(BOB) is None
+        assert (await store.data_keys.add(a_key(BOB))).generation == 2
+        assert await store.deployment.sealed("pepper") == ("m1", b"sealed")
+        assert store.deployment.epoch == epoch
+
+
+async def test_a_sealed_secret_is_replaced(store: Store) -> None:
+    assert await store.deployment.sealed("pepper") is None
+    await store.deployment.keep_sealed("pepper", "m1", b"one")
+    await store.deployment.keep_sealed("salt", "m1", b"other")
+    await store.deployment.keep_sealed("pepper", "m2", b"two")
+
+    assert await store.deployment.sealed("pepper") == ("m2", b"two")
+    assert await store.deployment.sealed("salt") == ("m1", b"other")

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unread: always what a recount in the model's words gives."""
+
+from typing import Literal
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.builders import (
+    ANN,
+    BOB,
+    CAT,
+    NOW,
+    a_chat,
+    added,
+    append,
+    message,
+    page,
+    reacted,
+    redacted,
+    renamed,
+)
+from tests.contract.engines import Store
+from tidings.model import limits
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import UserKey
+from tidings.model.receipts import Unread, counts_as_unread
+from tidings.ports.receipts import Move
+
+USERS = (ANN, BOB, CAT)
+LATER = NOW + 10
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Something that happens in a chat. `place` is taken modulo what there is."""
+
+    what: Literal["message", "redact", "react", "rename", "read"]
+    user: UserKey
+    place: int
+    expires_at: int | None
+
+
+steps = st.lists(
+    st.builds(
+        Step,
+        what=st.sampled_from(
+            ["message", "message", "message", "redact", "react", "rename", "read"]
+        ),
+        user=st.sampled_from(USERS),
+        place=st.integers(0, 30),
+        expires_at=st.sampled_from([None, None, LATER - 1, LATER, LATER + 1]),
+    ),
+    max_size=25,
+)
+
+
+def entry_for(step: Step, place: int) -> Entry:
+    match step.what:
+        case "message":
+            return message(step.user, expires_at=step.expires_at)
+        case "redact":
+            return redacted(place, by=step.user)
+        case "react":
+            return reacted(place, "👍", by=step.user)
+        case _:
+            return renamed("Other", by=step.user)
+
+
+async def take(store: Store, state: ChatState, step: Step) -> None:
+    place = 1 + step.place % state.head
+    if step.what == "read":
+        await store.receipts.move([Move(step.user, state.chat_id, read=place)])
+    else:
+        await append(store, state, entry_for(step, place))  # declined is fine as well
+
+
+async def recount(store: Store, state: ChatState, user: UserKey) -> int:
+    log = await page(store, state, user)
+    (read,) = [receipt.read for receipt in log.receipts if receipt.user == user]
+    left = [entry for entry in log.entries if entry.sequence > read]
+    return sum(counts_as_unread(entry, user, LATER) for entry in left)
+
+
+@given(steps)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_unread_is_what_a_recount_gives(store: Store, happened: list[Step]) -> None:
+    state = await a_chat(store, *USERS)
+    for step in happened:
+        await take(store, state, step)
+
+    for user in USERS:
+        expected = Unread(await recount(store, state, user))
+        assert await store.receipts.unread(user, state.chat_id, LATER) == expected
+        row = await store.chats.row(user, state.chat_id, LATER)
+        assert row is not None
+        assert row.unread == expected
+
+
+async def test_nothing_is_unread_to_those_who_have_just_joined(store: Store) -> None:
+    state = await a_chat(store, ANN)
+    await append(store, state, message(ANN), message(ANN))
+    await append(store, state, added(BOB))
+    assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(0)
+
+    await append(store, state, message(ANN))
+    assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(1)
+
+
+@pytest.mark.parametrize("own_every", [2, 10])
+async def test_unread_is_exact_up_to_a_thousand_entries(store: Store, own_every: int) -> None:
+    state = await a_chat(store, ANN, BOB)
+    left = limits.UNREAD_ENTRIES_MAX
+    entries = [message(BOB if n % own_every == 0 else ANN) for n in range(left)]
+    for start in range(0, left, limits.RUN_ENTRIES_MAX):
+        await append(store, state, *entries[start : start + limits.RUN_ENTRIES_MAX])
+
+    exact = left - left // own_every
+    assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(exact)
+
+    await append(store, state, message(BOB))
+    bound = await store.receipts.unread(BOB, state.chat_id, NOW)
+    assert bound == Unread(left + 1, exact=False)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection without a socket: its client hears into a list."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from tidings.actions.tasks import Tasks
+from tidings.gateway.conversation import Closing, Conversation, State, refused
+from tidings.gateway.desk import Desk
+from tidings.gateway.line import Line
+from tidings.gateway.progress import Progress
+from tidings.gateway.requests import Requests
+from tidings.gateway.stream import Stream
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import Refusal
+from tidings.wire.codes import Close
+from tidings.wire.frames import Hello, Ping, Refused, encode
+
+Frame = dict[str, Any]
+
+WAIT_SECONDS: Final = 20.0
+
+
+class FakeLine:
+    """A connection whose client hears everything at once, unless it is paused."""
+
+    def __init__(self, desk: Desk, window: int) -> None:
+        self.conversation = Conversation(0)
+        self.progress = Progress(window)
+        self.stream = Stream(desk, self)
+        self.requests = Requests(desk, self)
+        self.frames: list[Frame] = []
+        self.closes: list[Close] = []
+        self.time = 0
+        self._desk = desk
+        self._tasks = Tasks("test")
+        self._changed = asyncio.Event()
+
+    # What the client does.
+
+    def say(self, op: str, **fields: Any) -> None:
+        """Send a frame."""
+        payload = msgspec.json.encode({"op": op, **fields})
+        match self.conversation.receive(payload, self.time):
+            case None | Ping():
+                pass
+            case Closing(code):
+                self.close(code)
+            case Refused() as answer:
+                self.tell(encode(answer))
+            case Hello() as hello:
+                self.start(self.stream.enter(hello))
+            case frame:
+                self.requests.perform(frame)
+
+    async def live(self, user: UserKey, **fields: Any) -> "FakeLine":
+        """Say hello and wait until it is live."""
+        self.say("hello", token=user, device="phone", **fields)
+        await self.until(lambda: {"op": "live"} in self.frames)
+        return self
+
+    def pause(self) -> None:
+        """The socket has more to write than it should."""
+        self.progress.is_paused = True
+
+    def resume(self) -> None:
+        """The socket has drained."""
+        self.progress.is_paused = False
+        self.stream.wake()
+
+    async def hang_up(self) -> None:
+        """Be gone."""
+        self.conversation.state = State.CLOSED
+        self._desk.hub.closed(self, self.conversation.user)
+        await self._tasks.close()
+
+    # What it heard.
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds of what it heard."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not holds():
+                await self._changed.wait()
+
+    async def until_entries(self, chat: ChatId, count: int) -> None:
+        """Wait until so many entries of a chat have come."""
+        await self.until(lambda: len(self.sequences(chat)) >= count)
+
+    def sequences(self, chat: ChatId) -> list[int]:
+        """The sequences of a chat's entries, in the order they came."""
+        return [told["sequence"] for told in self.of("entry") if told["chat"] == chat]
+
+    def of(self, op: str) -> list[Frame]:
+        """The frames with this op."""
+        return [told for told in self.frames if told["op"] == op]
+
+    @property
+    def ops(self) -> list[str]:
+        """The ops of the stream's frames, in order: receipts and the like may come between."""
+        beside = {"receipt", "unread", "typing", "presence"}
+        return [told["op"] for told in self.frames if told["op"] not in beside]
+
+    # What the gateway does to a connection.
+
+    def now(self) -> int:
+        return self.time
+
+    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+        self.stream.offer(entry, frame, is_small=is_small)
+
+    def wake(self) -> None:
+        self.stream.wake()
+
+    def tell(self, frame: bytes) -> None:
+        self.frames.append(msgspec.json.decode(frame))
+        self._notify()
+
+    def refuse(self, refusal: Refusal, request: str | None = None) -> None:
+        self.tell(encode(refused(refusal, request)))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.start(work)
+
+    def tick(self) -> None:
+        pass
+
+    def close(self, code: Close, retry_after_ms: int | None = None) -> None:
+        self.conversation.state = State.CLOSED
+        self.closes.append(code)
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+_conforms: type[Line] = FakeLine

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gateway without sockets: the real core, hub and fan-out, and lines that end in a list."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tests.harness.canary import canary
+from tests.unit.fake_line import FakeLine
+from tests.unit.worlds import HandClock
+from tidings.actions.identity import Caller, TenantCaller, UserCaller
+from tidings.actions.reading import ReadPage
+from tidings.assembly import Core, open_core
+from tidings.config import Config
+from tidings.delivery.fan_out import FanOut
+from tidings.gateway.desk import Desk
+from tidings.gateway.hub import Hub
+from tidings.model import limits
+from tidings.model.chat_list import Held
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.refusals import Refusal, StoreUnavailable, Unauthenticated
+from tidings.ports.log import Page
+
+Around = Callable[[Callable[[], Awaitable[Page]]], Awaitable[Page]]
+
+ANN: Final = user_key("acme", "ann")
+BOB: Final = user_key("acme", "bob")
+CAT: Final = user_key("acme", "cat")
+TENANT_KEY: Final = "sk_acme"
+
+
+@dataclass
+class GatewayBench:
+    """A core and the gateway around it."""
+
+    core: Core
+    clock: HandClock
+    hub: Hub
+    desk: Desk
+    lines: list[FakeLine]
+    _numbers: "itertools.count[int]"
+
+    def line(self, *, window: int = limits.WINDOW_ENTRIES, desk: Desk | None = None) -> FakeLine:
+        """A new connection."""
+        line = FakeLine(desk or self.desk, window)
+        self.lines.append(line)
+        self.hub.opened(line)
+        return line
+
+    async def group(self, owner: UserKey, *others: UserKey) -> ChatId:
+        """A new group."""
+        for user in (owner, *others):
+            await self.core.store.users.put(user, display_name=None, phone_number=None, now=1)
+        self.clock.time += 1
+        return (await self.core.verbs.create(owner, "group", "A group", others, None)).chat_id
+
+    async def post(self, sender: UserKey, chat: ChatId, count: int = 1) -> None:
+        """Post messages, and wait until the last is durable."""
+        self.clock.time += 1
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[Entry]] = [loop.create_future() for _ in range(count)]
+        for answer in answers:
+            number = next(self._numbers)
+            self.core.verbs.post(
+                sender, chat, f"m{number}", canary(f"{number}"), None, None, _settle(answer)
+            )
+        for answer in answers:
+            await answer
+
+    def desk_with_held(
+        self, meanwhile: Callable[[], Awaitable[None]], *, is_after: bool = True
+    ) -> Desk:
+        """A desk at which something happens after, or before, the user's chats are read."""
+
+        async def held(user: UserKey) -> list[Held]:
+            if is_after:
+                rows = await self.desk.held(user)
+                await meanwhile()
+                return rows
+            await meanwhile()
+            return await self.desk.held(user)
+
+        return replace(self.desk, held=held)
+
+    def desk_with_reads(self, around: Around) -> Desk:
+        """A desk at which something happens around every read of a log."""
+        verbs = self.desk.verbs
+
+        class WatchedRead(ReadPage):
+            async def entries(self, *given: Any, **named: Any) -> Page:
+                return await around(lambda: verbs.read.entries(*given, **named))
+
+        read = WatchedRead(verbs.read.log, verbs.read.vault, verbs.read.clock)
+        return replace(self.desk, verbs=replace(verbs, read=read))
+
+
+def _settle(answer: "asyncio.Future[Entry]") -> Callable[[Entry | Refusal, bool], None]:
+    def settle(result: Entry | Refusal, _is_replay: bool) -> None:
+        if isinstance(result, Refusal):
+            answer.set_exception(result)
+        else:
+            answer.set_result(result)
+
+    return settle
+
+
+async def authenticate(token: str) -> Caller:
+    """Believe everyone: a token is the user it is for."""
+    if token == TENANT_KEY:
+        return TenantCaller("acme", "k1")
+    if token == "unavailable":
+        raise StoreUnavailable
+    if ":" not in token:
+        raise Unauthenticated
+    return UserCaller(UserKey(token), None, 2**60)
+
+
+@asynccontextmanager
+async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
+    """A gateway on a folder."""
+    clock, hub = HandClock(), Hub()
+    broke: list[Exception] = []
+    async with open_core(Config(data=folder), broke.append, clock=clock) as core:
+        fan_out = FanOut(
+            core.bus,
+            hub,
+            core.appender.state_nowait,
+            core.appender.state,
+            lambda user, chat: core.store.receipts.unread(user, chat, clock.now()),
+        )
+        bench = GatewayBench(core, clock, hub, _desk(core, hub), [], itertools.count(1))
+        yield bench
+        for line in bench.lines:
+            await line.hang_up()
+        hub.close()
+        await fan_out.close()
+    assert not broke
+
+
+def _desk(core: Core, hub: Hub) -> Desk:
+    async def nobody(_user: UserKey) -> list[bytes]:
+        return []
+
+    return Desk(
+        authenticate=authenticate,
+        held=core.store.chats.held,
+        peers_present=nobody,
+        verbs=core.verbs,
+        receipts=core.receipts,
+        appender=core.appender,
+        bus=core.bus,
+        hub=hub,
+        clock=core.clock,
+        epoch=core.store.deployment.epoch,
+        new_connection_id=lambda: "c0",
+        jitter_ms=lambda most: most,
+    )

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command: what it prints, what it refuses, and how a rotation finds its server."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.stub_server import Asked, stub_server
+from tests.unit.worlds import ROOT_KEY, Urandom, open_world, read, write
+from tidings import __version__
+from tidings.cli import main
+from tidings.cli.keys import running_server
+from tidings.config import Config
+from tidings.keyrings.file import FileKeyring
+from tidings.keyrings.root import ensure_root_key
+from tidings.ports.secrets import KeyRefused, master_key
+from tidings.stores.sqlite.trouble import StoreRefused
+
+
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings but those a test gives."""
+    for name in list(os.environ):
+        if name.startswith("TIDINGS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def key_ids(folder: Path) -> list[str]:
+    keyring = FileKeyring(folder, Urandom())
+    return [key.key_id for key in (keyring.current, *keyring.previous) if key]
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"tidings {__version__}\n"
+
+
+def test_as_a_module() -> None:
+    command = [sys.executable, "-m", "tidings", "version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (0, f"tidings {__version__}\n")
+
+
+def test_config_check_tells_every_mistake(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert main(["config", "check"]) == 0
+    assert "right" in capsys.readouterr().out
+    monkeypatch.setenv("TIDINGS_PROT", "1")
+    (tmp_path / "tidings.toml").write_text('log_level = "loud"')
+    assert main(["config", "check", "--port", "x"]) == 2
+    told = capsys.readouterr().err
+    for part in ("TIDINGS_PROT", "tidings.toml: log_level", "--port"):
+        assert part in told
+    assert not (tmp_path / "tidings-data").exists(), "checking makes nothing"
+
+
+def test_serving_refuses_bad_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--host", "0.0.0.0"]) == 2
+    assert "there is no root key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["keys"], ["config"], ["dance"], ["serve", "--roles", "x"]])
+def test_words_it_does_not_know(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "usage: tidings" in capsys.readouterr().err
+
+
+async def test_keys_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "data"
+    assert main(["keys", "status", "--data", str(folder)]) == 0
+    assert "no master key yet" in capsys.readouterr().out
+    keyring = FileKeyring(folder, Urandom())
+    await keyring.ensure()
+    await keyring.begin_rotation()
+    assert main(["keys", "status", "--data", str(folder)]) == 0
+    told = capsys.readouterr().out
+    for key_id in key_ids(folder):
+        assert key_id in told
+    assert "still needed" in told
+    assert "none has this folder open" in told
+
+
+def test_a_key_file_for_all_to_read_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "master.key").write_text("x")
+    (tmp_path / "master.key").chmod(0o644)
+    assert main(["keys", "status", "--data", str(tmp_path)]) == 2
+    assert "chmod 600" in capsys.readouterr().err
+
+
+# --- Serving, without a server
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Config | BaseException | int]:
+    """What serving ends with, once a test has put it there; afterwards what was served."""
+    ends: list[Config | BaseException | int] = []
+
+    async def serve(config: Config, announce: Callable[[str], None]) -> int:
+        announce("http://127.0.0.1:1")
+        [end] = ends
+        ends[:] = [config]
+        if isinstance(end, BaseException):
+            raise end
+        assert isinstance(end, int)
+        return end
+
+    monkeypatch.setattr("tidings.serving.serve", serve)
+    monkeypatch.setattr("tidings.cli.command_line.start_logging", lambda level: None)
+    return ends
+
+
+def test_serving_announces_itself_and_exits_with_its_code(
+    served: list[Config | BaseException | int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    served.append(3)
+    assert main(["serve", "--port", "0", "--data", "d"]) == 3
+    assert served == [Config(port=0, data=Path("d"))]
+    told = capsys.readouterr().out
+    assert "Tidings is serving at http://127.0.0.1:1\n" in told
+    assert f"cat {tmp_path / 'd' / 'root.key'}" in told
+    assert str(tmp_path / "d" / "master.key") in told
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (StoreRefused("in use"), "tidings: in use"),
+        (KeyRefused("the wrong key"), "tidings: the wrong key"),
+        (OSError(errno.EADDRINUSE, "Address in use"), "cannot listen on 127.0.0.1:8080: Address"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "tidings: /x: Permission"),
+    ],
+)
+def test_trouble_that_only_an_operator_can_end(
+    served: list[Config | BaseException | int],
+    capsys: pytest.CaptureFixture[str],
+    trouble: Exception,
+    told: str,
+) -> None:
+    served.append(trouble)
+    assert main(["serve"]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_other_trouble_is_not_hidden(served: list[Config | BaseException | int]) -> None:
+    served.append(OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(OSError, match="Input/output"):
+        main(["serve"])
+
+
+# --- Rotating
+
+
+def test_a_running_server_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    root_key = ensure_root_key(tmp_path, Urandom())
+    with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
+        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
+        monkeypatch.setenv("TIDINGS_ROOT_KEY", ROOT_KEY)
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "abc" in told
+    assert "7 keys" in told
+    assert server.asked == [
+        Asked("POST", "/v1/keys/rotate", root_key, None),
+        Asked("POST", "/v1/keys/rotate", ROOT_KEY, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((409, {"detail": "set TIDINGS_MASTER_KEY_PREVIOUS"}), "set TIDINGS_MASTER_KEY_PREVIOUS"),
+        ((401, {"detail": "Valid credentials are required"}), "Valid credentials"),
+        ((502, "a proxy"), "HTTP 502"),
+    ],
+)
+def test_what_the_server_declines_is_told(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    answer: tuple[int, object],
+    told: str,
+) -> None:
+    ensure_root_key(tmp_path, Urandom())
+    with stub_server(lambda _: answer) as server:
+        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_a_root_key_nobody_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "server.json").write_text('{"url": "http://127.0.0.1:1"}')
+    assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+    assert "TIDINGS_ROOT_KEY" in capsys.readouterr().err
+
+
+def test_a_server_that_breaks_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ensure_root_key(tmp_path, Urandom())
+    with stub_server(lambda _: (200, "not what was asked for")) as server:
+        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+    assert "broke off" in capsys.readouterr().err
+
+
+def test_a_server_whose_address_leads_nowhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ensure_root_key(tmp_path, Urandom())
+    (tmp_path / "server.json").write_text('{"url": "http://no.such.host.invalid"}')
+    assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+    assert "does not answer" in capsys.readouterr().err
+
+
+async def test_keys_from_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDINGS_MASTER_KEY", b64encode(b"n" * 32).decode())
+    monkeypatch.setenv("TIDINGS_MASTER_KEY_PREVIOUS", b64encode(b"o" * 32).decode())
+    assert main(["keys", "status", "--data", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    for secret in (b"n" * 32, b"o" * 32):
+        assert master_key(secret).key_id in told
+    ensure_root_key(tmp_path, Urandom())
+    with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
+        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
+    assert "take it away" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc"}', "{"])
+def test_server_files_that_say_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "server.json").write_text(text)
+    assert running_server(tmp_path) is None
+
+
+async def test_without_a_server_the_store_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    async with open_world(folder) as world:
+        entry = await write(world.vault, "text")
+    ensure_root_key(folder, Urandom())
+    before = key_ids(folder)
+    # Left behind by a server that was killed: nobody listens there any more.
+    (folder / "server.json").write_text('{"url": "http://127.0.0.1:1"}')
+    command = [sys.executable, "-m", "tidings", "keys", "rotate", "--data", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    after = key_ids(folder)
+    assert after[0] in done.stdout
+    assert len(after) == 1
+    assert after != before
+    async with open_world(folder) as world:
+        assert await read(world.vault, entry) == "text"
+
+
+async def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    async with open_world(folder):
+        command = [sys.executable, "-m", "tidings", "keys", "rotate", "--data", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "in use by another Tidings process" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings: where they come from, what they may be, and all mistakes at once."""
+
+from base64 import b64encode, urlsafe_b64encode
+from pathlib import Path
+
+import pytest
+
+from tests.unit.worlds import Urandom
+from tidings.config import Config, ConfigMistakes, load_config
+from tidings.keyrings.root import ensure_root_key
+
+STRONG = "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa"
+KEY = b64encode(bytes(range(32))).decode()
+NO_FILE = Path("no-such-file.toml")
+
+
+def load(
+    flags: dict[str, str | None] | None = None, file: Path = NO_FILE, **environment: str
+) -> Config:
+    variables = {f"TIDINGS_{name}": value for name, value in environment.items()}
+    return load_config(flags or {}, {"PATH": "/bin", **variables}, file)
+
+
+def mistakes(
+    flags: dict[str, str | None] | None = None, file: Path = NO_FILE, **environment: str
+) -> list[str]:
+    with pytest.raises(ConfigMistakes) as caught:
+        load(flags, file, **environment)
+    return caught.value.mistakes
+
+
+def toml(folder: Path, text: str, mode: int = 0o600) -> Path:
+    path = folder / "tidings.toml"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_without_settings_it_runs_on_loopback() -> None:
+    config = load()
+    assert (config.host, config.port, config.data) == ("127.0.0.1", 8080, Path("tidings-data"))
+    assert (config.root_key, config.master_key, config.drain_seconds) == (None, None, 5)
+    assert (config.store, config.bus, config.registry) == ("sqlite", "memory", "memory")
+
+
+def test_everything_can_be_set(tmp_path: Path) -> None:
+    url_safe = urlsafe_b64encode(b"\xff" * 32).decode()
+    config = load(
+        HOST="0.0.0.0",
+        PORT="0",
+        DATA=str(tmp_path),
+        ROOT_KEY=STRONG,
+        MASTER_KEY=KEY,
+        MASTER_KEY_PREVIOUS=url_safe,
+        STORE="sqlite",
+        BUS="memory",
+        REGISTRY="memory",
+        ALLOWED_ORIGINS="https://a.example, http://localhost:3000,",
+        DRAIN_SECONDS="0.5",
+        LOG_LEVEL="DEBUG",
+        FAILPOINTS="before_commit:3,between_key_and_entry:1",
+        LIMITS="on",
+    )
+    assert config == Config(
+        host="0.0.0.0",
+        port=0,
+        data=tmp_path,
+        root_key=STRONG,
+        master_key=bytes(range(32)),
+        master_key_previous=b"\xff" * 32,
+        allowed_origins=("https://a.example", "http://localhost:3000"),
+        drain_seconds=0.5,
+        log_level="debug",
+        failpoints={"before_commit": 3, "between_key_and_entry": 1},
+    )
+    assert STRONG not in repr(config)
+    assert "x1f" not in repr(config)
+
+
+def test_flags_before_environment_before_file(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'port = 1\nhost = "::1"\ndrain_seconds = 1.5\ndata = "a"\n')
+    config = load({"port": "3", "data": None}, file, PORT="2", HOST="127.0.0.2")
+    assert (config.port, config.host, config.drain_seconds) == (3, "127.0.0.2", 1.5)
+    assert config.data == Path("a")
+
+
+def test_lists_in_the_file(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'allowed_origins = ["https://a.example", "https://b.example"]')
+    assert load(file=file).allowed_origins == ("https://a.example", "https://b.example")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'prot = 1\nlog_level = "loud"\nbus = true\n[store]\na = 1\n')
+    told = mistakes(
+        {"port": "70000"},
+        file,
+        MASTER_KEY="short",
+        ALLOWED_ORIGINS="*",
+        NONSENSE="1",
+        DRAIN_SECONDS="soon",
+        REGISTRY="redis",
+    )
+    expected = [
+        "tidings.toml: prot: there is no such setting; there are allowed_origins",
+        "tidings.toml: bus: a text, a number",
+        "tidings.toml: store: a text, a number",
+        "TIDINGS_NONSENSE: there is no such setting",
+        "tidings.toml: log_level: 'loud' is not one of debug",
+        "TIDINGS_ALLOWED_ORIGINS: '*' is not an origin",
+        "TIDINGS_DRAIN_SECONDS: 'soon'",
+        "TIDINGS_MASTER_KEY: 32 bytes in base64",
+        "TIDINGS_REGISTRY: redis is not in this version",
+        "--port: '70000' is not a port",
+    ]
+    for text in expected:
+        assert [line for line in told if text in line], f"{text!r} is missing in {told}"
+    assert len(told) == len(expected)
+
+
+def test_the_message_lists_them() -> None:
+    with pytest.raises(ConfigMistakes) as caught:
+        load(PORT="x", HOST="")
+    assert str(caught.value).count("\n- ") == 1
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("port", ["", "-1", "8080.5", "65536", "1e3", "٣", " 80"])
+def test_ports(port: str) -> None:
+    assert len(mistakes(PORT=port)) == 1
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://a.example/",
+        "https://a.example/x",
+        "a.example",
+        "https://*.example",
+        "HTTPS://A.example",
+        "null",
+        "https://a.example:123456",
+    ],
+)
+def test_origins_are_exact(origin: str) -> None:
+    assert len(mistakes(ALLOWED_ORIGINS=origin)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STORE", "dynamodb"),
+        ("BUS", "kafka"),
+        ("REGISTRY", "redis"),
+        ("DYNAMODB_ENDPOINT", "http://localhost:8000"),
+        ("KAFKA_BOOTSTRAP", "localhost:9092"),
+        ("REDIS_URL", "redis://localhost"),
+    ],
+)
+def test_engines_of_later_versions_are_told_as_such(name: str, value: str) -> None:
+    assert "this version" in mistakes(None, NO_FILE, **{name: value})[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STORE", "postgres"),
+        ("DRAIN_SECONDS", "-1"),
+        ("DRAIN_SECONDS", "nan"),
+        ("DRAIN_SECONDS", "301"),
+        ("FAILPOINTS", "before_commit"),
+        ("FAILPOINTS", "before_commit:0"),
+        ("FAILPOINTS", "nowhere:1"),
+        ("LIMITS", "maybe"),
+        ("ROOT_KEY", ""),
+        ("ROOT_KEY", "with space"),
+        ("ROOT_KEY", "é" * 40),
+        ("MASTER_KEY", ""),
+        ("MASTER_KEY", KEY[:-4]),
+        ("MASTER_KEY", "*" * 44),
+        ("MASTER_KEY_PREVIOUS", KEY),
+        ("DATA", ""),
+        ("Port", "1"),
+    ],
+)
+def test_what_is_refused(name: str, value: str) -> None:
+    assert len(mistakes(None, NO_FILE, **{name: value})) == 1
+
+
+def test_the_same_master_key_twice_is_no_rotation() -> None:
+    assert "the same" in mistakes(MASTER_KEY=KEY, MASTER_KEY_PREVIOUS=KEY)[0]
+
+
+def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "not a folder" in mistakes(DATA=str(tmp_path / "file"))[0]
+
+
+def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
+    assert "tidings.toml" in mistakes(file=toml(tmp_path, "port = "))[0]
+
+
+def test_a_key_in_a_file_that_others_may_read(tmp_path: Path) -> None:
+    text = f'root_key = "{STRONG}"'
+    assert load(file=toml(tmp_path, text)).root_key == STRONG
+    assert "chmod 600" in mistakes(file=toml(tmp_path, text, mode=0o644))[0]
+    assert load(file=toml(tmp_path, "port = 1", mode=0o644)).port == 1
+
+
+# --- Addresses that others can reach
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback_needs_no_root_key(host: str) -> None:
+    assert load(HOST=host).is_loopback
+    assert load(HOST=host, ROOT_KEY="weak").root_key == "weak"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.com", "::ffff:1.2.3.4"])
+def test_a_public_address_needs_a_root_key(tmp_path: Path, host: str) -> None:
+    data = str(tmp_path / "data")
+    assert "there is no root key" in mistakes(HOST=host, DATA=data)[0]
+    assert load(HOST=host, DATA=data, ROOT_KEY=STRONG).host == host
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["a" * 64, STRONG[:31], "password" * 8, "0123456789" * 4, "change-me-" * 5, "abcdefghijk" * 3],
+)
+def test_a_public_address_needs_a_strong_root_key(key: str) -> None:
+    assert "the root key is weak" in mistakes(HOST="0.0.0.0", ROOT_KEY=key)[0]
+
+
+def test_a_root_key_made_on_an_earlier_start_is_strong(tmp_path: Path) -> None:
+    ensure_root_key(tmp_path, Urandom())
+    assert load(HOST="0.0.0.0", DATA=str(tmp_path)).root_key is None
+    (tmp_path / "root.key").chmod(0o644)
+    assert "chmod 600" in mistakes(HOST="0.0.0.0", DATA=str(tmp_path))[0]
+
+
+def test_limits_are_not_turned_off_in_public() -> None:
+    assert load(LIMITS="off").limits == "off"
+    assert "limits off" in mistakes(LIMITS="off", HOST="0.0.0.0", ROOT_KEY=STRONG)[0]

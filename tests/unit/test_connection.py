@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shell around one socket: fragments, pings, goodbyes, and clients that do not read."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from picows import WSFrame, WSMsgType, WSTransport
+
+from tests.unit.gateway_bench import ANN, GatewayBench, a_gateway
+from tidings.gateway.connection import Connection
+from tidings.gateway.conversation import State
+from tidings.gateway.drain import drain
+from tidings.model import limits
+from tidings.wire.codes import Close
+
+PING = b'{"op":"ping"}'
+
+
+class Pipe:
+    """The transport below: as full as a test says."""
+
+    def __init__(self) -> None:
+        self.backlog = 0
+        self.pause_bytes = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.backlog
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.pause_bytes = high
+
+
+@dataclass
+class Wire:
+    """A WebSocket transport that writes into lists."""
+
+    frames: list[tuple[WSMsgType, bytes]] = field(default_factory=list)
+    closes: list[int] = field(default_factory=list)
+    disconnects: list[bool] = field(default_factory=list)
+    """How it was disconnected: True if gracefully."""
+    underlying_transport: Pipe = field(default_factory=Pipe)
+
+    @property
+    def is_close_frame_sent(self) -> bool:
+        return bool(self.closes)
+
+    def send(self, kind: WSMsgType, payload: bytes) -> None:
+        self.frames.append((kind, payload))
+
+    def send_close(self, code: int, _reason: bytes = b"") -> None:
+        self.closes.append(code)
+
+    def disconnect(self, graceful: bool = True) -> None:
+        self.disconnects.append(graceful)
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return [msgspec.json.decode(p) for kind, p in self.frames if kind == WSMsgType.TEXT]
+
+
+@dataclass
+class Part:
+    """A frame as picows hands it over."""
+
+    payload: bytes
+    msg_type: WSMsgType = WSMsgType.TEXT
+    fin: bool = True
+    rsv1: bool = False
+    rsv2: bool = False
+    rsv3: bool = False
+
+    def get_payload_as_bytes(self) -> bytes:
+        return self.payload
+
+    def get_payload_as_memoryview(self) -> memoryview:
+        return memoryview(self.payload)
+
+
+class Client:
+    """A connection, and what its client does."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.wire = Wire()
+        connection.on_ws_connected(self._transport)
+
+    @property
+    def _transport(self) -> WSTransport:
+        return cast(WSTransport, self.wire)
+
+    def says(self, *parts: Part) -> None:
+        for part in parts:
+            self.connection.on_ws_frame(self._transport, cast(WSFrame, part))
+
+    def goes(self) -> None:
+        self.connection.on_ws_disconnected(self._transport)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
+    async with a_gateway(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def client(bench: GatewayBench) -> AsyncIterator[Client]:
+    """A client whose connection is open."""
+    made = Client(Connection(bench.desk))
+    made.connection.conversation.admit(ANN, "phone", 2**60)
+    yield made
+    made.goes()
+    assert len(bench.hub) == 0
+
+
+# Frames in parts.
+
+
+def cont(payload: bytes, *, fin: bool = False) -> Part:
+    return Part(payload, WSMsgType.CONTINUATION, fin)
+
+
+async def test_a_message_in_fragments_is_put_together(client: Client) -> None:
+    client.says(Part(PING[:3], fin=False), cont(b""), cont(PING[3:8]), cont(PING[8:], fin=True))
+    assert client.wire.told == [{"op": "pong"}]
+    client.says(Part(PING))
+    assert client.wire.told == [{"op": "pong"}] * 2
+
+
+async def test_control_frames_may_come_between_fragments(client: Client) -> None:
+    ping = Part(b"are you there", WSMsgType.PING)
+    client.says(
+        Part(PING[:3], fin=False), ping, Part(b"", WSMsgType.PONG), cont(PING[3:], fin=True)
+    )
+    assert client.wire.frames[0] == (WSMsgType.PONG, b"are you there")
+    assert client.wire.told == [{"op": "pong"}]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [cont(PING, fin=True)],
+        [cont(PING)],
+        [Part(PING[:3], fin=False), Part(PING)],
+        [Part(PING[:3], fin=False), Part(PING, fin=False)],
+        [Part(PING, WSMsgType.BINARY)],
+        [Part(PING, rsv1=True)],
+        [Part(PING, rsv2=True)],
+        [Part(b"", WSMsgType.PING, rsv3=True)],
+    ],
+)
+async def test_what_is_out_of_turn_ends_it(client: Client, parts: list[Part]) -> None:
+    client.says(*parts)
+    assert client.wire.closes == [Close.BAD_FRAME]
+    assert [told["op"] for told in client.wire.told] == ["bye"]
+
+
+async def test_fragments_may_be_as_long_together_as_one_frame(client: Client) -> None:
+    whole = PING.ljust(limits.FRAME_BYTES_MAX)
+    client.says(Part(whole[:100], fin=False), cont(whole[100:], fin=True))
+    assert client.wire.told == [{"op": "pong"}]
+    client.says(Part(whole, fin=False), cont(b" "))
+    assert client.wire.closes == [Close.FRAME_TOO_LARGE]
+    client.says(*[cont(whole)] * 3)
+    assert client.wire.closes == [Close.FRAME_TOO_LARGE]
+
+
+# Saying goodbye.
+
+
+async def test_a_close_is_answered_once_and_nothing_after_it_is_heard(client: Client) -> None:
+    client.says(Part(b"", WSMsgType.CLOSE), Part(PING), Part(b"", WSMsgType.CLOSE))
+    assert client.wire.closes == [1000]
+    assert client.wire.told == []
+    assert client.wire.disconnects == [True, True]
+
+
+async def test_bye_says_why_and_when_to_come_back(client: Client) -> None:
+    client.connection.close(Close.RESTARTING, 250)
+    client.connection.close(Close.BAD_FRAME)
+    assert client.wire.told == [
+        {"op": "bye", "code": 1012, "reconnect": True, "retry_after_ms": 250}
+    ]
+    assert client.wire.closes == [Close.RESTARTING]
+
+
+@pytest.mark.parametrize("code", list(Close))
+async def test_a_client_comes_back_by_itself_or_not(client: Client, code: Close) -> None:
+    client.connection.close(code)
+    [bye] = client.wire.told
+    assert bye["reconnect"] == (code in {1012, 1013, 4408, 4429})
+    assert bye["retry_after_ms"] == (5_000 if bye["reconnect"] else 0)
+
+
+async def test_whoever_does_not_answer_a_goodbye_is_dropped(client: Client) -> None:
+    client.connection.close(Close.RESTARTING, 0)
+    client.connection.tick()
+    assert client.wire.disconnects == []
+    client.connection.tick()
+    assert client.wire.disconnects == [False]
+
+
+async def test_draining_says_goodbye_to_all_within_the_window(bench: GatewayBench) -> None:
+    clients = [Client(Connection(bench.desk)) for _ in range(4)]
+    waits: list[int] = []
+
+    def jitter(most: int) -> int:
+        waits.append(most)
+        return most // 2
+
+    for one in clients:
+        one.wire.disconnect = lambda graceful=True, one=one: one.goes()  # type: ignore[method-assign, assignment, misc]
+        one.wire.send_close = lambda code, _reason=b"", one=one: one.goes()  # type: ignore[method-assign, assignment, misc]
+    await drain(bench.hub, 0.04, jitter)
+    assert waits == [1_000] * 4
+    assert [one.wire.told[0]["code"] for one in clients] == [1012] * 4
+    assert len(bench.hub) == 0
+
+
+# Clients that do not read.
+
+
+async def test_a_client_that_lets_frames_pile_up_is_cut_off(client: Client) -> None:
+    client.connection.pause_writing()
+    client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX
+    client.connection.tell(b'{"op":"pong"}')
+    assert client.wire.disconnects == []
+    client.wire.underlying_transport.backlog += 1
+    client.connection.tell(b'{"op":"pong"}')
+    client.connection.tell(b'{"op":"pong"}')
+
+    assert client.wire.disconnects == [False]
+    assert client.wire.closes == [], "a goodbye would only wait at the end of what is not read"
+    assert len(client.wire.frames) == 2
+    assert client.connection.conversation.state is State.CLOSED
+
+
+async def test_answers_to_pings_pile_up_no_higher(client: Client) -> None:
+    client.connection.pause_writing()
+    client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX + 1
+    client.says(*[Part(b"x" * 125, WSMsgType.PING)] * 3)
+    assert len(client.wire.frames) == 1
+    assert client.wire.disconnects == [False]
+
+
+async def test_the_socket_pauses_where_entries_are_to_wait(client: Client) -> None:
+    assert client.wire.underlying_transport.pause_bytes == limits.OUTBOX_PAUSE_BYTES
+    client.connection.pause_writing()
+    assert client.connection.progress.room == 0
+    client.connection.resume_writing()
+    assert client.connection.progress.room == limits.WINDOW_ENTRIES
+
+
+async def test_a_stalled_client_is_told_to_come_back(
+    bench: GatewayBench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client.connection.stream, "is_stalled", lambda now: True)
+    client.connection.tick()
+    assert client.wire.closes == [Close.OVERLOADED]
+
+
+async def test_an_overdue_client_is_sent_away_at_the_next_tick(
+    bench: GatewayBench, client: Client
+) -> None:
+    client.connection.tick()
+    assert client.wire.closes == []
+    client.connection.conversation.expires_at = bench.clock.time
+    client.connection.tick()
+    assert client.wire.closes == [Close.NOT_AUTHENTICATED]

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of one connection: frames in, what to do out."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.gateway.conversation import Closing, Conversation, State
+from tidings.model import limits
+from tidings.model.ids import user_key
+from tidings.wire.codes import Close
+from tidings.wire.frames import Hello, Ping, Read, Refused, SendFrame
+
+ANN = user_key("acme", "ann")
+BOB = user_key("acme", "bob")
+FAR_AHEAD = 10**15
+
+
+def said(**fields: Any) -> bytes:
+    return msgspec.json.encode(fields)
+
+
+HELLO = said(op="hello", token="t")
+PING = said(op="ping")
+NO_FRAME = b'{"op":"read","chat":1}'
+SEND = said(op="send", id="1", chat="c", client_message_id="m", content="hi")
+
+
+def greeted() -> Conversation:
+    conversation = Conversation(0)
+    conversation.receive(HELLO, 0)
+    return conversation
+
+
+def opened() -> Conversation:
+    conversation = greeted()
+    conversation.admit(ANN, "phone", FAR_AHEAD)
+    return conversation
+
+
+# Before welcome.
+
+
+def test_hello_comes_first() -> None:
+    conversation = Conversation(0)
+    assert isinstance(conversation.receive(HELLO, 0), Hello)
+    assert conversation.state is State.CHECKING
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        PING,
+        SEND,
+        said(op="received", chat="c", sequence=1),
+        said(op="read", chat="c", sequence=1),
+        said(op="typing", chat="c"),
+        said(op="fetch", id="1", chat="c", after=0),
+        said(op="auth", token="t"),
+    ],
+)
+def test_nothing_else_may_come_first(frame: bytes) -> None:
+    assert Conversation(0).receive(frame, 0) == Closing(Close.NOT_AUTHENTICATED)
+
+
+@pytest.mark.parametrize("frame", [b"", b"hello", b"[]", b"{}", said(op="who"), b'{"op":"hello"}'])
+def test_a_first_frame_that_is_none_ends_it(frame: bytes) -> None:
+    assert Conversation(0).receive(frame, 0) == Closing(Close.BAD_FRAME)
+
+
+def test_between_hello_and_welcome_only_a_ping_may_come() -> None:
+    assert isinstance(greeted().receive(PING, 0), Ping)
+    for frame in (HELLO, SEND):
+        assert greeted().receive(frame, 0) == Closing(Close.NOT_AUTHENTICATED)
+
+
+# Open.
+
+
+def test_frames_of_an_open_connection_are_handed_on() -> None:
+    frame = opened().receive(SEND, 0)
+    assert frame == SendFrame(id="1", chat="c", client_message_id="m", content="hi")
+
+
+def test_unknown_fields_are_ignored() -> None:
+    frame = opened().receive(said(op="read", chat="c", sequence=3, colour="red"), 0)
+    assert frame == Read(chat="c", sequence=3)
+
+
+def test_an_unknown_op_is_refused_however_often_it_comes() -> None:
+    conversation = opened()
+    for number in range(10):
+        answer = conversation.receive(said(op="dance", id=f"{number}"), 0)
+        assert isinstance(answer, Refused)
+        assert (answer.code, answer.id, answer.retryable) == ("op.unknown", f"{number}", False)
+
+
+def test_hello_comes_once() -> None:
+    answer = opened().receive(HELLO, 0)
+    assert isinstance(answer, Refused)
+    assert answer.code == "request.invalid"
+
+
+def test_the_third_bad_frame_in_a_row_ends_it() -> None:
+    conversation = opened()
+    answers = [conversation.receive(NO_FRAME, 0) for _ in range(limits.BAD_FRAMES_MAX)]
+    assert all(isinstance(answer, Refused) for answer in answers[:-1])
+    assert answers[-1] == Closing(Close.BAD_FRAME)
+
+
+def test_a_good_frame_makes_good_for_bad_ones() -> None:
+    conversation = opened()
+    for _ in range(10):
+        assert isinstance(conversation.receive(NO_FRAME, 0), Refused)
+        assert isinstance(conversation.receive(PING, 0), Ping)
+
+
+@pytest.mark.parametrize(
+    ("frame", "request_id"),
+    [
+        (b'{"op":"send","id":"7"}', "7"),
+        (b'{"op":"send","id":7}', None),
+        (b'{"op":"fetch","id":"%s","chat":"c"}' % (b"x" * 65), None),
+        (b'{"op":"send","id":{}}', None),
+        (b"nonsense", None),
+    ],
+)
+def test_a_refusal_names_the_request_if_it_can(frame: bytes, request_id: str | None) -> None:
+    answer = opened().receive(frame, 0)
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.id) == ("request.invalid", request_id)
+
+
+def test_a_frame_of_the_greatest_length_is_taken_and_a_longer_one_ends_it() -> None:
+    longest = PING.ljust(limits.FRAME_BYTES_MAX)
+    assert isinstance(opened().receive(longest, 0), Ping)
+    assert opened().receive(longest + b" ", 0) == Closing(Close.FRAME_TOO_LARGE)
+
+
+def test_a_closed_connection_takes_nothing() -> None:
+    conversation = opened()
+    conversation.state = State.CLOSED
+    assert [conversation.receive(frame, 0) for frame in (HELLO, PING, b"x")] == [None] * 3
+    assert conversation.overdue(FAR_AHEAD, FAR_AHEAD) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+FRAMELIKE = st.fixed_dictionaries(
+    {"op": st.sampled_from(["hello", "send", "received", "read", "typing", "fetch", "auth", "x"])},
+    optional=dict.fromkeys(
+        ("id", "chat", "sequence", "content", "token", "have", "after", "before"), JSON
+    ),
+)
+
+
+@given(st.binary() | FRAMELIKE.map(msgspec.json.encode) | JSON.map(msgspec.json.encode))
+def test_nothing_that_comes_raises(payload: bytes) -> None:
+    for conversation in (Conversation(0), greeted(), opened()):
+        conversation.receive(payload, 0)
+
+
+# Who it is.
+
+
+@pytest.mark.parametrize(
+    ("fixed", "named", "device"),
+    [
+        (None, "phone", "phone"),
+        ("phone", None, "phone"),
+        ("phone", "phone", "phone"),
+        ("phone", "laptop", Close.FORBIDDEN),
+        (None, None, Close.BAD_FRAME),
+        (None, "", Close.BAD_FRAME),
+        (None, "no spaces", Close.BAD_FRAME),
+        (None, "x" * 65, Close.BAD_FRAME),
+        (None, "x" * 64, "x" * 64),
+    ],
+)
+def test_the_token_fixes_the_device_or_hello_names_it(
+    fixed: str | None, named: str | None, device: str | Close
+) -> None:
+    assert greeted().choose_device(fixed, named) == device
+
+
+def test_a_fresh_token_moves_the_end() -> None:
+    conversation = greeted()
+    conversation.admit(ANN, "phone", 1_000)
+    assert conversation.overdue(0, 1_000) is Close.NOT_AUTHENTICATED
+    assert conversation.renew(ANN, None, 2_000) is None
+    assert conversation.renew(ANN, "phone", 2_000) is None
+    assert conversation.overdue(0, 1_999) is None
+
+
+def test_a_fresh_token_is_for_the_same_user_and_no_other_device() -> None:
+    conversation = greeted()
+    conversation.admit(ANN, "phone", 1_000)
+    assert conversation.renew(BOB, None, 2_000) is Close.FORBIDDEN
+    assert conversation.renew(ANN, "laptop", 2_000) is Close.FORBIDDEN
+    assert conversation.overdue(0, 1_000) is Close.NOT_AUTHENTICATED
+
+
+# Silence.
+
+
+def test_hello_has_to_come_in_time() -> None:
+    conversation = Conversation(500)
+    assert conversation.overdue(500 + limits.HELLO_MS_MAX, 0) is None
+    assert conversation.overdue(501 + limits.HELLO_MS_MAX, 0) is Close.SILENT
+
+
+def test_a_client_whose_hello_is_never_looked_at_comes_back_later() -> None:
+    conversation = greeted()
+    assert conversation.overdue(2 * limits.HELLO_MS_MAX, 0) is None
+    assert conversation.overdue(2 * limits.HELLO_MS_MAX + 1, 0) is Close.OVERLOADED
+
+
+def test_three_missing_heartbeats_end_it() -> None:
+    conversation = opened()
+    quiet = limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS
+    assert conversation.overdue(quiet, 0) is None
+    assert conversation.overdue(quiet + 1, 0) is Close.SILENT
+
+
+@pytest.mark.parametrize("frame", [PING, SEND, b"nonsense"])
+def test_whatever_a_client_says_is_a_heartbeat(frame: bytes) -> None:
+    conversation = opened()
+    quiet = limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS
+    conversation.receive(frame, quiet)
+    assert conversation.overdue(2 * quiet, 0) is None

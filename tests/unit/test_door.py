@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door: who is sent to the socket and who to HTTP, and what those get who say nothing."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from tidings.gateway.door import Door, is_socket_request
+
+UPGRADE = b"GET /v1/ws HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Ear(asyncio.Protocol):
+    """Says which protocol it is, then repeats what it hears."""
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(self._name + b" ")
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+
+class Client:
+    """One connection to the door."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def hears(self, text: bytes) -> None:
+        async with asyncio.timeout(10):
+            assert await self.reader.readexactly(len(text)) == text
+
+    async def hears_the_end(self) -> None:
+        """However it comes: what was never read makes it a reset."""
+        async with asyncio.timeout(10):
+            with suppress(ConnectionResetError):
+                assert await self.reader.read() == b""
+
+
+class Visitors:
+    """A door and those who come to it."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self._port = door.port
+        self._clients: list[Client] = []
+
+    async def comes(self, *said: bytes) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        client = Client(reader, writer)
+        self._clients.append(client)
+        for part in said:
+            writer.write(part)
+            await writer.drain()
+        return client
+
+    def go(self) -> None:
+        for client in self._clients:
+            client.writer.transport.abort()
+
+
+@asynccontextmanager
+async def a_door(
+    *, first_bytes_seconds_max: float = 10, looking_max: int = 100
+) -> AsyncIterator[Visitors]:
+    door = Door(
+        lambda: Ear(b"socket"),
+        lambda: Ear(b"http"),
+        first_bytes_seconds_max=first_bytes_seconds_max,
+        looking_max=looking_max,
+    )
+    await door.open("127.0.0.1", 0)
+    visitors = Visitors(door)
+    try:
+        yield visitors
+    finally:
+        await door.close()
+        visitors.go()
+        await asyncio.sleep(0)  # the ends of the connections are told in the next turn
+
+
+@pytest.mark.parametrize(
+    ("start", "is_socket"),
+    [
+        (b"GET /v1/ws ", True),
+        (b"GET /v1/ws?", True),
+        (b"GET /v1/wsx", False),
+        (b"GET /v1/ws/", False),
+        (b"GET /v1/ws", False),
+        (b"get /v1/ws ", False),
+        (b"POST /v1/ws", False),
+        (b"GET /V1/ws ", False),
+        (b"GET / HTTP/", False),
+        (b"", False),
+    ],
+)
+def test_what_a_request_for_the_socket_starts_with(start: bytes, is_socket: bool) -> None:
+    assert is_socket_request(start) is is_socket
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (UPGRADE, b"socket"),
+        (UPGRADE.replace(b"/ws", b"/ws?a=b"), b"socket"),
+        (UPGRADE.replace(b"/ws", b"/wsx"), b"http"),
+        (UPGRADE.replace(b"GET", b"POST"), b"http"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"http"),
+        (b"\x16\x03\x01 something else entirely", b"http"),
+    ],
+)
+async def test_each_is_handed_over_with_all_it_said(said: bytes, name: bytes) -> None:
+    async with a_door() as visitors:
+        client = await visitors.comes(said)
+        await client.hears(name + b" " + said)
+        client.writer.write(b"and more")
+        await client.hears(b"and more")
+
+
+async def test_a_request_in_parts_is_looked_at_when_enough_of_it_is_there() -> None:
+    async with a_door() as visitors:
+        client = await visitors.comes(UPGRADE[:6])
+        for part in (UPGRADE[6:10], UPGRADE[10:11], UPGRADE[11:]):
+            await asyncio.sleep(0.01)
+            client.writer.write(part)
+        await client.hears(b"socket " + UPGRADE)
+
+
+async def test_one_byte_and_silence_costs_nothing_and_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    woken: list[object] = []
+    add_reader = asyncio.get_running_loop().add_reader
+
+    def watched_add_reader(descriptor: int, callback: Callable[..., object], *more: object) -> None:
+        def counted() -> None:
+            woken.append(callback)
+            callback(*more)
+
+        add_reader(descriptor, counted)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", watched_add_reader)
+    async with a_door(first_bytes_seconds_max=0.3) as visitors:
+        begun, used = time.monotonic(), time.process_time()
+        client = await visitors.comes(b"G")
+        await client.hears_the_end()
+
+    assert time.monotonic() - begun >= 0.3
+    assert time.process_time() - used < 0.2, "it span"
+    assert woken == []
+
+
+async def test_who_hangs_up_is_let_go_and_a_short_request_is_still_heard() -> None:
+    async with a_door() as visitors:
+        silent = await visitors.comes()
+        silent.writer.write_eof()
+        await silent.hears_the_end()
+        curt = await visitors.comes(b"GET /\n")
+        curt.writer.write_eof()
+        await curt.hears(b"http GET /\n")
+
+
+async def test_those_who_say_nothing_keep_nobody_out() -> None:
+    async with a_door(looking_max=3) as visitors:
+        silent = [await visitors.comes() for _ in range(5)]
+        talking = await visitors.comes(UPGRADE)
+        await talking.hears(b"socket " + UPGRADE)
+        for client in silent[:2]:
+            await client.hears_the_end()
+        silent[-1].writer.write(UPGRADE)
+        await silent[-1].hears(b"socket " + UPGRADE)
+
+
+async def test_a_closed_door_sends_the_waiting_away_and_leaves_the_others() -> None:
+    async with a_door() as visitors:
+        waiting = await visitors.comes(b"G")
+        talking = await visitors.comes(UPGRADE)
+        await talking.hears(b"socket " + UPGRADE)
+        await visitors.door.close()
+        await waiting.hears_the_end()
+        talking.writer.write(b"still here")
+        await talking.hears(b"still here")
+        with pytest.raises(ConnectionRefusedError):
+            await visitors.comes()
+
+
+async def test_an_address_that_is_taken_is_refused() -> None:
+    async with a_door() as visitors:
+        second = Door(lambda: Ear(b"socket"), lambda: Ear(b"http"))
+        with pytest.raises(OSError):
+            await second.open("127.0.0.1", visitors.door.port)
+        await second.close()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Presence: told to peers of small chats, coalesced, with when somebody was last seen."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.fake_line import FakeLine, Frame
+from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tidings.gateway.presence import PresenceDesk
+from tidings.model import limits
+from tidings.model.ids import user_key
+from tidings.model.times import rfc3339
+
+DAN = user_key("acme", "dan")
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
+    async with a_gateway(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def presence(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PresenceDesk]:
+    """Told in the next turn instead of the next second."""
+    monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 1)
+    desk = PresenceDesk(bench.hub, bench.core.store.users, bench.clock)
+    yield desk
+    await desk.close()
+
+
+def told(line: FakeLine) -> list[tuple[str, bool]]:
+    return [(frame["user"], frame["online"]) for frame in line.of("presence")]
+
+
+async def snapshot(presence: PresenceDesk, watcher: FakeLine) -> list[Frame]:
+    """What a device hears on `live`, sorted by user."""
+    heard = len(watcher.frames)
+    for frame in await presence.snapshot(ANN):
+        watcher.tell(frame)
+    return sorted(watcher.frames[heard:], key=lambda frame: str(frame["user"]))
+
+
+async def test_peers_are_told_who_comes_and_goes(
+    bench: GatewayBench, presence: PresenceDesk
+) -> None:
+    await bench.group(ANN, BOB)
+    await bench.group(CAT, DAN)
+    ann, cat = await bench.line().live(ANN), await bench.line().live(CAT)
+    bob = await bench.line().live(BOB)
+    await ann.until(lambda: ("bob", True) in told(ann))
+    bench.clock.time += 5_000
+    await bob.hang_up()
+    await ann.until(lambda: ("bob", False) in told(ann))
+
+    assert told(ann) == [("bob", True), ("bob", False)]
+    assert told(cat) == [], "they share no chat"
+    assert ann.of("presence")[0] == {"op": "presence", "user": "bob", "online": True}
+    assert ann.of("presence")[1]["last_seen"] == rfc3339(bench.clock.time)
+
+
+async def test_a_second_device_is_no_news(bench: GatewayBench, presence: PresenceDesk) -> None:
+    await bench.group(ANN, BOB, CAT)
+    ann = await bench.line().live(ANN)
+    first, second = await bench.line().live(BOB), await bench.line().live(BOB)
+    await ann.until(lambda: told(ann))
+    await first.hang_up()
+    await bench.line().live(CAT)
+    await ann.until(lambda: ("cat", True) in told(ann))
+    assert told(ann) == [("bob", True), ("cat", True)]
+    await second.hang_up()
+    await ann.until(lambda: ("bob", False) in told(ann))
+
+
+async def test_who_comes_back_at_once_was_never_gone(
+    bench: GatewayBench, presence: PresenceDesk
+) -> None:
+    await bench.group(ANN, BOB, CAT)
+    ann, bob = await bench.line().live(ANN), await bench.line().live(BOB)
+    await ann.until(lambda: told(ann))
+    bench.hub.closed(bob, BOB)
+    assert bench.hub.enter(BOB, bob)
+    await bench.line().live(CAT)
+    await ann.until(lambda: ("cat", True) in told(ann))
+    assert told(ann) == [("bob", True), ("cat", True)]
+
+
+async def test_a_device_that_goes_live_hears_how_its_peers_are(
+    bench: GatewayBench, presence: PresenceDesk
+) -> None:
+    await bench.group(ANN, BOB, CAT, DAN)
+    await bench.line().live(BOB)
+    watcher = await bench.line().live(ANN)
+    cat = await bench.line().live(CAT)
+    await watcher.until(lambda: ("cat", True) in told(watcher))
+    await cat.hang_up()
+    await watcher.until(lambda: ("cat", False) in told(watcher))
+    await bench.group(ANN)  # a write after those before it
+
+    assert await snapshot(presence, watcher) == [
+        {"op": "presence", "user": "bob", "online": True},
+        {
+            "op": "presence",
+            "user": "cat",
+            "online": False,
+            "last_seen": rfc3339(bench.clock.time - 1),
+        },
+    ], "nothing is known of Dan"
+
+
+async def test_a_large_chat_makes_no_peers(bench: GatewayBench, presence: PresenceDesk) -> None:
+    crowd = [user_key("acme", f"u{number}") for number in range(limits.SMALL_CHAT_MEMBERS_MAX)]
+    chat = await bench.group(ANN, *crowd)
+    await bench.group(ANN, CAT)
+    ann = await bench.line().live(ANN)
+    await bench.line().live(crowd[0])
+    await bench.line().live(CAT)
+    await ann.until(lambda: ("cat", True) in told(ann))
+    assert told(ann) == [("cat", True)]
+
+    await bench.core.verbs.remove_member(ANN, chat, crowd[-1])
+    await bench.line().live(crowd[1])
+    await ann.until(lambda: ("u1", True) in told(ann))
+
+
+async def test_the_end_of_the_server_is_when_all_were_last_seen(
+    bench: GatewayBench, presence: PresenceDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.group(ANN, BOB)
+    ann, bob = await bench.line().live(ANN), await bench.line().live(BOB)
+    await ann.until(lambda: told(ann))
+    monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 10**9)
+    await bob.hang_up()
+    bench.clock.time += 7_000
+    await presence.close()
+
+    await bench.group(ANN)  # a write after those before it
+    found = await bench.core.store.users.get(BOB)
+    assert found is not None
+    assert found.last_seen_at == bench.clock.time - 1

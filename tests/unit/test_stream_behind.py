@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection that falls behind: the window, the socket that does not drain, and catching up."""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.fake_line import FakeLine
+from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
+from tidings.model import limits
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.log import Page
+from tidings.wire.codes import Close
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
+    async with a_gateway(tmp_path / "data") as made:
+        yield made
+
+
+async def test_a_full_window_holds_entries_back_and_nothing_else(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line(window=5).live(BOB, have={chat: 1})
+    await bench.post(ANN, chat, 12)
+    line.say("send", id="1", chat=chat, client_message_id="x", content="hi")
+    await line.until(lambda: line.of("sent"))
+    assert line.sequences(chat) == [2, 3, 4, 5, 6]
+
+    line.say("received", chat=chat, sequence=4)
+    await line.until_entries(chat, 8)
+    assert line.sequences(chat) == list(range(2, 10))
+    line.say("received", chat=chat, sequence=9)
+    await line.until_entries(chat, 13)
+    assert line.sequences(chat) == list(range(2, 15))
+
+
+async def test_a_window_left_full_for_too_long_is_a_stall(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line(window=2).live(BOB, have={chat: 1})
+    longest = limits.WINDOW_STALLED_MS_MAX
+    await bench.post(ANN, chat, 2)
+    line.time = 10 * longest
+    assert not line.stream.is_stalled(line.time), "nothing waits yet"
+
+    await bench.post(ANN, chat, 4)
+    witness = await bench.line().live(ANN)
+    await witness.until_entries(chat, 7)
+    assert not line.stream.is_stalled(line.time + longest)
+    assert line.stream.is_stalled(line.time + longest + 1)
+
+    line.time += longest
+    line.say("received", chat=chat, sequence=2)
+    await line.until_entries(chat, 3)
+    assert line.progress.is_window_full
+    assert not line.stream.is_stalled(line.time + longest), "one more was taken"
+
+
+async def test_who_has_more_than_it_was_sent_makes_room(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line(window=5).live(BOB, have={chat: 1})
+    await bench.post(ANN, chat, 12)
+    assert line.progress.is_window_full
+    line.say("received", chat=chat, sequence=13)
+
+    await line.until_entries(chat, 10)
+    assert line.sequences(chat)[:10] == list(range(2, 12))
+    assert line.of("refused") == []
+
+
+async def test_a_socket_that_does_not_drain_gets_the_rest_later(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line().live(BOB, have={chat: 1})
+    await bench.post(ANN, chat, 2)
+    line.pause()
+    await bench.post(ANN, chat, 150)
+    assert line.sequences(chat) == [2, 3]
+    line.resume()
+    await bench.post(ANN, chat, 2)
+
+    await line.until_entries(chat, 154)
+    assert line.sequences(chat) == list(range(2, 156))
+
+
+async def test_what_is_missing_and_cannot_be_read_is_not_passed_over(bench: GatewayBench) -> None:
+    async def fail(read: Callable[[], Awaitable[Page]]) -> Page:
+        raise StoreUnavailable
+
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line(desk=bench.desk_with_reads(fail)).live(BOB, have={chat: 1})
+    line.pause()
+    await bench.post(ANN, chat, 2)
+    line.resume()
+    await line.until(lambda: line.closes)
+    assert line.closes == [Close.OVERLOADED]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_happens_a_client_gets_everything_in_order(
+    bench: GatewayBench, seed: int
+) -> None:
+    chance = random.Random(seed)
+    chats = [await bench.group(ANN, BOB) for _ in range(3)]
+    await bench.post(ANN, chats[0], chance.randrange(30))
+    line = bench.line(window=chance.randrange(1, 10))
+    line.say("hello", token=BOB, device="phone")
+    for _ in range(150):
+        chat = chance.choice(chats)
+        match chance.randrange(5):
+            case 0 | 1:
+                await bench.post(chance.choice([ANN, BOB]), chat, chance.randrange(1, 4))
+            case 2:
+                line.pause()
+            case 3:
+                line.resume()
+            case _:
+                acknowledge(line)
+    line.resume()
+    heads = {chat: await head_of(bench, chat) for chat in chats}
+    while any(len(line.sequences(chat)) < head for chat, head in heads.items()):
+        heard = len(line.frames)
+        acknowledge(line)
+        if any(len(line.sequences(chat)) < head for chat, head in heads.items()):
+            await line.until(lambda: len(line.frames) > heard)  # noqa: B023 - awaited right here
+
+    for chat, head in heads.items():
+        assert line.sequences(chat) == list(range(1, head + 1))
+
+
+def acknowledge(line: FakeLine) -> None:
+    """Say `received` for all that came."""
+    last = {told["chat"]: told["sequence"] for told in line.of("entry")}
+    for chat, sequence in last.items():
+        line.say("received", chat=chat, sequence=sequence)
+
+
+async def head_of(bench: GatewayBench, chat: str) -> int:
+    return next(row.head.sequence for row in await bench.desk.held(BOB) if row.chat_id == chat)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants and users: who may make and see them, and what is refused."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.worlds import ALICE, BOB, NOW, ROOT, World, open_world, read, write
+from tidings.actions.identity import TenantCaller, UserCaller
+from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.model import limits
+from tidings.model.ids import user_key
+from tidings.model.refusals import (
+    Forbidden,
+    Invalid,
+    KeyNotFound,
+    Refusal,
+    TenantNotFound,
+    UserNotFound,
+)
+
+ACME = TenantCaller("acme", "0" * 16)
+BETA = TenantCaller("beta", "1" * 16)
+AS_ALICE = UserCaller(ALICE, None, NOW)
+AS_BOB = UserCaller(BOB, None, NOW)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path / "data") as opened:
+        await opened.put_tenant(ROOT, "acme", "Acme")
+        await opened.put_tenant(ROOT, "beta", None)
+        yield opened
+
+
+@pytest.fixture
+def put_user(world: World) -> PutUser:
+    return PutUser(world.store.tenants, world.store.users, world.clock)
+
+
+async def test_a_tenant_is_made_once_and_renamed(world: World) -> None:
+    first, is_new = await world.put_tenant(ROOT, "gamma", "Gamma")
+    assert (first.name, is_new) == ("Gamma", True)
+    token = (await world.make_token(ROOT, "gamma", "alice")).token
+    again, is_new = await world.put_tenant(ROOT, "gamma", "Γ")
+    assert (again.name, is_new) == ("Γ", False)
+    unchanged, _ = await world.put_tenant(ROOT, "gamma", None)
+    assert unchanged == again
+    assert isinstance(await world.authenticate(token), UserCaller), "its signing key stayed"
+
+
+@pytest.mark.parametrize("tenant", ["", "-a", "A", "a" * 41, "a_b", "a:b", "a.b", "ä"])
+async def test_tenants_have_plain_names(world: World, tenant: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        await world.put_tenant(ROOT, tenant, None)
+    assert caught.value.pointer == "/tenant"
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "\0", "x" * (limits.NAME_CHARS_MAX + 1)])
+async def test_names_can_be_read(world: World, put_user: PutUser, name: str) -> None:
+    with pytest.raises(Invalid):
+        await world.put_tenant(ROOT, "gamma", name)
+    with pytest.raises(Invalid) as caught:
+        await put_user(ACME, "acme", "alice", display_name=name)
+    assert caught.value.pointer == "/display_name"
+
+
+async def test_names_may_hold_any_script_and_emoji(put_user: PutUser) -> None:
+    for name in ("Ζωή", "山田 太郎", "family 👨‍👩‍👧", "a\u00a0b"):
+        user, _ = await put_user(ACME, "acme", "alice", display_name=name)
+        assert user.display_name == name
+
+
+async def test_keys_belong_to_a_tenant(world: World) -> None:
+    with pytest.raises(TenantNotFound):
+        await world.make_key(ROOT, "nobody")
+    key = await world.make_key(ROOT, "acme")
+    with pytest.raises(KeyNotFound):
+        await world.revoke_key(ROOT, "beta", key.key_id)
+    await world.revoke_key(ROOT, "acme", key.key_id)
+    with pytest.raises(KeyNotFound):
+        await world.revoke_key(ROOT, "acme", key.key_id)
+
+
+async def test_only_root_makes_tenants_and_keys(world: World) -> None:
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: world.put_tenant(ACME, "acme", None),
+        lambda: world.make_key(ACME, "acme"),
+        lambda: world.revoke_key(ACME, "acme", "x"),
+    ]
+    for call in calls:
+        with pytest.raises(Forbidden):
+            await call()
+
+
+async def test_a_user_is_created_by_the_first_token(world: World) -> None:
+    assert await world.store.users.get(ALICE) is None
+    await world.make_token(ACME, "acme", "alice")
+    first = await world.store.users.get(ALICE)
+    world.clock.time += 5_000
+    await world.make_token(ACME, "acme", "alice")
+    assert await world.store.users.get(ALICE) == first, "and left alone by the next"
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"),
+    [
+        (("al ice", None, 60), "/user_id"),
+        (("", None, 60), "/user_id"),
+        (("alice", "no device", 60), "/device"),
+        (("alice", None, 0), "/expires_in"),
+        (("alice", None, limits.TOKEN_SECONDS_MAX + 1), "/expires_in"),
+    ],
+)
+async def test_tokens_that_are_not_made(
+    world: World, given: tuple[str, str | None, int], pointer: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        await world.make_token(ACME, "acme", *given)
+    assert caught.value.pointer == pointer
+    assert await world.store.users.get(ALICE) is None
+
+
+async def test_tokens_are_made_for_one_s_own_tenant_only(world: World) -> None:
+    with pytest.raises(TenantNotFound):
+        await world.make_token(BETA, "acme", "alice")
+    with pytest.raises(Forbidden):
+        await world.make_token(AS_ALICE, "acme", "bob")
+    with pytest.raises(TenantNotFound):
+        await world.make_token(ROOT, "nobody", "alice")
+    assert await world.store.users.get(user_key("nobody", "alice")) is None
+
+
+async def test_profiles(world: World, put_user: PutUser) -> None:
+    alice, is_new = await put_user(ACME, "acme", "alice", "Alice", "+41791234567")
+    assert (alice.display_name, is_new) == ("Alice", True)
+    await put_user(ACME, "acme", "bob")
+    get = GetProfile(world.store.users)
+    assert (await get(AS_ALICE)).phone_number == "+41791234567"
+    assert (await get(AS_ALICE, "alice")).phone_number == "+41791234567"
+    seen = await get(AS_BOB, "alice")
+    assert (seen.display_name, seen.phone_number) == ("Alice", None), "a number is its owner's"
+    patch = PatchProfile(world.store.users, world.clock)
+    assert (await patch(AS_ALICE, "Al")).display_name == "Al"
+    assert (await patch(AS_ALICE, None)).display_name == "Al"
+    with pytest.raises(Invalid):
+        await patch(AS_ALICE, " ")
+    assert (await get(AS_ALICE)).phone_number == "+41791234567"
+
+
+async def test_profiles_end_at_the_tenant(world: World, put_user: PutUser) -> None:
+    await put_user(BETA, "beta", "zoe")
+    get = GetProfile(world.store.users)
+    for user_id in ("zoe", "beta:zoe", "nobody", "", "../zoe"):
+        with pytest.raises(UserNotFound):
+            await get(AS_ALICE, user_id)
+    with pytest.raises(Forbidden):
+        await get(ACME, "alice")
+    with pytest.raises(TenantNotFound):
+        await put_user(ACME, "beta", "zoe")
+    with pytest.raises(TenantNotFound):
+        await put_user(ROOT, "nobody", "zoe")
+
+
+@pytest.mark.parametrize("number", ["", "0791234567", "+0791234567", "+1 415", "+" + "1" * 16])
+async def test_phone_numbers_have_one_form(put_user: PutUser, number: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        await put_user(ACME, "acme", "alice", phone_number=number)
+    assert caught.value.pointer == "/phone_number"
+
+
+async def test_a_tenant_erases_what_its_user_wrote(world: World) -> None:
+    erase = EraseUserContent(world.store.users, world.vault)
+    await world.make_token(ACME, "acme", "alice")
+    entry = await write(world.vault, "mine")
+    refusals: list[tuple[TenantCaller | UserCaller, str, str, type[Refusal]]] = [
+        (BETA, "acme", "alice", TenantNotFound),
+        (AS_ALICE, "acme", "alice", Forbidden),
+        (ACME, "acme", "nobody", UserNotFound),
+        (ACME, "acme", "no:body", UserNotFound),
+    ]
+    for caller, tenant, user_id, refusal in refusals:
+        with pytest.raises(refusal):
+            await erase(caller, tenant, user_id)
+    assert await read(world.vault, entry) == "mine"
+    assert await erase(ACME, "acme", "alice") == 1
+    assert await read(world.vault, entry) == "<erased>"

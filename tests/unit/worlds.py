@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small deployment for unit tests: the real store and key file in a folder, time by hand."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tidings.actions.identity import Authenticate, Root
+from tidings.actions.rotate_keys import RotateKeys
+from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
+from tidings.actions.tokens import SigningKeys
+from tidings.actions.vault import Sealed, Vault
+from tidings.keyrings.file import FileKeyring
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.ports.failpoints import NoFailpoints
+from tidings.ports.secrets import DataKeys, MasterKeys
+from tidings.stores.sqlite.store import SqliteStore, open_store
+
+NOW: Final = 1_800_000_000_000
+CHAT: Final = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
+ALICE: Final = user_key("acme", "alice")
+BOB: Final = user_key("acme", "bob")
+ROOT_KEY: Final = "root-key-of-the-tests-0123456789abcdef"
+ROOT: Final = Root()
+
+
+class HandClock:
+    """Time moves when a test moves it."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> int:
+        return self.time
+
+
+class Urandom:
+    """Real randomness."""
+
+    def token(self, size: int) -> bytes:
+        return os.urandom(size)
+
+
+class Died(Exception):
+    """The process would be dead now."""
+
+
+class Watched:
+    """A port as it is, with something done around each of its calls."""
+
+    def __init__(
+        self, port: object, around: Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+    ) -> None:
+        self._port = port
+        self._around = around
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._port, name)
+        if not asyncio.iscoroutinefunction(value):
+            return value
+        return lambda *given: self._around(name, lambda: value(*given))
+
+
+class Gate:
+    """Holds the first call of one name, before or after it is done, until it is let through."""
+
+    def __init__(self, name: str, *, after: bool = False) -> None:
+        self._name = name
+        self._after = after
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if name != self._name or self.reached.is_set():
+            return await call()
+        if self._after:
+            result = await call()
+            await self._hold()
+            return result
+        await self._hold()
+        return await call()
+
+    async def _hold(self) -> None:
+        self.reached.set()
+        await self.opened.wait()
+
+
+class SlowDisk:
+    """Holds the writes of one name back; what was handed over is written, whoever gave up."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.writes: list[asyncio.Future[Any]] = []
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if name != self._name:
+            return await call()
+        write = asyncio.ensure_future(self._write(call))
+        self.writes.append(write)
+        self.begun.set()
+        return await asyncio.shield(write)
+
+    async def _write(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        await self.may_end.wait()
+        return await call()
+
+
+@dataclass(frozen=True)
+class World:
+    """One opening of a deployment."""
+
+    folder: Path
+    store: SqliteStore
+    master: MasterKeys
+    clock: HandClock
+    vault: Vault
+    signing: SigningKeys
+    authenticate: Authenticate
+    put_tenant: PutTenant
+    make_key: MakeTenantKey
+    revoke_key: RevokeTenantKey
+    make_token: MakeToken
+    rotate: RotateKeys
+
+
+@asynccontextmanager
+async def open_world(
+    folder: Path,
+    *,
+    master: MasterKeys | None = None,
+    data_keys: Callable[[DataKeys], Any] | None = None,
+) -> AsyncIterator[World]:
+    """Open the folder's deployment, its vault started."""
+    broke: list[Exception] = []
+    async with open_store(folder, failpoints=NoFailpoints(), broken=broke.append) as store:
+        master = master or FileKeyring(folder, Urandom())
+        keys = data_keys(store.data_keys) if data_keys else store.data_keys
+        clock, chance = HandClock(), Urandom()
+        vault = Vault(keys, store.deployment, master, chance)
+        await vault.start()
+        signing = SigningKeys(store.tenants, vault.wrapping, clock)
+        yield World(
+            folder=folder,
+            store=store,
+            master=master,
+            clock=clock,
+            vault=vault,
+            signing=signing,
+            authenticate=Authenticate(ROOT_KEY, store.tenants, signing, clock),
+            put_tenant=PutTenant(store.tenants, signing, vault.wrapping, clock, chance),
+            make_key=MakeTenantKey(store.tenants, clock, chance),
+            revoke_key=RevokeTenantKey(store.tenants, clock),
+            make_token=MakeToken(store.users, signing, clock),
+            rotate=RotateKeys(master, vault.wrapping, keys, store.tenants, store.deployment),
+        )
+    assert not broke
+
+
+def sealed_message(sealed: Sealed, author: UserKey = ALICE, cmid: str = "m1") -> Entry:
+    """The entry a sealed message would be read back as."""
+    return Entry(
+        chat_id=CHAT,
+        kind="message",
+        sender=author,
+        sequence=1,
+        client_message_id=cmid,
+        box=sealed.box,
+        box_key=sealed.box_key,
+    )
+
+
+async def write(vault: Vault, content: str, author: UserKey = ALICE, cmid: str = "m1") -> Entry:
+    """Seal a message, and give it back without its content."""
+    return sealed_message(await vault.seal(author, CHAT, cmid, content), author, cmid)
+
+
+async def read(vault: Vault, entry: Entry, now: int = NOW) -> str | None:
+    """What a reader would see: the content, or why it is gone."""
+    fresh = msgspec.structs.replace(entry, content=None, gone=None)
+    await vault.open([fresh], now)
+    return fresh.content if fresh.gone is None else f"<{fresh.gone}>"
+
+
+async def let_others_run(world: World) -> None:
+    """Give everything that is not waiting for a gate ample time to be done."""
+    for _ in range(50):
+        await world.store.data_keys.current(user_key("acme", "nobody"))
+        await world.store.users.put(BOB, display_name=None, phone_number=None, now=NOW)
