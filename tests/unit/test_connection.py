@@ -2,14 +2,12 @@
 """The shell around one socket: fragments, pings, goodbyes, and clients that do not read."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
-import msgspec
 import pytest
-from picows import WSFrame, WSMsgType, WSTransport
+from picows import WSMsgType
 
+from tests.unit.fake_wire import Client, Part
 from tests.unit.gateway_bench import ANN, GatewayBench, a_gateway
 from tidings.gateway.connection import Connection
 from tidings.gateway.conversation import State
@@ -18,86 +16,6 @@ from tidings.model import limits
 from tidings.wire.codes import Close
 
 PING = b'{"op":"ping"}'
-
-
-class Pipe:
-    """The transport below: as full as a test says."""
-
-    def __init__(self) -> None:
-        self.backlog = 0
-        self.pause_bytes = 0
-
-    def get_write_buffer_size(self) -> int:
-        return self.backlog
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        self.pause_bytes = high
-
-
-@dataclass
-class Wire:
-    """A WebSocket transport that writes into lists."""
-
-    frames: list[tuple[WSMsgType, bytes]] = field(default_factory=list)
-    closes: list[int] = field(default_factory=list)
-    disconnects: list[bool] = field(default_factory=list)
-    """How it was disconnected: True if gracefully."""
-    underlying_transport: Pipe = field(default_factory=Pipe)
-
-    @property
-    def is_close_frame_sent(self) -> bool:
-        return bool(self.closes)
-
-    def send(self, kind: WSMsgType, payload: bytes) -> None:
-        self.frames.append((kind, payload))
-
-    def send_close(self, code: int, _reason: bytes = b"") -> None:
-        self.closes.append(code)
-
-    def disconnect(self, graceful: bool = True) -> None:
-        self.disconnects.append(graceful)
-
-    @property
-    def told(self) -> list[dict[str, Any]]:
-        return [msgspec.json.decode(p) for kind, p in self.frames if kind == WSMsgType.TEXT]
-
-
-@dataclass
-class Part:
-    """A frame as picows hands it over."""
-
-    payload: bytes
-    msg_type: WSMsgType = WSMsgType.TEXT
-    fin: bool = True
-    rsv1: bool = False
-    rsv2: bool = False
-    rsv3: bool = False
-
-    def get_payload_as_bytes(self) -> bytes:
-        return self.payload
-
-    def get_payload_as_memoryview(self) -> memoryview:
-        return memoryview(self.payload)
-
-
-class Client:
-    """A connection, and what its client does."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.wire = Wire()
-        connection.on_ws_connected(self._transport)
-
-    @property
-    def _transport(self) -> WSTransport:
-        return cast(WSTransport, self.wire)
-
-    def says(self, *parts: Part) -> None:
-        for part in parts:
-            self.connection.on_ws_frame(self._transport, cast(WSFrame, part))
-
-    def goes(self) -> None:
-        self.connection.on_ws_disconnected(self._transport)
 
 
 @pytest.fixture
@@ -212,8 +130,7 @@ async def test_draining_says_goodbye_to_all_within_the_window(bench: GatewayBenc
         return most // 2
 
     for one in clients:
-        one.wire.disconnect = lambda graceful=True, one=one: one.goes()  # type: ignore[method-assign, assignment, misc]
-        one.wire.send_close = lambda code, _reason=b"", one=one: one.goes()  # type: ignore[method-assign, assignment, misc]
+        one.wire.when_closed = one.goes
     await drain(bench.hub, 0.04, jitter)
     assert waits == [1_000] * 4
     assert [one.wire.told[0]["code"] for one in clients] == [1012] * 4

@@ -25,6 +25,7 @@ from tidings.api import (
     tenants,
     users,
 )
+from tidings.api.asyncapi import make_socket_document
 from tidings.api.headers import make_header_hook
 from tidings.api.openapi import make_document
 from tidings.api.operations import Operation
@@ -59,7 +60,12 @@ def make_app(
 ) -> Litestar:
     """The application over these verbs, with these pages at their paths."""
     document = msgspec.json.encode(make_document(OPERATIONS))
-    files = {**pages, "/openapi.json": ("application/json", document)}
+    socket = msgspec.json.encode(make_socket_document())
+    files = {
+        **pages,
+        "/openapi.json": ("application/json", document),
+        "/asyncapi.json": ("application/json", socket),
+    }
     return Litestar(
         [*HANDLERS, *page_handlers(files)],
         guards=[callers.make_guard(identity_verbs.authenticate, _methods(files))],

@@ -51,7 +51,7 @@ def make_guard(
     async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
         check_path(connection.scope)
         operation: Operation | None = handler.opt.get("operation")
-        if connection.scope["method"] == "OPTIONS":
+        if connection.scope.get("method") == "OPTIONS":
             raise MethodNotAllowed(methods[connection.scope["path_template"]])
         if operation is None:
             return

@@ -76,7 +76,7 @@ class ChatList(msgspec.Struct):
     summary="Make a chat",
     statuses=(201, 200),
     headers=("Idempotency-Key",),
-    refusals=(UserNotFound, LimitReached, RequestConflict),
+    refusals=(UserNotFound, ChatNotFound, LimitReached, RequestConflict),
 )
 async def create_chat(
     user: User,
@@ -85,7 +85,7 @@ async def create_chat(
     request_key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
 ) -> Response[ChatRecord]:
     """A direct chat is one per pair: asked for again, it is found (200). With an `Idempotency-Key`
-    the same request answers with the chat it made the first time.
+    the same request answers with the chat it made the first time, as long as the caller is in it.
     """
     others = _users(user, data.members)
     created = await verbs.create(user, data.type, data.name, others, request_key)

@@ -7,6 +7,7 @@ A request on a kept-alive connection may ask for the socket: the connection is h
 import asyncio
 import sys
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any, Final
 
 import httptools
@@ -49,6 +50,8 @@ class _Protocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        # uvicorn's own server would keep the date; here nothing but the protocols runs.
+        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         self._head_bytes = -1
         super().on_headers_complete()
 

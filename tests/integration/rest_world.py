@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST application over a real store in a folder, called in-process; time moves by hand."""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+import httpx
+from litestar import Litestar
+
+from tests.harness.canary import canary
+from tests.integration.conformance import check_answer
+from tests.integration.rest_verbs import chat_verbs, identity_verbs
+from tidings.actions.appending import Appender
+from tidings.actions.vault import Vault
+from tidings.api.app import make_app
+from tidings.api.callers import IdentityVerbs
+from tidings.api.operations import Operation
+from tidings.buses.in_process import InProcessBus
+from tidings.keyrings.environment import EnvironmentKeyring
+from tidings.keyrings.file import FileKeyring
+from tidings.ports.failpoints import Place
+from tidings.ports.secrets import MasterKeys
+from tidings.stores.sqlite.store import open_store
+from tidings.web import load_pages
+
+Json = dict[str, Any]
+
+ROOT_KEY: Final = "root-key-of-the-rest-tests-0123456789"
+TENANT: Final = "acme"
+NOWHERE: Final = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
+"""The id of a chat that does not exist."""
+
+
+class HandClock:
+    """Time moves when a test moves it."""
+
+    def __init__(self) -> None:
+        self.time = 1_800_000_000_000
+
+    def now(self) -> int:
+        return self.time
+
+
+class Urandom:
+    """Real randomness."""
+
+    def token(self, size: int) -> bytes:
+        return os.urandom(size)
+
+
+class Disk:
+    """A disk that is full from when a test says so."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def armed(self, place: Place) -> bool:
+        return False
+
+    def reach(self, place: Place) -> None:
+        if self.is_full and place == "before_commit":
+            raise apsw.FullError("disk full, says the test")
+
+
+class Condition:
+    """What the server says about itself."""
+
+    trouble: str | None = None
+
+
+@dataclass
+class Rest:
+    """The application, and who may call it."""
+
+    app: Litestar
+    clock: HandClock
+    disk: Disk
+    condition: Condition
+    http: httpx.AsyncClient
+    identity: IdentityVerbs
+    _keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def root(self) -> "Actor":
+        return Actor(self.http, "root", ROOT_KEY)
+
+    @property
+    def nobody(self) -> "Actor":
+        return Actor(self.http, "nobody", None)
+
+    async def tenant(self, tenant: str = TENANT) -> "Actor":
+        """A tenant's backend; the first call makes the tenant and its key."""
+        if tenant not in self._keys:
+            await self.root.ok("PUT", f"/v1/tenants/{tenant}", {"name": tenant})
+            made = await self.root.ok("POST", f"/v1/tenants/{tenant}/keys")
+            self._keys[tenant] = made["key"]
+        return Actor(self.http, tenant, self._keys[tenant])
+
+    async def user(self, user_id: str, tenant: str = TENANT) -> "Actor":
+        """A user with a token."""
+        backend = await self.tenant(tenant)
+        made = await backend.ok("POST", f"/v1/tenants/{tenant}/tokens", {"user_id": user_id})
+        return Actor(self.http, user_id, made["token"])
+
+    async def caller_of(self, one: Operation) -> "Actor":
+        """Somebody who may call an operation."""
+        match one.key:
+            case "user":
+                return await self.user("alice")
+            case "tenant":
+                return await self.tenant()
+            case "root" | None:
+                return self.root
+
+    async def users(self, *names: str) -> "list[Actor]":
+        """Several users."""
+        return [await self.user(name) for name in names]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Somebody with a credential, or without."""
+
+    http: httpx.AsyncClient
+    name: str
+    credential: str | None
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> httpx.Response:
+        """The answer, whatever it is, as long as the document names it."""
+        own = {"Authorization": f"Bearer {self.credential}"} if self.credential else {}
+        if body is not None:
+            more["json"] = body
+        asked = {**own, **(headers or {})}
+        answer = await self.http.request(method, path, headers=asked, **more)
+        check_answer(answer)
+        return answer
+
+    async def ok(self, method: str, path: str, body: object = None) -> Any:
+        """What a request that has to succeed answers with."""
+        answer = await self.call(method, path, body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    async def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        """Status and code of a request that has to be refused."""
+        return problem(await self.call(method, path, body))
+
+    async def direct(self, other: str) -> str:
+        """The direct chat with somebody."""
+        chat = await self.ok("POST", "/v1/chats", {"type": "direct", "members": [other]})
+        return str(chat["chat_id"])
+
+    async def group(self, *others: str, name: str = "Team") -> str:
+        """A new group."""
+        wish = {"type": "group", "name": name, "members": list(others)}
+        return str((await self.ok("POST", "/v1/chats", wish))["chat_id"])
+
+    async def send(self, chat: str, cmid: str, text: str | None = None, **more: Any) -> Json:
+        """Post a message."""
+        content = canary(cmid) if text is None else text
+        body = {"client_message_id": cmid, "content": content, **more}
+        sent: Json = await self.ok("POST", f"/v1/chats/{chat}/messages", body)
+        return sent
+
+
+def address(one: Operation, **parts: object) -> str:
+    """A path of an operation, to what is not there unless a part says otherwise."""
+    names: Json = {
+        "chat_id": NOWHERE,
+        "emoji": "👍",
+        "key_id": "0" * 16,
+        "message_id": f"{NOWHERE}.2",
+        "sequence": 2,
+        "tenant": TENANT,
+        "user_id": "bob",
+        **parts,
+    }
+    return one.path.format(**{name: names[name] for name in one.path_parameters})
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of a refusal, which has the form that every refusal has."""
+    assert not answer.is_success, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert {"type", "title", "status", "detail", "code"} <= body.keys(), body
+    assert body["status"] == answer.status_code
+    assert body["type"].endswith(body["code"])
+    return answer.status_code, body["code"]
+
+
+@asynccontextmanager
+async def open_rest(folder: Path, *, master_key: bytes | None = None) -> AsyncIterator[Rest]:
+    """Open a deployment in the folder; with a master key it comes from the environment."""
+    clock, chance, disk, bus = HandClock(), Urandom(), Disk(), InProcessBus()
+    broke: list[Exception] = []
+    async with open_store(folder, failpoints=disk, broken=broke.append) as store:
+        master: MasterKeys = (
+            EnvironmentKeyring(master_key, None) if master_key else FileKeyring(folder, chance)
+        )
+        vault = Vault(store.data_keys, store.deployment, master, chance)
+        await vault.start()
+        appender = Appender(store.log, bus, clock, chance, _no_wait)
+        condition = Condition()
+        identity = identity_verbs(ROOT_KEY, store, vault, master, clock, chance)
+        app = make_app(
+            chat_verbs=chat_verbs(store, vault, appender, bus, clock, chance),
+            identity_verbs=identity,
+            own_health=condition,
+            chance=chance,
+            pages=load_pages(),
+        )
+        transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://tidings") as http:
+            yield Rest(app, clock, disk, condition, http, identity)
+        await appender.close()
+    assert bool(broke) == disk.is_full
+
+
+async def _no_wait(_: int) -> None:
+    """There is one writer: no slot is ever contended."""

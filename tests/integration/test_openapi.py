@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenAPI document against a real server: no server error, no answer it does not name.
+
+Schemathesis makes requests from the document, valid ones and broken ones, the same at every run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.config import SchemathesisConfig
+
+from tests.integration.conformance import DOCUMENT
+from tests.integration.rest_server import serve_rest
+from tests.integration.rest_world import ROOT_KEY, TENANT, Rest
+from tidings.api.app import OPERATIONS
+
+EXAMPLES: Final = 15
+MESSAGES: Final = 300
+KEYS: Final = {one.name: one.key for one in OPERATIONS}
+
+CONFIG: Final = {
+    "seed": 1,
+    "generation": {
+        "deterministic": True,
+        "max-examples": EXAMPLES,
+        "database": "none",
+        "with-security-parameters": False,
+    },
+    "checks": {
+        # A schema cannot say all: bytes of UTF-8, printable names, marks up to a log's head.
+        "positive_data_acceptance": {"enabled": False},
+        "negative_data_rejection": {
+            "expected-statuses": [400, 401, 403, 404, 405, 409, 413, 415],
+        },
+    },
+}
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT, config=SchemathesisConfig.from_dict(CONFIG))
+Case = schemathesis.Case[Any]
+UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Inhabited:
+    """A server with two users, and a chat of theirs with many messages."""
+
+    url: str
+    credentials: dict[str, str]
+    chat: str
+    turn: Iterator[int]
+
+    def headers(self, case: Case) -> dict[str, str]:
+        """The credential that the operation asks for."""
+        key = KEYS[case.operation.definition.raw["operationId"]]
+        return {"Authorization": f"Bearer {self.credentials[key]}"} if key else {}
+
+    def present(self) -> dict[str, object]:
+        """Names of what is there; of the messages each time another one."""
+        sequence = next(self.turn) % MESSAGES + 2
+        return {
+            "chat_id": self.chat,
+            "emoji": "👍",
+            "message_id": f"{self.chat}.{sequence}",
+            "sequence": sequence,
+            "tenant": TENANT,
+            "user_id": "bob",
+        }
+
+
+async def inhabit(rest: Rest) -> tuple[dict[str, str], str]:
+    alice, _ = await rest.users("alice", "bob")
+    backend = await rest.tenant()
+    chat = await alice.group("bob")
+    for number in range(MESSAGES):
+        await alice.send(chat, f"m{number}")
+    assert backend.credential and alice.credential
+    return {"root": ROOT_KEY, "tenant": backend.credential, "user": alice.credential}, chat
+
+
+@pytest.fixture(scope="module")
+def inhabited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inhabited]:
+    folder = tmp_path_factory.mktemp("rest")
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        serve_rest(folder, inhabit) as (url, (credentials, chat)),
+    ):
+        environment.setenv("NO_PROXY", "127.0.0.1")
+        yield Inhabited(url, credentials, chat, count())
+
+
+@SCHEMA.parametrize()
+@UNHURRIED
+def test_requests_for_what_is_hardly_ever_there(case: Case, inhabited: Inhabited) -> None:
+    case.call_and_validate(base_url=inhabited.url, headers=inhabited.headers(case))
+
+
+@SCHEMA.include(path_regex="{").parametrize()
+@UNHURRIED
+def test_requests_for_what_is_there(case: Case, inhabited: Inhabited) -> None:
+    present = inhabited.present()
+    for name in case.path_parameters.keys() & present.keys():
+        case.path_parameters[name] = present[name]
+    case.call_and_validate(base_url=inhabited.url, headers=inhabited.headers(case))
+
+
+def test_the_document_is_served_as_it_is_made(inhabited: Inhabited) -> None:
+    answer = httpx.get(f"{inhabited.url}/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == DOCUMENT
+
+
+def test_the_document_names_every_operation_once_and_well() -> None:
+    described = [one for item in DOCUMENT["paths"].values() for one in item.values()]
+    names = [one["operationId"] for one in described]
+    assert len(names) == len(set(names)) == len(OPERATIONS)
+    summaries = [one["summary"] for one in described]
+    assert len(summaries) == len(set(summaries))
+    for one in described:
+        assert one["summary"][0].isupper()
+        assert not one["summary"].endswith(".")
+        assert one["description"]
+        assert one["tags"]
+
+
+def test_a_key_is_asked_for_everywhere_but_for_health() -> None:
+    open_paths = {
+        path
+        for path, item in DOCUMENT["paths"].items()
+        for one in item.values()
+        if not one["security"]
+    }
+    assert open_paths == {"/healthz", "/readyz"}
+
+
+def test_bodies_say_that_they_take_no_other_fields() -> None:
+    for one in OPERATIONS:
+        if one.body:
+            schema = DOCUMENT["components"]["schemas"][one.body.__name__]
+            assert schema["additionalProperties"] is False, one.name
+
+
+def test_every_code_has_one_status_and_one_meaning() -> None:
+    catalogue = DOCUMENT["x-refusals"]
+    codes = [refusal["code"] for refusal in catalogue]
+    assert codes == sorted(set(codes))
+    assert {"chat.not_found", "send.conflict", "store.unavailable"} <= set(codes)
+    for refusal in catalogue:
+        assert refusal["retryable"] == (refusal["status"] == 503)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever is not in a chat learns nothing on any route: the same answer as for no chat at all.
+
+The table is made from the application's own operations, so that a new route cannot be forgotten.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.harness.canary import canary
+from tests.integration.rest_world import NOWHERE, Json, Rest, address, open_rest
+from tidings.api.app import OPERATIONS
+from tidings.api.operations import Operation
+
+CHAT_OPERATIONS: Final = [one for one in OPERATIONS if "{chat_id}" in one.path]
+BODIES: Final[dict[str, Json]] = {
+    "rename_chat": {"name": "Taken over"},
+    "mute_chat": {"until": None},
+    "put_member": {"role": "owner"},
+    "post_message": {"client_message_id": "intruder", "content": "hello"},
+    "edit_message": {"content": "changed"},
+    "mark_receipt": {"read": 1},
+}
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
+    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
+        yield opened
+
+
+def same(answer: httpx.Response, other: httpx.Response) -> bool:
+    """Alike in everything that could tell something; each request has its own id."""
+    ignored = {"x-request-id"}
+    first = {k: v for k, v in answer.headers.items() if k not in ignored}
+    second = {k: v for k, v in other.headers.items() if k not in ignored}
+    return (answer.status_code, first, answer.content) == (
+        other.status_code,
+        second,
+        other.content,
+    )
+
+
+async def test_every_operation_of_a_chat_that_takes_a_body_has_one_here() -> None:
+    assert len(CHAT_OPERATIONS) >= 17
+    assert {one.name for one in CHAT_OPERATIONS if one.body} == BODIES.keys()
+
+
+@pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
+async def test_an_outsider_gets_what_a_missing_chat_gets(rest: Rest, one: Operation) -> None:
+    alice, _, mallory = await rest.users("alice", "bob", "mallory")
+    chat = await alice.group("bob")
+    await alice.send(chat, "m1")
+    await alice.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/👍")
+    before = await alice.ok("GET", f"/v1/chats/{chat}/entries")
+
+    body = BODIES.get(one.name)
+    outside = await mallory.call(one.method, address(one, chat_id=chat), body)
+    missing = await mallory.call(one.method, address(one, chat_id=NOWHERE), body)
+
+    assert (outside.status_code, outside.json()["code"]) == (404, "chat.not_found")
+    assert same(outside, missing)
+    assert await alice.ok("GET", f"/v1/chats/{chat}/entries") == before
+
+
+@pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
+async def test_a_former_member_is_an_outsider(rest: Rest, one: Operation) -> None:
+    alice, bob, mallory = await rest.users("alice", "bob", "mallory")
+    chat = await alice.group("bob", "mallory")
+    await mallory.send(chat, "m1")
+    await alice.ok("PUT", f"/v1/chats/{chat}/messages/2/reactions/👍")
+    await alice.ok("DELETE", f"/v1/chats/{chat}/members/mallory")
+
+    body = BODIES.get(one.name)
+    outside = await mallory.call(one.method, address(one, chat_id=chat), body)
+
+    assert same(outside, await mallory.call(one.method, address(one, chat_id=NOWHERE), body))
+    assert outside.status_code == 404
+    assert (await bob.ok("GET", f"/v1/chats/{chat}"))["name"] == "Team"
+
+
+@pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
+async def test_another_tenants_user_of_the_same_name_is_an_outsider(
+    rest: Rest, one: Operation
+) -> None:
+    alice, _ = await rest.users("alice", "bob")
+    await rest.user("bob", "other")
+    chat = await alice.group("bob")
+    await alice.send(chat, "m1")
+    namesake = await rest.user("alice", "other")
+
+    body = BODIES.get(one.name)
+    outside = await namesake.call(one.method, address(one, chat_id=chat), body)
+
+    assert same(outside, await namesake.call(one.method, address(one, chat_id=NOWHERE), body))
+    assert outside.status_code == 404
+
+
+@pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
+async def test_an_id_that_cannot_be_one_is_a_chat_that_is_not_there(
+    rest: Rest, one: Operation
+) -> None:
+    alice, _ = await rest.users("alice", "bob")
+    chat = await alice.group("bob")
+    await alice.send(chat, "m1")
+    body = BODIES.get(one.name)
+    missing = await alice.call(one.method, address(one, chat_id=NOWHERE), body)
+    for twisted in (chat.lower(), f"{chat}%00", f"%20{chat}", f"{chat}%0A", f"{chat}.", "%2e%2e"):
+        answer = await alice.call(one.method, address(one, chat_id=twisted), body)
+        assert same(answer, missing), (twisted, answer.text)
+
+
+async def test_the_answer_to_an_own_send_outlives_membership(rest: Rest) -> None:
+    alice, mallory = await rest.users("alice", "mallory")
+    chat = await alice.group("mallory")
+    sent = await mallory.send(chat, "mine")
+    await alice.ok("DELETE", f"/v1/chats/{chat}/members/mallory")
+
+    path = f"/v1/chats/{chat}/messages"
+    again = {"client_message_id": "mine", "content": canary("mine")}
+    answer = await mallory.call("POST", path, again)
+
+    assert (answer.status_code, answer.headers["idempotent-replay"]) == (200, "true")
+    assert answer.json() == sent
+    assert await mallory.refused("POST", path, {**again, "content": "other"}) == (
+        404,
+        "chat.not_found",
+    )
+
+
+async def test_a_message_id_tells_an_outsider_nothing(rest: Rest) -> None:
+    alice, _, mallory = await rest.users("alice", "bob", "mallory")
+    sent = await alice.send(await alice.direct("bob"), "m1")
+    outside = await mallory.call("GET", f"/v1/messages/{sent['message_id']}")
+    missing = await mallory.call("GET", f"/v1/messages/{NOWHERE}.2")
+    malformed = await mallory.call("GET", "/v1/messages/nonsense")
+    assert (outside.status_code, outside.json()["code"]) == (404, "message.not_found")
+    assert same(outside, missing)
+    assert same(outside, malformed)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times: what is written is read back to the millisecond, and nothing else is taken for a time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.model.times import TIME_MS_MAX, from_rfc3339, rfc3339
+
+
+@given(st.integers(0, TIME_MS_MAX))
+def test_a_time_is_read_back_as_it_was_written(time_ms: int) -> None:
+    assert from_rfc3339(rfc3339(time_ms)) == time_ms
+
+
+def test_an_offset_is_taken_into_account() -> None:
+    assert from_rfc3339("1970-01-01T01:00:00.250+01:00") == 250
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2030-01-31",
+        "2030-01-31T12:00:00",
+        "2030-W05-4T12:00:00Z",
+        "2030-13-01T12:00:00Z",
+        "2030-01-31T12:00:60Z",
+        "1969-12-31T23:59:59.999Z",
+        "9999-12-31T23:59:59.999-10:00",
+        "２030-01-31T12:00:00Z",
+    ],
+)
+def test_anything_else_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match=r"time|month|second"):
+        from_rfc3339(text)
