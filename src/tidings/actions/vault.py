@@ -50,7 +50,8 @@ class Vault:
     """Seals, opens and erases content; holds the secrets of the deployment. Start it first."""
 
     cursors: Cursors
-    """There once the vault is started."""
+    """There once the vault is started, as is the next."""
+    _keyed: blake2b
 
     def __init__(
         self, keys: DataKeys, deployment: Deployment, master: MasterKeys, chance: Chance
@@ -63,7 +64,6 @@ class Vault:
         self._chance = chance
         self._changed_boxes = 0
         self._nonces: list[bytes] = []
-        self._digest_key = b""
 
     @property
     def tampered(self) -> int:
@@ -90,7 +90,7 @@ class Vault:
                 "the master key of this store is missing: put master.key back into the data "
                 "folder, or set TIDINGS_MASTER_KEY to the key the store was sealed with"
             )
-        self._digest_key = await self._secret(DIGEST_KEY)
+        self._keyed = blake2b(key=await self._secret(DIGEST_KEY), digest_size=_DIGEST_BYTES)
         self.cursors = Cursors(await self._secret(CURSOR_KEY), self._chance)
         await self._check_data_keys()
 
@@ -214,9 +214,9 @@ class Vault:
 
     def digest(self, *parts: str) -> bytes:
         """A keyed digest: the same for the same parts, and telling nothing about them."""
-        assert self._digest_key, "the vault has not been started"
-        text = "".join([f"{len(part)}:{part}" for part in parts])
-        return blake2b(text.encode(), key=self._digest_key, digest_size=_DIGEST_BYTES).digest()
+        keyed = self._keyed.copy()
+        keyed.update("".join([f"{len(part)}:{part}" for part in parts]).encode())
+        return keyed.digest()
 
 
 def _gone_without_a_look(entry: Entry, now: int) -> Gone | None:

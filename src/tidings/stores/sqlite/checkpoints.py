@@ -24,6 +24,7 @@ class Checkpoints:
         self._pages = 0
         self._copied_to = 0
         self._must_empty = False
+        self._failure: apsw.Error | None = None
         self._is_copying = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         db.set_wal_hook(self._grown)
@@ -37,7 +38,13 @@ class Checkpoints:
         self._must_empty = True
 
     def between_commits(self, db: apsw.Connection) -> None:
-        """Called on the committing thread, with no transaction open."""
+        """Called on the committing thread, with no transaction open.
+
+        Raises:
+            apsw.Error: The disk failed, now or while pages were copied.
+        """
+        if self._failure is not None:
+            raise self._failure
         pages = self._pages
         if pages < self._copied_to:
             self._copied_to = 0  # the log was restarted
@@ -52,6 +59,12 @@ class Checkpoints:
     def _copy(self) -> None:
         try:
             self._own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            pass  # somebody else copies
+        except apsw.Error as error:
+            # Asked again, a disk that failed one sync may say yes, and the log, which is the
+            # only good copy, would go. So the next commit is told, and the store stops.
+            self._failure = error
         finally:
             self._is_copying.release()
 

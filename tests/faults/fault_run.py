@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: a server under load that is crashed again and again, and the history of its clients."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from tests.faults.crowd import gather_crowd
+from tests.faults.history import History
+from tests.faults.workload import Workload
+from tests.harness.people import Town
+from tests.harness.server import POLL_SECONDS, ServerProcess
+
+LOAD_SECONDS_MAX: Final = 0.6
+START_SECONDS_SPOILT: Final = 1.0
+EARLY_CRASHES: Final = 0.15
+
+Act = Callable[[ServerProcess], Awaitable[None]]
+
+
+async def kill(server: ServerProcess) -> None:
+    """The plainest crash."""
+    await server.kill()
+
+
+async def change_nothing(_server: ServerProcess) -> None:
+    """The server stays as it is."""
+
+
+async def crash_under_load(
+    server: ServerProcess,
+    *,
+    seed: int,
+    crashes: int,
+    acknowledged_min: int = 0,
+    spoilt_starts: float = 0.1,
+    prepare: Act = change_nothing,
+    crash: Act = kill,
+) -> History:
+    """Load a running server, crash and restart it, and return what the clients saw.
+
+    `prepare` may change the server once everyone has an account and nobody is connected yet;
+    `spoilt_starts` is the share of starts that are crashed too. It ends with a server that runs
+    and with everyone's logs read.
+    """
+    chance = random.Random(seed)
+    history = History()
+    async with Town(server.url, server.root_key) as town:
+        crowd = await gather_crowd(town, chance)
+        await prepare(server)
+        await crowd.connect()
+        try:
+            async with asyncio.TaskGroup() as group:
+                workload = Workload(crowd, history, chance)
+                group.create_task(workload.run())
+                for _ in range(crashes):
+                    await _random_moment(workload, chance)
+                    history.killed()
+                    await crash(server)
+                    if chance.random() < spoilt_starts:
+                        await _spoil_start(server, chance, crash)
+                    await _start(server, history)
+                await _acknowledged(workload, acknowledged_min)
+                workload.stop()
+            await crowd.read_all(history)
+        finally:
+            await crowd.disconnect()
+    return history
+
+
+async def _start(server: ServerProcess, history: History) -> None:
+    began = time.monotonic()
+    await server.start()
+    history.start_seconds.append(time.monotonic() - began)
+
+
+async def _random_moment(workload: Workload, chance: random.Random) -> None:
+    """Mostly while messages flow, sometimes while everyone is still coming back."""
+    if chance.random() >= EARLY_CRASHES:
+        await _acknowledged(workload, len(workload.acknowledged) + 1)
+    await asyncio.sleep(chance.uniform(0, LOAD_SECONDS_MAX))
+
+
+async def _acknowledged(workload: Workload, number: int) -> None:
+    while len(workload.acknowledged) < number:
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _spoil_start(server: ServerProcess, chance: random.Random, crash: Act) -> None:
+    """A crash while the server starts: also then nothing may be lost."""
+    server.launch()
+    await asyncio.sleep(chance.uniform(0, START_SECONDS_SPOILT))
+    await crash(server)

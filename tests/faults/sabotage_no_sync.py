@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server that never waits for the disk: what the power-loss test exists to find.
+
+Run in place of `python -m tidings`.
+"""
+
+import sys
+from pathlib import Path
+
+import apsw
+
+from tidings.cli import main
+from tidings.stores.sqlite import store
+
+connect = store._connect
+
+
+def connect_without_sync(path: Path) -> apsw.Connection:
+    db = connect(path)
+    db.execute("PRAGMA synchronous = OFF")
+    return db
+
+
+if __name__ == "__main__":
+    store._connect = connect_without_sync
+    sys.exit(main())

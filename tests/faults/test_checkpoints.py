@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copying the write-ahead log into the database: trouble with the disk does not pass unnoticed."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tidings.stores.sqlite.checkpoints import COPY_PAGES, Checkpoints
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tidings.db"
+
+
+@pytest.fixture
+def writing(path: Path) -> Iterator[apsw.Connection]:
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0").fetchall()
+        db.execute("CREATE TABLE rows (content)")
+        yield db
+
+
+def open_database(path: Path, flags: int) -> apsw.Connection:
+    db = apsw.Connection(str(path), flags=flags)
+    db.execute("SELECT count(*) FROM rows").fetchall()  # until it has read, it knows of no log
+    return db
+
+
+def fill_log(db: apsw.Connection) -> None:
+    rows = [(bytes(5_000),)] * COPY_PAGES
+    with db:
+        db.executemany("INSERT INTO rows VALUES (?)", rows)
+
+
+def test_a_long_log_is_copied_into_the_database(path: Path, writing: apsw.Connection) -> None:
+    with closing(open_database(path, apsw.SQLITE_OPEN_READWRITE)) as own:
+        checkpoints = Checkpoints(writing, own)
+        fill_log(writing)
+        checkpoints.between_commits(writing)
+        checkpoints.close()
+        assert path.stat().st_size > COPY_PAGES * 4_096
+        checkpoints.between_commits(writing)
+
+
+def test_a_copy_that_failed_is_told_to_the_next_commit(
+    path: Path, writing: apsw.Connection
+) -> None:
+    # One that may not write fails as one whose disk is sick does: with an error of SQLite's.
+    with closing(open_database(path, apsw.SQLITE_OPEN_READONLY)) as own:
+        checkpoints = Checkpoints(writing, own)
+        fill_log(writing)
+        checkpoints.between_commits(writing)
+        checkpoints.close()
+        with pytest.raises(apsw.IOError):
+            checkpoints.between_commits(writing)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing lost when the power goes: whatever was not synced is taken from the disk."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults.checker import check
+from tests.faults.disk_shim import DiskShim, build_shim
+from tests.faults.fault_run import crash_under_load
+from tests.faults.verdict import Verdict
+from tests.harness.server import ServerProcess
+
+NO_SYNC = Path(__file__).with_name("sabotage_no_sync.py")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+async def lose_power_under_load(
+    folder: Path, *, seed: int, losses: int, launcher: Path | None = None
+) -> tuple[Verdict, list[int]]:
+    """The verdict, and for each loss how many writes it hit.
+
+    Every other loss leaves some of what was not synced on the disk, whole or in part.
+    """
+    shim = build_shim(folder)
+    chance = random.Random(seed)
+    hit: list[int] = []
+    disk: DiskShim | None = None
+
+    async def put_shim_in_place(server: ServerProcess) -> None:
+        nonlocal disk
+        disk = DiskShim(server, shim)
+        server.launcher = launcher
+        await server.restart()
+
+    async def lose_power(server: ServerProcess) -> None:
+        assert disk is not None
+        await server.kill()
+        hit.append(disk.lose_power(chance if len(hit) % 2 else None))
+
+    async with ServerProcess(folder / "data") as server:
+        history = await crash_under_load(
+            server, seed=seed, crashes=losses, prepare=put_shim_in_place, crash=lose_power
+        )
+    history.save(folder / "history.jsonl")
+    return check(history), hit
+
+
+async def test_nothing_is_lost_with_what_was_not_synced(tmp_path: Path) -> None:
+    verdict, hit = await lose_power_under_load(tmp_path, seed=2, losses=12)
+    print(f"\nloss of power: hit {hit} writes; {verdict}")
+    assert verdict.violations == []
+    assert any(hit), "no loss of power hit a write: it showed nothing"
+
+
+async def test_a_server_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
+    verdict, _ = await lose_power_under_load(tmp_path, seed=3, losses=1, launcher=NO_SYNC)
+    assert verdict.outcome == "invalid"
+    assert any(violation.startswith("lost:") for violation in verdict.violations), str(verdict)

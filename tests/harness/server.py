@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real server as a process of its own: started, killed, restarted on the same port."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+
+POLL_SECONDS: Final = 0.005
+START_SECONDS_MAX: Final = 30.0
+STOP_SECONDS_MAX: Final = 30.0
+LOG_FILE: Final = "server.log"
+WELCOME_FILE: Final = "welcome.txt"
+
+
+class ServerDied(Exception):
+    """The process ended before it served; carries its exit code and what it said."""
+
+
+class ServerProcess:
+    """One data folder and the process that serves it, if one does.
+
+    `environment` is added to an environment without any other `TIDINGS_*`; `launcher` is a script
+    that runs the command line in place of `-m tidings`; `preload` is a library for LD_PRELOAD.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        launcher: Path | None = None,
+        preload: Path | None = None,
+        port: int = 0,
+    ) -> None:
+        self.data = data
+        self.environment = dict(environment or {})
+        self.launcher = launcher
+        self.preload = preload
+        self.port = port
+        """0 until the first start; the same ever after."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+        assert self.port, "not started yet"
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def root_key(self) -> str:
+        """The root key that the first start made."""
+        return (self.data / "root.key").read_text().strip()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative if a signal ended it."""
+        assert self._process is not None, "not started"
+        return self._process.poll()
+
+    async def start(self) -> None:
+        """Start the process and wait until it can serve."""
+        self.launch()
+        try:
+            await asyncio.wait_for(self._until_ready(), START_SECONDS_MAX)
+        except BaseException:
+            await self.kill()
+            raise
+
+    def launch(self) -> None:
+        """Start the process without waiting for anything."""
+        assert self._process is None or self._process.poll() is not None, "still running"
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A killed server leaves it behind, and only the new one may say where it is.
+        (self.data / "server.json").unlink(missing_ok=True)
+        with (
+            (self.data / LOG_FILE).open("ab") as log,
+            (self.data / WELCOME_FILE).open("wb") as welcome,
+        ):
+            self._process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=welcome,
+                stderr=log,
+                env=self._environment(),
+                cwd=self.data,  # where no tidings.toml of a developer lies about
+            )
+
+    async def kill(self) -> None:
+        """SIGKILL: no goodbye, no flush."""
+        if self._process is not None:
+            self._process.kill()
+            await self.exited()
+
+    async def terminate(self) -> int:
+        """SIGTERM, and its exit code."""
+        assert self._process is not None, "not started"
+        self._process.send_signal(signal.SIGTERM)
+        return await self.exited()
+
+    async def exited(self, seconds: float = STOP_SECONDS_MAX) -> int:
+        """Wait until the process has ended; its exit code."""
+        assert self._process is not None, "not started"
+        async with asyncio.timeout(seconds):
+            while (code := self._process.poll()) is None:
+                await asyncio.sleep(POLL_SECONDS)
+        return code
+
+    async def restart(self) -> None:
+        """Kill it if it still runs, and start again on the same folder and port."""
+        await self.kill()
+        await self.start()
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """What it logged, all starts together; a line that is no JSON comes as `{"text": ...}`."""
+        text = (self.data / LOG_FILE).read_text(errors="replace")
+        return [_log_line(line) for line in text.splitlines() if line.strip()]
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.exit_code is not None:
+            return
+        try:
+            await self.terminate()
+        finally:
+            await self.kill()
+
+    def _command(self) -> Sequence[str]:
+        program = [str(self.launcher)] if self.launcher else ["-m", "tidings"]
+        arguments = ["serve", "--port", str(self.port), "--data", str(self.data.absolute())]
+        return [sys.executable, *program, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
+        # Nobody waits for stragglers in a test that does not say so.
+        kept["TIDINGS_DRAIN_SECONDS"] = "0"
+        if self.preload is not None:
+            kept["LD_PRELOAD"] = str(self.preload)
+        return kept | self.environment
+
+    async def _until_ready(self) -> None:
+        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+            while not await self._is_ready(client):
+                if (code := self.exit_code) is not None:
+                    said = (self.data / LOG_FILE).read_text(errors="replace")[-2_000:]
+                    raise ServerDied(f"exit code {code}: {said}")
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def _is_ready(self, client: httpx.AsyncClient) -> bool:
+        try:
+            told = json.loads((self.data / "server.json").read_text())
+            answer = await client.get(f"{told['url']}/readyz")
+        except (OSError, ValueError, httpx.TransportError):
+            return False
+        if answer.status_code != 200:
+            return False
+        self.port = int(httpx.URL(told["url"]).port or 0)
+        return True
+
+
+def _log_line(text: str) -> dict[str, Any]:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return {"text": text}
+    return line if isinstance(line, dict) else {"text": text}

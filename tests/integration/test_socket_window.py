@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The window, and clients that do not read: they wait, they lose nothing, they hold up nobody."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.harness.canary import canary
+from tests.harness.people import Town
+from tests.harness.server import ServerProcess
+from tests.integration.raw_socket import RawSocket
+from tests.integration.socket_town import (
+    friends,
+    post,
+    sequences,
+    settled,
+    told,
+    until_entries,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WINDOW = 1_000
+LARGE = canary("x" * 4_000)
+
+
+async def test_who_never_says_received_gets_one_window_and_later_the_rest(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    other = await ann.create_direct(bob)
+    silent = bob.device()
+    silent.acknowledges = False
+    async with ann.device() as writer, silent, bob.device("laptop") as witness:
+        await until_entries(silent, chat, 1)
+        await post(writer, chat, WINDOW + 300)
+        await post(writer, other, 5)
+        writer.tell({"op": "typing", "chat": chat})
+        await witness.until(lambda: len(sequences(witness, other)) == 6)
+        await settled(silent)
+        await silent.frame("typing", chat=chat)
+        assert len(told(silent, "entry")) == WINDOW
+        assert len(await bob.history(chat)) == 50, "the rest of the service goes on"
+
+        silent.tell({"op": "received", "chat": chat, "sequence": 200})
+        await silent.until(lambda: len(told(silent, "entry")) == WINDOW + 200)
+        await settled(silent)
+        assert len(told(silent, "entry")) == WINDOW + 200
+        silent.acknowledges = True
+        await silent.until(lambda: len(sequences(silent, other)) == 6)
+        await until_entries(silent, chat, WINDOW + 301)
+    assert sequences(silent, chat) == list(range(1, WINDOW + 302))
+    assert sequences(silent, other) == list(range(1, 7))
+
+
+async def test_acknowledging_entries_never_sent_opens_no_window(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    silent = bob.device()
+    silent.acknowledges = False
+    async with ann.device() as writer, silent:
+        await post(writer, chat, WINDOW + 100)
+        await silent.until(lambda: len(told(silent, "entry")) == WINDOW)
+        heard = len(silent.raw)
+        silent.tell({"op": "received", "chat": chat, "sequence": 10**9})
+        refused = await silent.frame("refused", since=heard)
+        assert refused["code"] == "receipt.beyond_head"
+        await settled(silent)
+        assert len(told(silent, "entry")) == WINDOW
+
+
+async def test_a_client_that_stops_reading_slows_nobody_and_can_come_back(
+    town: Town, server: ServerProcess
+) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    stuck = await RawSocket.greeted(server.port, bob.token, "stuck", receive_bytes=4_096)
+    stuck.stop_reading()
+    async with ann.device() as writer, bob.device("laptop") as witness:
+        begun = time.monotonic()
+        for _ in range(20):
+            async with asyncio.TaskGroup() as group:
+                for _ in range(100):
+                    group.create_task(writer.send(chat, LARGE))
+            stuck.tell({"op": "ping"})
+        await until_entries(witness, chat, 2_001)
+        assert time.monotonic() - begun < 10
+        assert sequences(witness, chat) == list(range(1, 2_002))
+    stuck.abort()
+    async with bob.device("stuck") as back:
+        assert back.resyncs == []
+        assert back.logs.have[chat] == 2_001
+
+
+async def test_a_client_that_asks_and_does_not_read_is_cut_off(
+    town: Town, server: ServerProcess
+) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    async with ann.device() as writer, bob.device("laptop") as witness:
+        for _ in range(20):
+            await writer.send(chat, LARGE)
+        greedy = await RawSocket.greeted(server.port, bob.token, "greedy", receive_bytes=4_096)
+        greedy.stop_reading()
+        async with asyncio.timeout(20):
+            while not greedy.is_reset:
+                for number in range(50):
+                    greedy.tell({"op": "fetch", "id": f"{number}", "chat": chat, "before": 99})
+                await settled(witness)
+        await writer.send(chat)
+        await until_entries(witness, chat, 22)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for who is in a chat, and how far everyone has read."""
+
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from hypothesis.strategies import SearchStrategy
+
+from tests.model.ground import NOBODY, USERS, Ground, names, picks, several, users
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import UserNotFound
+from tidings.model.roles import Role
+
+
+class Put(NamedTuple):
+    """Add somebody, or give a member another role."""
+
+    actor: int
+    user: UserKey
+    role: Role | None
+
+
+class Remove(NamedTuple):
+    """Remove somebody, or leave."""
+
+    actor: int
+    user: UserKey
+
+
+class Rename(NamedTuple):
+    actor: int
+    name: str
+
+
+class Mark(NamedTuple):
+    """Anywhere from nothing to one beyond the head."""
+
+    actor: int
+    delivered: int
+    read: int
+
+
+class Mute(NamedTuple):
+    actor: int
+    until: int | None
+
+
+roles: SearchStrategy[Role | None] = st.sampled_from((None, "member", "admin", "owner"))
+puts = st.builds(Put, picks, st.sampled_from([*USERS, *USERS, NOBODY]), roles)
+removals = st.builds(Remove, picks, users)
+renamings = st.builds(Rename, picks, names)
+marks = st.builds(Mark, picks, picks, picks)
+mutes = st.builds(Mute, picks, st.sampled_from([None, 5, 2_000_000_000_000]))
+
+
+class MemberRules(Ground):
+    """What users do to a chat, apart from writing."""
+
+    @rule(chat=Ground.chats, doings=several(st.one_of(puts, puts, removals, renamings)))
+    def change(self, chat: ChatId, doings: list[Put | Remove | Rename]) -> None:
+        self.room(chat)
+        for doing in doings:
+            actor = self._owner(chat) if doing.actor % 2 else self.who(chat, doing.actor)
+            match doing:
+                case Put(_, user, role):
+                    self._put(chat, actor, user, role)
+                case Remove(_, user):
+                    self._remove(chat, actor, user)
+                case Rename(_, name):
+                    self._rename(chat, actor, name)
+
+    def _owner(self, chat: ChatId) -> UserKey:
+        """Of the members most may do nothing here: half of the time it is somebody who may."""
+        members = self.rooms[chat].members
+        return UserKey(next((u for u, m in members.items() if m.role == "owner"), USERS[0]))
+
+    def _put(self, chat: ChatId, actor: UserKey, user: UserKey, role: Role | None) -> None:
+        room = self.rooms[chat]
+
+        def expect() -> bool:
+            room.member(actor)
+            if user == NOBODY:
+                raise UserNotFound
+            return room.put_member(actor, user, role, self.now)
+
+        both = self.same(expect, self.product.verbs.put_member(actor, chat, user, role))
+        assert both is None or both[0] == both[1]
+
+    def _remove(self, chat: ChatId, actor: UserKey, user: UserKey) -> None:
+        room = self.rooms[chat]
+        length = len(room.log)
+        self.same(
+            lambda: room.remove_member(actor, user, self.now),
+            self.product.verbs.remove_member(actor, chat, user),
+        )
+        self.happened["heir"] += len(room.log) == length + 2
+
+    def _rename(self, chat: ChatId, actor: UserKey, name: str) -> None:
+        room = self.rooms[chat]
+        self.same(
+            lambda: room.rename(actor, name, self.now),
+            self.product.verbs.rename(actor, chat, name),
+        )
+
+    @rule(chat=Ground.chats, doings=several(st.one_of(marks, marks, mutes)))
+    def mark_and_mute(self, chat: ChatId, doings: list[Mark | Mute]) -> None:
+        self.room(chat)
+        for doing in doings:
+            user = self.who(chat, doing.actor)
+            match doing:
+                case Mark(_, delivered, read):
+                    self._mark(chat, user, delivered, read)
+                case Mute(_, until):
+                    self._mute(chat, user, until)
+
+    def _mark(self, chat: ChatId, user: UserKey, delivered: int, read: int) -> None:
+        room = self.rooms[chat]
+        places = len(room.log) + 2
+        delivered, read = delivered % places, read % places
+        both = self.same(
+            lambda: room.mark(user, delivered, read),
+            self.product.verbs.mark(user, chat, delivered, read),
+        )
+        if both is not None:
+            receipt, unread = both[1]
+            assert receipt.read >= read
+            assert receipt.delivered >= max(delivered, receipt.read)
+            assert (unread.count, unread.exact) == (room.unread(user, receipt.read, self.now), True)
+
+    def _mute(self, chat: ChatId, user: UserKey, until: int | None) -> None:
+        room = self.rooms[chat]
+        self.same(lambda: room.mute(user, until), self.product.verbs.mute(user, chat, until))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for what is done to messages: send and send again, edit, redact, react."""
+
+from typing import Final, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from hypothesis.strategies import SearchStrategy
+
+from tests.harness.canary import canary
+from tests.model.ground import Ground, picks, several
+from tests.model.views import entry_of_product, entry_of_reference
+from tidings.model.ids import ChatId, UserKey
+
+
+class Send(NamedTuple):
+    """A message."""
+
+    actor: int
+    cmid: str | None
+    """None: one that was never used."""
+    text: str
+    ttl_seconds: int | None
+
+
+class Edit(NamedTuple):
+    """By the sender of the message, as a rule; of others it is mostly refused."""
+
+    actor: int
+    target: int
+    text: str
+    is_by_sender: bool
+
+
+class Redact(NamedTuple):
+    actor: int
+    target: int
+
+
+class React(NamedTuple):
+    actor: int
+    target: int
+    emoji: str
+    away: bool
+
+
+ONE: Final = canary("one")
+TWO: Final = canary("two")
+LONGEST: Final = "🎉" * 1_024
+texts: SearchStrategy[str] = st.sampled_from([ONE, TWO, LONGEST])
+new = st.builds(Send, picks, st.none(), texts, st.sampled_from([None, 1, 2, 10]))
+# Of few ids and few contents: often the same again, or other content under the same id.
+perhaps_again = st.builds(
+    Send, picks, st.sampled_from("ab"), st.sampled_from([ONE, TWO]), st.sampled_from([None, 1])
+)
+edits = st.builds(Edit, picks, picks, texts, st.sampled_from([True, True, False]))
+redactions = st.builds(Redact, picks, picks)
+reactions = st.builds(React, picks, picks, st.sampled_from(["👍", "❤️", ":party:"]), st.booleans())
+anything = st.one_of(new, perhaps_again, edits, redactions, reactions)
+
+
+class MessageRules(Ground):
+    """What users do to messages."""
+
+    @rule(chat=Ground.chats, doings=several(anything))
+    def write(self, chat: ChatId, doings: list[Send | Edit | Redact | React]) -> None:
+        self.room(chat)
+        for doing in doings:
+            user = self.who(chat, doing.actor)
+            match doing:
+                case Send():
+                    self._send(chat, user, doing)
+                case Edit():
+                    self._edit(chat, user, doing)
+                case Redact(_, pick):
+                    self._redact(chat, user, self.target(chat, pick))
+                case React(_, pick, emoji, away):
+                    self._react(chat, user, self.target(chat, pick), emoji, away)
+
+    @rule(chat=Ground.chats, doings=several(reactions))
+    def react(self, chat: ChatId, doings: list[React]) -> None:
+        """To the same message, or there would seldom be anything to take back."""
+        self.room(chat)
+        for actor, pick, emoji, away in doings:
+            self._react(chat, self.who(chat, actor), self.target(chat, 1 + pick % 2), emoji, away)
+
+    def _send(self, chat: ChatId, user: UserKey, doing: Send) -> None:
+        room = self.rooms[chat]
+        cmid = doing.cmid or f"fresh-{next(self.fresh)}"
+        both = self.same(
+            lambda: room.send(user, cmid, doing.text, doing.ttl_seconds, self.now),
+            self.product.send(user, chat, cmid, doing.text, doing.ttl_seconds),
+        )
+        if both is None:
+            return
+        (sequence, is_repeat), (entry, is_replay) = both
+        assert (entry.sequence, is_replay) == (sequence, is_repeat)
+        assert entry.message_id == f"{chat}.{sequence}"
+        self.happened["repeat"] += is_repeat
+        shown, expected = (
+            entry_of_product(entry),
+            entry_of_reference(room, sequence, user, self.now),
+        )
+        del shown["mine"], expected["mine"]  # an answer to a send does not say
+        assert shown == expected
+
+    def _edit(self, chat: ChatId, user: UserKey, doing: Edit) -> None:
+        room, target = self.rooms[chat], self.target(chat, doing.target)
+        if doing.is_by_sender and 1 <= target <= len(room.log):
+            user = UserKey(room.log[target - 1].sender)
+        self.same(
+            lambda: room.edit(user, target, doing.text, self.now),
+            self.product.verbs.edit(user, chat, target, doing.text),
+        )
+
+    def _redact(self, chat: ChatId, user: UserKey, target: int) -> None:
+        room = self.rooms[chat]
+        self.same(
+            lambda: room.redact(user, target, self.now),
+            self.product.verbs.redact(user, chat, target),
+        )
+
+    def _react(self, chat: ChatId, user: UserKey, target: int, emoji: str, away: bool) -> None:
+        room = self.rooms[chat]
+        self.same(
+            lambda: room.react(user, target, emoji, self.now, away=away),
+            self.product.verbs.react(user, chat, target, emoji, away=away),
+        )

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The product under test, driven step by step from code that is not asynchronous."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from tests.integration.cores import Deployment, open_deployment
+from tests.unit.worlds import HandClock
+from tidings.actions.verbs import ChatVerbs
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt
+from tidings.model.refusals import Refusal
+
+T = TypeVar("T")
+
+Opening = Callable[[Path, HandClock], AbstractAsyncContextManager[Deployment]]
+
+ENGINES: Final[dict[str, Opening]] = {
+    "sqlite": lambda folder, clock: open_deployment(folder, clock=clock),
+}
+"""Another engine is one more line."""
+
+SETTLED_WITHIN_S: Final = 5
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose timers can be brought forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.skipped
+
+
+class Product:
+    """One deployment on one event loop, closed and opened again at will."""
+
+    def __init__(self, engine: str, folder: Path, users: list[UserKey]) -> None:
+        self.clock = HandClock()
+        self._engine = engine
+        self._folder = folder
+        self._loop = SkippingLoop()
+        self._stack = AsyncExitStack()
+        self.deployment = self._open()
+        self.run(self.deployment.people(*users))
+
+    @property
+    def verbs(self) -> ChatVerbs:
+        return self.deployment.core.verbs
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run this to its end."""
+        return self._loop.run_until_complete(work)
+
+    def restart(self) -> None:
+        """Stop cleanly and start again on the same data."""
+        self.run(self._stack.aclose())
+        self.deployment = self._open()
+
+    def _open(self) -> Deployment:
+        opening = ENGINES[self._engine](self._folder, self.clock)
+        return self.run(self._stack.enter_async_context(opening))
+
+    def close(self) -> None:
+        """Stop for good."""
+        self.run(self._stack.aclose())
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def send(
+        self, user: UserKey, chat: ChatId, cmid: str, text: str, ttl_seconds: int | None
+    ) -> tuple[Entry, bool]:
+        """The message as its sender gets to see it, and whether it is a replay."""
+        future: asyncio.Future[tuple[Entry | Refusal, bool]] = self._loop.create_future()
+
+        def answer(result: Entry | Refusal, is_replay: bool) -> None:
+            future.set_result((result, is_replay))
+
+        self.verbs.post(user, chat, cmid, text, None, ttl_seconds, answer)
+        result, is_replay = await future
+        if isinstance(result, Refusal):
+            raise result
+        return await self.verbs.open_replay(result) if is_replay else result, is_replay
+
+    async def log(
+        self,
+        reader: UserKey,
+        chat: ChatId,
+        *,
+        up: bool,
+        only_messages: bool,
+        start: int,
+        limit: int,
+    ) -> list[Entry]:
+        """Every entry from the start on, page by page, upwards or downwards."""
+        read = self.verbs.read.messages if only_messages else self.verbs.read.entries
+        found: list[Entry] = []
+        place: int | None = start
+        while place is not None:
+            after, before = (place, None) if up else (None, place)
+            page = await read(reader, chat, after=after, before=before, limit=limit)
+            assert len(page.entries) <= limit
+            assert page.next is None or (page.next > place if up else page.next < place)
+            found += page.entries
+            place = page.next
+        return found
+
+    async def receipts(self, reader: UserKey, chat: ChatId) -> dict[str, Receipt]:
+        """The receipts of all members."""
+        return {receipt.user: receipt for receipt in await self.verbs.receipts(reader, chat)}
+
+    async def settle(self, is_settled: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+        """Let the time pass after which receipts are written, and wait until they are."""
+        self._loop.skipped += 60
+        deadline = self._loop.time() + SETTLED_WITHIN_S
+        while not await is_settled():
+            assert self._loop.time() < deadline, "a read mark did not move over own messages"
+            await asyncio.sleep(0.001)
+
+
+def chat_calls(
+    verbs: ChatVerbs, user: UserKey, chat: ChatId, target: int, other: UserKey
+) -> dict[str, Callable[[], Coroutine[Any, Any, object]]]:
+    """All that a user can do with a chat, apart from sending."""
+    read = verbs.read
+    return {
+        "get": lambda: verbs.get(user, chat),
+        "entries": lambda: read.entries(user, chat, after=0, limit=10),
+        "entries down": lambda: read.entries(user, chat, before=10, limit=10),
+        "messages": lambda: read.messages(user, chat, after=0, limit=10),
+        "messages down": lambda: read.messages(user, chat, before=10, limit=10),
+        "one": lambda: read.one(user, chat, target),
+        "members": lambda: verbs.members(user, chat),
+        "receipts": lambda: verbs.receipts(user, chat),
+        "reactions": lambda: verbs.reactions(user, chat, target),
+        "mark": lambda: verbs.mark(user, chat, 1, 1),
+        "mute": lambda: verbs.mute(user, chat, None),
+        "edit": lambda: verbs.edit(user, chat, target, "changed"),
+        "redact": lambda: verbs.redact(user, chat, target),
+        "react": lambda: verbs.react(user, chat, target, "👍"),
+        "put member": lambda: verbs.put_member(user, chat, other, "owner"),
+        "remove member": lambda: verbs.remove_member(user, chat, other),
+        "rename": lambda: verbs.rename(user, chat, "Mine"),
+    }

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for reading, and what has to hold after every step."""
+
+from typing import Final
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+from hypothesis.strategies import SearchStrategy
+
+from tests.model.ground import USERS, Ground, picks, users
+from tests.model.product import chat_calls
+from tests.model.reference import Room
+from tests.model.views import (
+    View,
+    entry_of_product,
+    entry_of_reference,
+    row_of_product,
+    row_of_reference,
+)
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound
+
+OUTSIDER_CALLS: Final = 3
+"""How many verbs an outsider tries after each step; in turn, all of them."""
+
+limits: SearchStrategy[int] = st.sampled_from([1, 2, 3, 7, 100])
+
+
+class ReadingRules(Ground):
+    """What users look at."""
+
+    steps = 0
+
+    @rule(chat=Ground.chats, user=users, only=st.booleans(), up=st.booleans(), start=picks,
+          limit=limits)  # fmt: skip
+    def page(
+        self, chat: ChatId, user: UserKey, only: bool, up: bool, start: int, limit: int
+    ) -> None:
+        """From anywhere to the end, a page at a time."""
+        room = self.rooms[chat]
+        start %= len(room.log) + 3
+        both = self.same(
+            lambda: self._expected(room, user, only=only, up=up, start=start),
+            self.product.log(user, chat, up=up, only_messages=only, start=start, limit=limit),
+        )
+        if both is not None:
+            expected, found = both
+            assert [entry_of_product(entry) for entry in found] == expected
+
+    def _expected(
+        self, room: Room, user: UserKey, *, only: bool, up: bool, start: int
+    ) -> list[View]:
+        room.member(user)
+        places = (
+            range(start + 1, len(room.log) + 1)
+            if up
+            else range(min(start - 1, len(room.log)), 0, -1)
+        )
+        views = [entry_of_reference(room, place, user, self.now) for place in places]
+        if not only:
+            return views
+        return [view for view in views if view["kind"] == "message" and view["gone"] != "expired"]
+
+    @rule(chat=Ground.chats, user=users, pick=picks)
+    def one_message(self, chat: ChatId, user: UserKey, pick: int) -> None:
+        room, target = self.rooms[chat], self.target(chat, pick)
+
+        def expect() -> View:
+            room.member(user)
+            room.message(target)
+            return entry_of_reference(room, target, user, self.now)
+
+        both = self.same(expect, self.product.verbs.read.one(user, chat, target))
+        assert both is None or [entry_of_product(e) for e in both[1].entries] == [both[0]]
+
+    @rule(chat=Ground.chats, user=users, pick=picks)
+    def who_reacted(self, chat: ChatId, user: UserKey, pick: int) -> None:
+        room, target = self.rooms[chat], self.target(chat, pick)
+
+        def expect() -> list[tuple[str, str]]:
+            room.member(user)
+            return sorted(room.message(target).reactions)
+
+        both = self.same(expect, self.product.verbs.reactions(user, chat, target))
+        assert both is None or sorted((sign, who) for sign, who, _ in both[1]) == both[0]
+
+    @rule(user=users, limit=st.integers(1, 3))
+    def chat_list(self, user: UserKey, limit: int) -> None:
+        expected = [
+            row_of_reference(chat, room, user, self.now)
+            for chat, room in self.rooms.items()
+            if user in room.members
+        ]
+        expected.sort(key=lambda view: (view["active_at"], view["chat"]), reverse=True)
+        found, cursor = [], None
+        while True:
+            rows, cursor = self.product.run(self.product.verbs.list(user, cursor, limit))
+            found += [row_of_product(row) for row in rows]
+            if cursor is None:
+                break
+            assert len(rows) == limit
+        assert found == expected
+
+    # After every step.
+
+    @invariant()
+    def worlds_agree(self) -> None:
+        self.steps += 1
+        for chat in sorted(self.touched):
+            room = self.rooms[chat]
+            if room.members:
+                self._compare_log(chat, room)
+                self._compare_members(chat, room)
+                self._compare_receipts(chat, room)
+            self._keep_outsiders_out(chat, room)
+        self.touched.clear()
+
+    def _compare_log(self, chat: ChatId, room: Room) -> None:
+        """Sequences 1..head without a hole, and all that stands there."""
+        readers = sorted(room.members)
+        reader = UserKey(readers[self.steps % len(readers)])
+        log = self.product.run(
+            self.product.log(reader, chat, up=True, only_messages=False, start=0, limit=100)
+        )
+        expected = [
+            entry_of_reference(room, s, reader, self.now) for s in range(1, len(room.log) + 1)
+        ]
+        assert [entry_of_product(entry) for entry in log] == expected
+
+    def _compare_members(self, chat: ChatId, room: Room) -> None:
+        """Members and roles, an owner among them; and for each of them the row, unread included."""
+        for user in room.members:
+            row = self.product.run(self.product.verbs.get(UserKey(user), chat))
+            assert row_of_product(row) == row_of_reference(chat, room, user, self.now)
+        members = self.product.run(self.product.verbs.members(UserKey(user), chat))
+        assert {(name, m.role, m.joined, m.joined_at) for name, m in members.items()} == {
+            (name, m.role, m.joined, m.joined_at) for name, m in room.members.items()
+        }
+        assert room.kind == "direct" or "owner" in {m.role for m in members.values()}
+
+    def _compare_receipts(self, chat: ChatId, room: Room) -> None:
+        """Forwards only, and no further than what was marked or is one's own."""
+        reader = UserKey(min(room.members))
+        receipts = self.product.run(self.product.receipts(reader, chat))
+        assert receipts.keys() == room.members.keys()
+        for user, member in room.members.items():
+            receipt = receipts[user]
+            assert member.read <= receipt.read <= room.read_at_most(user)
+            assert receipt.read_number == room.number(receipt.read)
+            assert receipt.delivered == max(member.delivered, receipt.read)
+            self.happened["read mark moved by itself"] += receipt.read > member.read
+            member.read, member.delivered = receipt.read, receipt.delivered
+
+    def _keep_outsiders_out(self, chat: ChatId, room: Room) -> None:
+        outsiders = [user for user in USERS if user not in room.members]
+        if not outsiders:
+            return
+        outsider = outsiders[self.steps % len(outsiders)]
+        target = next((sequence for sequence, _ in room.messages()), 1)
+        calls = chat_calls(self.product.verbs, outsider, chat, target, USERS[0])
+        chosen = [(OUTSIDER_CALLS * self.steps + n) % len(calls) for n in range(OUTSIDER_CALLS)]
+        for index in chosen:
+            with pytest.raises(ChatNotFound):
+                self.product.run(list(calls.values())[index]())
+        rows, _ = self.product.run(self.product.verbs.list(outsider, None, 10))
+        assert chat not in {row.chat_id for row in rows}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chat as it should be, in plain lists and dictionaries: slow, small, and obviously right.
+
+It shares with the product only the catalogue of refusals. One difference is meant: the product
+moves a sender's read mark over its own messages a little later, so of that mark the reference
+knows where it may stand, and where it has to be in the end.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tidings.model.refusals import (
+    ChatNotFound,
+    DirectChatFixed,
+    Forbidden,
+    LastOwner,
+    MemberNotFound,
+    MessageGone,
+    MessageNotFound,
+    ReceiptBeyondHead,
+    SendConflict,
+)
+
+WEEK_MS = 7 * 24 * 3_600 * 1_000
+
+
+@dataclass
+class Line:
+    """One entry of a log, with all that has become of it."""
+
+    kind: str
+    sender: str
+    at: int
+    people: list[tuple[str, str]] = field(default_factory=list)
+    """Who, and in which role."""
+    name: str | None = None
+    target: int | None = None
+    emoji: str | None = None
+    cmid: str | None = None
+    content: str | None = None
+    expires_at: int | None = None
+    edited_at: int | None = None
+    is_redacted: bool = False
+    reactions: list[tuple[str, str]] = field(default_factory=list)
+    """Emoji and user, in the order they came."""
+
+    def gone(self, now: int) -> str | None:
+        """Why there is no content, if there is none."""
+        if self.is_redacted:
+            return "redacted"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else None
+
+
+@dataclass
+class Membership:
+    """One member: role, mute, and receipt."""
+
+    role: str
+    joined: int
+    joined_at: int
+    delivered: int
+    read: int
+    """The read mark as it was last seen."""
+    due: int
+    """Where the read mark has to be once everything has settled."""
+    muted_until: int | None = None
+
+
+class Room:
+    """One chat."""
+
+    def __init__(self, kind: str, name: str | None, users: Sequence[str], now: int) -> None:
+        """The first of the users is the creator."""
+        self.kind = kind
+        self.name = name
+        self.log: list[Line] = []
+        self.members: dict[str, Membership] = {}
+        self._keys: dict[tuple[str, str], tuple[tuple[str, int | None], int, int]] = {}
+        first = "owner" if kind == "group" else "member"
+        people = [(user, first if index == 0 else "member") for index, user in enumerate(users)]
+        self._append(Line("created", users[0], now, people=people, name=name))
+        self._admit(people)
+
+    # Reading.
+
+    def member(self, user: str) -> Membership:
+        if user not in self.members:
+            raise ChatNotFound
+        return self.members[user]
+
+    def message(self, sequence: int) -> Line:
+        if not 1 <= sequence <= len(self.log) or self.log[sequence - 1].kind != "message":
+            raise MessageNotFound
+        return self.log[sequence - 1]
+
+    def messages(self) -> Iterator[tuple[int, Line]]:
+        """All messages with their sequences."""
+        return ((s, line) for s, line in enumerate(self.log, 1) if line.kind == "message")
+
+    def number(self, sequence: int) -> int:
+        """How many messages there are up to this place."""
+        return sum(line.kind == "message" for line in self.log[:sequence])
+
+    def unread(self, user: str, read: int, now: int) -> int:
+        """How many messages of others stand after the mark and can be read."""
+        return sum(
+            sequence > read and line.sender != user and line.gone(now) is None
+            for sequence, line in self.messages()
+        )
+
+    def active_at(self) -> int:
+        """When the chat last moved in the chat list."""
+        kinds = ("created", "message", "added", "removed", "role")
+        return next(line.at for line in reversed(self.log) if line.kind in kinds)
+
+    def read_at_most(self, user: str) -> int:
+        """How far the read mark may have moved by itself: over one's own messages, no further."""
+        mark = max(self.members[user].due, self.members[user].read)
+        for sequence, line in self.messages():
+            if sequence > mark:
+                if line.sender != user:
+                    break
+                mark = sequence
+        return mark
+
+    # Messages.
+
+    def send(
+        self, user: str, cmid: str, content: str, ttl_seconds: int | None, now: int
+    ) -> tuple[int, bool]:
+        """The message's sequence, and whether it is a repeat."""
+        what = (content, ttl_seconds)
+        known, sequence, until = self._keys.get((user, cmid), (None, 0, 0))
+        is_known = until > now
+        if user not in self.members and not (is_known and known == what):
+            raise ChatNotFound
+        if is_known:
+            if known != what:
+                raise SendConflict
+            return sequence, True
+        expires_at = None if ttl_seconds is None else now + 1_000 * ttl_seconds
+        sequence = self._append(
+            Line("message", user, now, cmid=cmid, content=content, expires_at=expires_at)
+        )
+        self._keys[user, cmid] = (what, sequence, now + WEEK_MS)
+        member = self.members[user]
+        member.due = max(member.due, member.read)
+        if self.number(member.due) == self.number(sequence) - 1:
+            member.due = sequence
+        return sequence, False
+
+    def edit(self, user: str, sequence: int, content: str, now: int) -> None:
+        self.member(user)
+        message = self.message(sequence)
+        if message.sender != user:
+            raise Forbidden
+        if message.gone(now):
+            raise MessageGone
+        message.content, message.edited_at = content, now
+        self._append(Line("edited", user, now, target=sequence))
+
+    def redact(self, user: str, sequence: int, now: int) -> None:
+        role = self.member(user).role
+        message = self.message(sequence)
+        if message.sender != user and role == "member":
+            raise Forbidden
+        if message.gone(now) is None:
+            message.content, message.is_redacted, message.reactions = None, True, []
+            self._append(Line("redacted", user, now, target=sequence))
+
+    def react(self, user: str, sequence: int, emoji: str, now: int, *, away: bool) -> None:
+        self.member(user)
+        message = self.message(sequence)
+        if ((emoji, user) in message.reactions) != away:
+            return
+        if message.gone(now):
+            raise MessageGone
+        if away:
+            message.reactions.remove((emoji, user))
+        else:
+            message.reactions.append((emoji, user))
+        kind = "unreacted" if away else "reacted"
+        self._append(Line(kind, user, now, target=sequence, emoji=emoji))
+
+    # Members.
+
+    def put_member(self, actor: str, user: str, role: str | None, now: int) -> bool:
+        """Whether the user is new."""
+        own = self.member(actor).role
+        self._check_group()
+        if user not in self.members:
+            role = role or "member"
+            if own == "member" or (own == "admin" and role != "member"):
+                raise Forbidden
+            self._append(Line("added", actor, now, people=[(user, role)]))
+            self._admit([(user, role)])
+            return True
+        if role is None or role == self.members[user].role:
+            return False
+        if own != "owner":
+            raise Forbidden
+        if self._owners() == [user]:
+            raise LastOwner
+        self._change_role(actor, user, role, now)
+        return False
+
+    def remove_member(self, actor: str, user: str, now: int) -> None:
+        own = self.member(actor).role
+        self._check_group()
+        if user not in self.members:
+            raise MemberNotFound
+        role = self.members[user].role
+        if user != actor and (own == "member" or (own == "admin" and role != "member")):
+            raise Forbidden
+        was_last_owner = self._owners() == [user]
+        del self.members[user]
+        self._append(Line("removed", actor, now, people=[(user, role)]))
+        if was_last_owner and self.members:
+            admins = [other for other, member in self.members.items() if member.role == "admin"]
+            heirs = admins or list(self.members)
+            heir = min(heirs, key=lambda other: (self.members[other].joined, other))
+            self._change_role(actor, heir, "owner", now)
+
+    def rename(self, actor: str, name: str, now: int) -> None:
+        own = self.member(actor).role
+        self._check_group()
+        if own == "member":
+            raise Forbidden
+        if name != self.name:
+            self.name = name
+            self._append(Line("renamed", actor, now, name=name))
+
+    def mark(self, user: str, delivered: int, read: int) -> None:
+        member = self.member(user)
+        if max(delivered, read) > len(self.log):
+            raise ReceiptBeyondHead
+        member.read = max(member.read, read)
+        member.due = max(member.due, read)
+        member.delivered = max(member.delivered, delivered, read)
+
+    def mute(self, user: str, until: int | None) -> None:
+        self.member(user).muted_until = until
+
+    def _owners(self) -> list[str]:
+        return [user for user, member in self.members.items() if member.role == "owner"]
+
+    def _check_group(self) -> None:
+        if self.kind == "direct":
+            raise DirectChatFixed
+
+    def _change_role(self, actor: str, user: str, role: str, now: int) -> None:
+        self.members[user].role = role
+        self._append(Line("role", actor, now, people=[(user, role)]))
+
+    def _admit(self, people: list[tuple[str, str]]) -> None:
+        """Make them members as of the last entry."""
+        here, at = len(self.log), self.log[-1].at
+        for user, role in people:
+            self.members[user] = Membership(role, here, at, here, here, here)
+
+    def _append(self, line: Line) -> int:
+        self.log.append(line)
+        return len(self.log)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever users do in whatever order, the product does what a small reference says."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, get_args
+
+import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.model.member_rules import MemberRules
+from tests.model.message_rules import MessageRules
+from tests.model.product import ENGINES
+from tests.model.reading_rules import ReadingRules
+from tests.model.time_rules import TimeRules
+from tidings.model.entries import Kind
+
+QUICK: Final = settings(
+    max_examples=10,  # beyond ten Hypothesis mostly varies what it has: more seeds give more
+    stateful_step_count=50,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+LONG: Final = settings(QUICK, stateful_step_count=200)
+
+EVERYTHING: Final = {
+    *get_args(Kind),
+    *("repeat", "expired", "read mark moved by itself", "heir", "emptied group"),
+    *("ChatNotFound", "MessageNotFound", "MemberNotFound", "UserNotFound", "Forbidden"),
+    *("SendConflict", "MessageGone", "DirectChatFixed", "LastOwner", "ReceiptBeyondHead"),
+}
+"""What a run that tests anything has met at least once."""
+
+
+class ChatMachine(MessageRules, MemberRules, TimeRules, ReadingRules):
+    """Users of one tenant, doing everything that can be done with chats."""
+
+
+def run(engine: str, folder: Path, how: settings, seeds: Iterable[int]) -> Counter[str]:
+    """Run from each seed, each run in a folder of its own; returns how often what happened."""
+    runs = itertools.count()
+    happened: Counter[str] = Counter()
+    for number in seeds:
+
+        @seed(number)
+        class Machine(ChatMachine):
+            def __init__(self) -> None:
+                super().__init__(engine, folder / f"run-{next(runs)}", happened)
+
+        run_state_machine_as_test(Machine, settings=how)
+    return happened
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_product_does_what_the_reference_says(engine: str, tmp_path: Path) -> None:
+    happened = run(engine, tmp_path, QUICK, range(8))
+    assert {what for what in EVERYTHING if not happened[what]} == set()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_product_does_what_the_reference_says_for_long(engine: str, tmp_path: Path) -> None:
+    run(engine, tmp_path, LONG, (random.randrange(2**32) for _ in range(200)))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for what happens without anybody doing it: time passes, the sweeper runs, a restart."""
+
+from typing import Literal
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.model.ground import Ground
+from tests.model.reference import WEEK_MS
+from tidings.model.ids import UserKey
+
+
+class TimeRules(Ground):
+    """What happens to everyone at once."""
+
+    @rule(ms=st.sampled_from([1, 400, 1_000, 60_000, WEEK_MS]))
+    def pass_time(self, ms: int) -> None:
+        self._move_clock(self.now + ms)
+
+    @rule(early=st.sampled_from([0, 1]))
+    def pass_time_to_the_next_expiry(self, early: int) -> None:
+        """To the very millisecond, or to the one before it."""
+        coming = [
+            line.expires_at - early
+            for room in self.rooms.values()
+            for line in room.log
+            if line.expires_at is not None and line.expires_at - early > self.now
+        ]
+        if coming:
+            self._move_clock(min(coming))
+
+    def _move_clock(self, time: int) -> None:
+        self.product.clock.time = time
+        self.touched.update(self.rooms)
+
+    @rule(what=st.sampled_from(["sweep", "settle", "restart"]))
+    def upkeep(self, what: Literal["sweep", "settle", "restart"]) -> None:
+        match what:
+            case "sweep":
+                self._sweep()
+            case "settle":
+                self._settle()
+            case "restart":
+                self.product.restart()
+        self.touched.update(self.rooms)
+
+    def _sweep(self) -> None:
+        due = [
+            line
+            for room in self.rooms.values()
+            for line in room.log
+            if line.gone(self.now) == "expired" and line.content is not None
+        ]
+        assert self.product.run(self.product.deployment.sweep()) == len(due)
+        for line in due:
+            line.content = None
+
+    def _settle(self) -> None:
+        """Once everything is written, read marks stand where own messages have taken them."""
+
+        async def is_settled() -> bool:
+            for chat, room in self.rooms.items():
+                if room.members:
+                    reader = UserKey(min(room.members))
+                    receipts = await self.product.receipts(reader, chat)
+                    if any(receipts[user].read < m.due for user, m in room.members.items()):
+                        return False
+            return True
+
+        self.product.run(self.product.settle(is_settled))
