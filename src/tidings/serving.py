@@ -32,6 +32,10 @@ SERVER_FILE = "server.json"
 """Says where the server with this folder listens, for commands that have to ask it."""
 
 
+ABORT_SECONDS = 1.0
+"""How long a server with a broken store goes on refusing before it stops."""
+
+
 class Health:
     """Whether this process can serve, and if not, why."""
 
@@ -109,7 +113,8 @@ class Server:
         self._handshake.is_draining = True
         for connection in self._hub:
             connection.close(Close.RESTARTING)
-        await self._hub.emptied(0)
+        # Whoever asks meanwhile is told why; then the port is gone.
+        await asyncio.sleep(ABORT_SECONDS)
         await self._door.close()
         await self._http.drain()
         await self._end()
@@ -142,8 +147,11 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
         async with open_core(config, broken) as core:
             server = Server(core, config, health)
             try:
-                announce(await server.open())
+                url = await server.open()
+                log.info("serving", extra={"action": "serving", "url": url})
+                announce(url)
                 await stop.wait()
+                log.info("stopping", extra={"action": "stopping"})
             finally:
                 await (server.abort() if health.trouble else server.close())
     return 1 if health.trouble not in (None, "draining") else 0

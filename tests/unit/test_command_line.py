@@ -2,12 +2,14 @@
 """The command: what it prints, what it refuses, and how a rotation finds its server."""
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -165,16 +167,31 @@ def test_other_trouble_is_not_hidden(served: list[Config | BaseException | int])
 # --- Rotating
 
 
+@contextmanager
+def a_server_has(folder: Path, url: str) -> Iterator[None]:
+    """The folder as it is while a server runs on it."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / "server.json").write_text(json.dumps({"url": url}))
+        yield
+
+
+def test_what_a_killed_server_said_is_not_believed(tmp_path: Path) -> None:
+    with a_server_has(tmp_path, "http://127.0.0.1:1"):
+        assert running_server(tmp_path) == "http://127.0.0.1:1"
+    assert running_server(tmp_path) is None
+
+
 def test_a_running_server_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     root_key = ensure_root_key(tmp_path, Urandom())
     with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
-        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
-        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
-        monkeypatch.setenv("TIDINGS_ROOT_KEY", ROOT_KEY)
-        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
+        with a_server_has(tmp_path, server.url):
+            assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
+            monkeypatch.setenv("TIDINGS_ROOT_KEY", ROOT_KEY)
+            assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert "abc" in told
     assert "7 keys" in told
@@ -200,24 +217,24 @@ def test_what_the_server_declines_is_told(
 ) -> None:
     ensure_root_key(tmp_path, Urandom())
     with stub_server(lambda _: answer) as server:
-        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
-        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+        with a_server_has(tmp_path, server.url):
+            assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
     assert told in capsys.readouterr().err
 
 
 def test_without_a_root_key_nobody_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "server.json").write_text('{"url": "http://127.0.0.1:1"}')
-    assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+    with a_server_has(tmp_path, "http://127.0.0.1:1"):
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
     assert "TIDINGS_ROOT_KEY" in capsys.readouterr().err
 
 
 def test_a_server_that_breaks_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ensure_root_key(tmp_path, Urandom())
     with stub_server(lambda _: (200, "not what was asked for")) as server:
-        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
-        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+        with a_server_has(tmp_path, server.url):
+            assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
     assert "broke off" in capsys.readouterr().err
 
 
@@ -225,8 +242,8 @@ def test_a_server_whose_address_leads_nowhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ensure_root_key(tmp_path, Urandom())
-    (tmp_path / "server.json").write_text('{"url": "http://no.such.host.invalid"}')
-    assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
+    with a_server_has(tmp_path, "http://no.such.host.invalid"):
+        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
     assert "does not answer" in capsys.readouterr().err
 
 
@@ -241,15 +258,16 @@ async def test_keys_from_the_environment(
         assert master_key(secret).key_id in told
     ensure_root_key(tmp_path, Urandom())
     with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
-        (tmp_path / "server.json").write_text(json.dumps({"url": server.url}))
-        assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
+        with a_server_has(tmp_path, server.url):
+            assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
     assert "take it away" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc"}', "{"])
 def test_server_files_that_say_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / "server.json").write_text(text)
-    assert running_server(tmp_path) is None
+    with a_server_has(tmp_path, "http://127.0.0.1:1"):
+        (tmp_path / "server.json").write_text(text)
+        assert running_server(tmp_path) is None
 
 
 async def test_without_a_server_the_store_is_opened(

@@ -106,8 +106,9 @@ async def test_what_is_appended_during_hello_comes_once(
     await bench.post(ANN, chat, 3)
     assert line.ops == ["welcome"]
     gate.go_on.set()
-    await bench.post(ANN, chat)
 
+    await line.until_entries(chat, 3)
+    await bench.post(ANN, chat)
     await line.until_entries(chat, 4)
     assert line.sequences(chat) == [2, 3, 4, 5]
 

@@ -85,6 +85,7 @@ def _refuse(reason: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidings", description="A messaging backend.")
+    parser.add_argument("--version", action="version", version=f"tidings {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("--data", metavar="FOLDER", help="where data is kept (./tidings-data)")

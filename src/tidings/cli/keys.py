@@ -16,6 +16,7 @@ from tidings.keyrings.environment import EnvironmentKeyring
 from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import read_root_key
 from tidings.ports.secrets import KeyRefused, MasterKeys
+from tidings.stores.sqlite.store import is_in_use
 from tidings.world import SystemChance
 
 SERVER_FILE: Final = "server.json"
@@ -63,7 +64,13 @@ def status(config: Config) -> int:
 
 
 def running_server(folder: Path) -> str | None:
-    """Where the server with this folder says it listens; None if none has said so."""
+    """Where the server with this folder listens; None if no server has the folder.
+
+    What a killed server said last is not believed: somebody else may listen there by now, and
+    would be handed the root key.
+    """
+    if not is_in_use(folder):
+        return None
     try:
         told = json.loads((folder / SERVER_FILE).read_text())
     except (OSError, ValueError):

@@ -9,13 +9,18 @@ from tidings.gateway.connection import CLOSE_SECONDS_MAX
 from tidings.gateway.hub import Hub
 from tidings.wire.codes import Close
 
+PAUSE_SECONDS_MAX = 0.05
+
 
 async def drain(hub: Hub, seconds: float, jitter_ms: Callable[[int], int]) -> None:
-    """Close every connection with 1012, evenly over the window; each is told when to come back."""
+    """Close every connection with 1012, evenly over the window; each is told when to come back.
+
+    Where there are few, nobody has to be spread, and nobody waits for the window to end.
+    """
     connections = list(hub)
     if not connections:
         return
-    pause = seconds / len(connections)
+    pause = min(seconds / len(connections), PAUSE_SECONDS_MAX)
     window_ms = int(seconds * 1_000)
     for connection in connections:
         connection.close(Close.RESTARTING, jitter_ms(max(window_ms, 1_000)))

@@ -11,7 +11,7 @@ means over HTTP or on the socket stands in `wire.codes` alone.
     ├── Invalid: ContentEmpty, ReceiptBeyondHead, ...
     ├── TooLarge: ContentTooLarge, FrameTooLarge
     ├── Conflict: SendConflict, RequestConflict, MessageGone, LimitReached, ...
-    └── Unavailable (retryable): StoreUnavailable, ChatBusy, Draining, TooManyWaiting
+    └── Unavailable (retryable): StoreUnavailable, ChatBusy, TooManyWaiting
 """
 
 from typing import ClassVar
@@ -193,9 +193,3 @@ class TooManyWaiting(Unavailable):
     """The connection has too many requests without an answer."""
 
     code, title = "connection.busy", "Too many requests are waiting on this connection"
-
-
-class Draining(Unavailable):
-    """The server is about to stop."""
-
-    code, title = "server.draining", "The server is restarting"

