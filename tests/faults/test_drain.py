@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.faults.checker import check
+from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
 from tests.harness.server import ServerProcess
 
@@ -14,7 +15,7 @@ STOPS: Final = 4
 
 
 @pytest.mark.slow
-async def test_nothing_is_lost_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
+async def test_nothing_is_lost_when_the_server_is_told_to_stop(tmp_path: Path, say: Say) -> None:
     exit_codes: list[int] = []
 
     async def stop(server: ServerProcess) -> None:
@@ -26,7 +27,7 @@ async def test_nothing_is_lost_when_the_server_is_told_to_stop(tmp_path: Path) -
             server, seed=5, crashes=STOPS, spoilt_starts=0.0, crash=stop
         )
     verdict = check(history)
-    print(f"\ntold to stop {STOPS} times: {verdict}")
+    say(f"told to stop: {verdict.counts}")
     assert verdict.violations == []
     assert exit_codes == [0] * STOPS
     assert [line for line in server.log_lines() if "exception" in line or "text" in line] == []

@@ -7,12 +7,13 @@ from statistics import mean
 import pytest
 
 from tests.faults.checker import check
+from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import ACKNOWLEDGED_MIN
 from tests.harness.server import ServerProcess
 
 
-async def kill_run(folder: Path, *, seed: int, kills: int) -> None:
+async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
     async with ServerProcess(folder / "data") as server:
         history = await crash_under_load(
             server, seed=seed, crashes=kills, acknowledged_min=2 * ACKNOWLEDGED_MIN
@@ -22,19 +23,21 @@ async def kill_run(folder: Path, *, seed: int, kills: int) -> None:
     history.save(folder / "history.jsonl")
     verdict = check(history)
     starts = history.start_seconds
-    print(f"\nkill test, seed {seed}: {verdict}")
-    print(f"starts took {mean(starts):.2f} s on average, {max(starts):.2f} s at most")
+    say(f"killed, seed {seed}: {verdict}")
+    say(f"  starts took {mean(starts):.2f} s on average, {max(starts):.2f} s at most")
     assert verdict.outcome == "valid", str(verdict)
     assert [line for line in server.log_lines() if "exception" in line or "text" in line] == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_nothing_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
-    await kill_run(tmp_path, seed=1, kills=30)
+async def test_nothing_is_lost_when_the_server_is_killed(tmp_path: Path, say: Say) -> None:
+    await kill_run(tmp_path, say, seed=1, kills=30)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [11, 12, 13])
-async def test_nothing_is_lost_in_more_than_a_hundred_kills(tmp_path: Path, seed: int) -> None:
-    await kill_run(tmp_path, seed=seed, kills=120)
+async def test_nothing_is_lost_in_more_than_a_hundred_kills(
+    tmp_path: Path, say: Say, seed: int
+) -> None:
+    await kill_run(tmp_path, say, seed=seed, kills=120)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.checker import check
+from tests.faults.conftest import Say
 from tests.faults.disk_shim import DiskShim, build_shim
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import Verdict
@@ -48,9 +49,9 @@ async def lose_power_under_load(
     return check(history), hit
 
 
-async def test_nothing_is_lost_with_what_was_not_synced(tmp_path: Path) -> None:
+async def test_nothing_is_lost_with_what_was_not_synced(tmp_path: Path, say: Say) -> None:
     verdict, hit = await lose_power_under_load(tmp_path, seed=2, losses=12)
-    print(f"\nloss of power: hit {hit} writes; {verdict}")
+    say(f"lost power, hitting {hit} writes: {verdict.counts}")
     assert verdict.violations == []
     assert any(hit), "no loss of power hit a write: it showed nothing"
 

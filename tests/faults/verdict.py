@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a run, and how much happened in it: a quiet run says nothing."""
+"""What became of a run, and how much happened in it, without which the former says little."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -31,6 +31,14 @@ class Counts:
             self.acknowledged >= ACKNOWLEDGED_MIN
             and self.kills_in_flight >= KILLS_IN_FLIGHT_MIN
             and self.reconnects_with_news >= RECONNECTS_WITH_NEWS_MIN
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.acknowledged} sends acknowledged, {self.refused} refused,"
+            f" {self.unknown} left open, {self.repeated} repeated;"
+            f" {self.kills} crashes, {self.kills_in_flight} of them hit a send in flight;"
+            f" {self.reconnects} reconnects, {self.reconnects_with_news} of them had missed entries"
         )
 
 

@@ -111,6 +111,7 @@ class ReadingRules(Ground):
             room = self.rooms[chat]
             if room.members:
                 self._compare_log(chat, room)
+                self._compare_reactions(chat, room)
                 self._compare_members(chat, room)
                 self._compare_receipts(chat, room)
             self._keep_outsiders_out(chat, room)
@@ -127,6 +128,18 @@ class ReadingRules(Ground):
             entry_of_reference(room, s, reader, self.now) for s in range(1, len(room.log) + 1)
         ]
         assert [entry_of_product(entry) for entry in log] == expected
+
+    def _compare_reactions(self, chat: ChatId, room: Room) -> None:
+        """Who reacted to one of the messages that ever had a reaction; each has its turn."""
+        targets = sorted(
+            {line.target for line in room.log if line.kind == "reacted" and line.target}
+        )
+        if targets:
+            target = targets[self.steps % len(targets)]
+            reader = UserKey(min(room.members))
+            found = self.product.run(self.product.verbs.reactions(reader, chat, target))
+            given = [(emoji, user) for emoji, user, _ in found]
+            assert sorted(given) == sorted(room.message(target).reactions)
 
     def _compare_members(self, chat: ChatId, room: Room) -> None:
         """Members and roles, an owner among them; and for each of them the row, unread included."""

@@ -18,7 +18,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.wire.codes import Close
-from tidings.wire.frames import Hello, Ping, Refused, encode
+from tidings.wire.frames import ClientFrame, Hello, Ping, Refused, encode
 
 Frame = dict[str, Any]
 
@@ -55,7 +55,7 @@ class FakeLine:
             case Hello() as hello:
                 self.start(self.stream.enter(hello))
             case frame:
-                self.requests.perform(frame)
+                self.perform(frame)
 
     async def live(self, user: UserKey, **fields: Any) -> "FakeLine":
         """Say hello and wait until it is live."""
@@ -114,6 +114,9 @@ class FakeLine:
 
     def wake(self) -> None:
         self.stream.wake()
+
+    def perform(self, frame: ClientFrame) -> None:
+        self.requests.perform(frame)
 
     def tell(self, frame: bytes) -> None:
         self.frames.append(msgspec.json.decode(frame))

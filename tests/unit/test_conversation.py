@@ -71,10 +71,23 @@ def test_a_first_frame_that_is_none_ends_it(frame: bytes) -> None:
     assert Conversation(0).receive(frame, 0) == Closing(Close.BAD_FRAME)
 
 
-def test_between_hello_and_welcome_only_a_ping_may_come() -> None:
-    assert isinstance(greeted().receive(PING, 0), Ping)
-    for frame in (HELLO, SEND):
-        assert greeted().receive(frame, 0) == Closing(Close.NOT_AUTHENTICATED)
+def test_what_comes_between_hello_and_welcome_waits_for_it() -> None:
+    conversation = greeted()
+    assert isinstance(conversation.receive(PING, 0), Ping)
+    assert conversation.receive(SEND, 0) is None
+    (early,) = conversation.admit(ANN, "phone", FAR_AHEAD)
+    assert isinstance(early, SendFrame)
+
+
+def test_a_second_hello_does_not_wait() -> None:
+    assert greeted().receive(HELLO, 0) == Closing(Close.NOT_AUTHENTICATED)
+
+
+def test_only_so_much_may_come_between_hello_and_welcome() -> None:
+    conversation = greeted()
+    for _ in range(limits.EARLY_FRAMES_MAX):
+        assert conversation.receive(SEND, 0) is None
+    assert conversation.receive(SEND, 0) == Closing(Close.OVERLOADED)
 
 
 # Open.

@@ -68,6 +68,16 @@ async def test_who_is_no_user_is_sent_away(bench: GatewayBench, token: str, code
     assert (line.closes, line.frames) == ([code], [])
 
 
+async def test_what_follows_hello_at_once_is_done_after_welcome(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    line = bench.line()
+    line.say("hello", token=ANN, device="phone")
+    line.say("send", id="1", chat=chat, client_message_id="early", content="hi")
+    await line.until(lambda: line.of("sent"))
+    assert line.ops.index("welcome") < line.ops.index("sent")
+    assert not line.closes
+
+
 async def test_what_is_missing_comes_newest_activity_first_and_then_live(
     bench: GatewayBench,
 ) -> None:

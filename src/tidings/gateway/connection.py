@@ -18,7 +18,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.refusals import Refusal
 from tidings.wire.codes import RECONNECT, Close
-from tidings.wire.frames import PONG, Bye, Hello, Ping, Refused, encode
+from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, encode
 
 log = logging.getLogger("tidings.gateway")
 
@@ -111,7 +111,11 @@ class Connection(WSListener):
             case Hello() as hello:
                 self.start(self.stream.enter(hello))
             case frame:
-                self.requests.perform(frame)
+                self.perform(frame)
+
+    def perform(self, frame: ClientFrame) -> None:
+        """Do what the client asks for."""
+        self.requests.perform(frame)
 
     # What others say to it.
 

@@ -58,6 +58,8 @@ class Conversation:
         self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0
+        self._early: list[ClientFrame] = []
+        """What came between hello and welcome: acted on once it is known who says it."""
 
     def receive(
         self, payload: bytes | memoryview, now: int
@@ -87,10 +89,14 @@ class Conversation:
         if self.state is State.GREETING and isinstance(frame, Hello):
             self.state = State.CHECKING
             return frame
-        if self.state is State.CHECKING and isinstance(frame, Ping):
+        if self.state is State.GREETING or isinstance(frame, Hello):
+            return Closing(Close.NOT_AUTHENTICATED)
+        if isinstance(frame, Ping):
             return frame
-        # Nothing may come before hello, and nothing but a ping between hello and welcome.
-        return Closing(Close.NOT_AUTHENTICATED)
+        if len(self._early) >= limits.EARLY_FRAMES_MAX:
+            return Closing(Close.OVERLOADED)
+        self._early.append(frame)
+        return None
 
     def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | Closing:
         if self.state is not State.OPEN:
@@ -118,10 +124,12 @@ class Conversation:
             return Close.BAD_FRAME
         return named
 
-    def admit(self, user: UserKey, device: str, expires_at: int) -> None:
-        """Hello was in order."""
+    def admit(self, user: UserKey, device: str, expires_at: int) -> list[ClientFrame]:
+        """Hello was in order. Returns the frames that did not wait for the answer to it."""
         self.state = State.OPEN
         self.user, self.device, self.expires_at = user, device, expires_at
+        early, self._early = self._early, []
+        return early
 
     def renew(self, user: UserKey, device: str | None, expires_at: int) -> Close | None:
         """A fresh token: it has to be for the same user, and for no other device."""

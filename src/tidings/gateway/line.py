@@ -9,6 +9,7 @@ from tidings.gateway.progress import Progress
 from tidings.model.entries import Entry
 from tidings.model.refusals import Refusal
 from tidings.wire.codes import Close
+from tidings.wire.frames import ClientFrame
 
 
 class Line(Protocol):
@@ -34,6 +35,10 @@ class Line(Protocol):
 
     def wake(self) -> None:
         """There may be room for entries again."""
+        ...
+
+    def perform(self, frame: ClientFrame) -> None:
+        """Do what the client asks for."""
         ...
 
     def tell(self, frame: bytes) -> None:

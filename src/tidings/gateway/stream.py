@@ -63,7 +63,7 @@ class Stream:
         if not self._desk.hub.enter(caller.user, self._line):
             self._line.close(Close.TOO_MANY_CONNECTIONS)
             return
-        self._line.conversation.admit(caller.user, device, caller.expires_at)
+        early = self._line.conversation.admit(caller.user, device, caller.expires_at)
         self._line.tell(
             encode(
                 Welcome(
@@ -76,12 +76,14 @@ class Stream:
                 )
             )
         )
+        for frame in early:
+            self._line.perform(frame)
         try:
             held = await self._desk.held(caller.user)
             await self._catch_up_at_hello(held, hello)
             self._line.tell(LIVE)
-            for frame in await self._desk.peers_present(caller.user):
-                self._line.tell(frame)
+            for notice in await self._desk.peers_present(caller.user):
+                self._line.tell(notice)
         except Unavailable:
             self._line.close(Close.OVERLOADED)
 

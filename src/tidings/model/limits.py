@@ -52,6 +52,8 @@ FRAME_BYTES_MAX: Final = 64 * KIB
 HELLO_MS_MAX: Final = 10 * SECOND_MS
 HEARTBEAT_MS: Final = 20 * SECOND_MS
 HEARTBEATS_MISSED_MAX: Final = 3
+EARLY_FRAMES_MAX: Final = 32
+"""Frames that may follow hello before it is answered."""
 BAD_FRAMES_MAX: Final = 3
 """A connection whose third frame in a row makes no sense is closed."""
 WINDOW_ENTRIES: Final = 1_000
