@@ -90,9 +90,16 @@ class Server:
         await self._door.open(self._config.host, self._config.port)
         host = self._config.host
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._door.port}"
-        (self._config.data / SERVER_FILE).write_text(json.dumps({"url": url}))
+        self._tell_where(url)
         self._health.trouble = None
         return url
+
+    def _tell_where(self, url: str) -> None:
+        """Whole or not at all: somebody may be reading."""
+        path = self._config.data / SERVER_FILE
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({"url": url}))
+        fresh.replace(path)
 
     async def _resume_rotation(self) -> None:
         await self._core.rotate_keys.resume()

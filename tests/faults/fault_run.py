@@ -77,10 +77,13 @@ async def _start(server: ServerProcess, history: History) -> None:
 
 
 async def _random_moment(workload: Workload, chance: random.Random) -> None:
-    """Mostly while messages flow, sometimes while everyone is still coming back."""
-    if chance.random() >= EARLY_CRASHES:
+    """Mostly while messages are under way, sometimes while everyone is still coming back."""
+    is_early = chance.random() < EARLY_CRASHES
+    if not is_early:
         await _acknowledged(workload, len(workload.acknowledged) + 1)
     await asyncio.sleep(chance.uniform(0, LOAD_SECONDS_MAX))
+    while not is_early and workload.in_flight == 0:
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def _acknowledged(workload: Workload, number: int) -> None:

@@ -15,8 +15,6 @@ from tests.harness.server import ServerProcess
 
 NO_SYNC = Path(__file__).with_name("sabotage_no_sync.py")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
 
 async def lose_power_under_load(
     folder: Path, *, seed: int, losses: int, launcher: Path | None = None
@@ -49,13 +47,26 @@ async def lose_power_under_load(
     return check(history), hit
 
 
-async def test_nothing_is_lost_with_what_was_not_synced(tmp_path: Path, say: Say) -> None:
-    verdict, hit = await lose_power_under_load(tmp_path, seed=2, losses=12)
-    say(f"lost power, hitting {hit} writes: {verdict.counts}")
+async def power_loss_run(folder: Path, say: Say, *, seed: int, losses: int) -> None:
+    verdict, hit = await lose_power_under_load(folder, seed=seed, losses=losses)
+    say(f"lost power, hitting {hit} writes, seed {seed}: {verdict.counts}")
     assert verdict.violations == []
     assert any(hit), "no loss of power hit a write: it showed nothing"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_nothing_is_lost_with_what_was_not_synced(tmp_path: Path, say: Say) -> None:
+    await power_loss_run(tmp_path, say, seed=2, losses=12)
+
+
+@pytest.mark.soak
+async def test_nothing_is_lost_in_a_hundred_losses_of_power(tmp_path: Path, say: Say) -> None:
+    await power_loss_run(tmp_path, say, seed=21, losses=100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 async def test_a_server_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
     verdict, _ = await lose_power_under_load(tmp_path, seed=3, losses=1, launcher=NO_SYNC)
     assert verdict.outcome == "invalid"

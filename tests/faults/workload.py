@@ -16,7 +16,7 @@ from tests.harness.client_socket import ConnectionLost, Refused
 from tests.harness.device import Device
 from tests.harness.people import Person
 
-THINK_SECONDS_MAX: Final = 0.04
+THINK_SECONDS_MAX: Final = 0.03
 BURST: Final = 5
 TOO_LONG: Final = 4_097
 LIVE_SECONDS_MAX: Final = 60.0
@@ -34,6 +34,8 @@ class Workload:
         self._is_over = False
         self.acknowledged: list[tuple[str, str]] = []
         """Chat and body of what was acknowledged."""
+        self.in_flight = 0
+        """Sends over the socket that wait for their answer."""
 
     async def run(self) -> None:
         """Send until told to stop; what was begun is brought to its end."""
@@ -117,12 +119,15 @@ class Workload:
         """One attempt; whether it was answered for good."""
         connection = f"{person.user_id}/{device.name}#{len(device.closes)}"
         attempt = self._history.invoke(connection, chat, body)
+        self.in_flight += 1
         try:
             answer = await device.send_once(chat, content_of(body, padding), body)
         except Refused as refused:
             return self._declined(attempt, refused.code, is_final=not refused.retryable)
         except (ConnectionLost, TimeoutError) as error:
             return self._declined(attempt, repr(error), is_final=False)
+        finally:
+            self.in_flight -= 1
         attempt.acknowledge(answer)
         self.acknowledged.append((chat, body))
         return True

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.gateway.catch_up import Plan, plan
@@ -90,6 +90,7 @@ heads = st.integers(0, 3 * PER_CHAT)
 chat_names = st.sampled_from([f"c{number}" for number in range(30)])
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(chat_names, heads, max_size=30),
     st.dictionaries(chat_names, heads, max_size=30),

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.gateway.conversation import Closing, Conversation, State
@@ -173,6 +173,7 @@ FRAMELIKE = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.binary() | FRAMELIKE.map(msgspec.json.encode) | JSON.map(msgspec.json.encode))
 def test_nothing_that_comes_raises(payload: bytes) -> None:
     for conversation in (Conversation(0), greeted(), opened()):

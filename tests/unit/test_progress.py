@@ -163,7 +163,7 @@ class ProgressMachine(RuleBasedStateMachine):
         assert self.progress.behind() == []
 
 
-ProgressMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+ProgressMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestProgress = ProgressMachine.TestCase
 
 

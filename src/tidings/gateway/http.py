@@ -19,6 +19,10 @@ HEADER_BYTES_MAX: Final = 32 * 1024
 REQUEST_SECONDS_MAX: Final = 20.0
 KEEP_ALIVE_SECONDS: Final = 75
 DRAIN_SECONDS_MAX: Final = 10.0
+HEAD_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\nconnection: close\r\n\r\n"
+)
 
 MakeSocket = Callable[[], asyncio.BufferedProtocol]
 
@@ -27,6 +31,8 @@ class _Protocol(HttpToolsProtocol):
     """One HTTP connection: a request has to arrive whole within a time."""
 
     _deadline: asyncio.TimerHandle | None = None
+    """Runs from the first byte of a request, or of whatever it is, to the request's end."""
+    _is_in_head = False
     _head_bytes = 0
     _data = b""
     """What is being parsed."""
@@ -36,23 +42,27 @@ class _Protocol(HttpToolsProtocol):
         self._make_socket = make_socket
 
     def data_received(self, data: bytes) -> None:
+        self._start_clock()
         self._data = data
-        if self._head_bytes >= 0:
-            self._head_bytes += len(data)
         super().data_received(data)
         self._data = b""
-        if self._head_bytes > HEADER_BYTES_MAX:
-            self.transport.close()
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEADER_BYTES_MAX:
+                self._refuse_head()
 
     def on_message_begin(self) -> None:
-        self._head_bytes = 0
-        self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self._too_slow)
+        self._start_clock()
+        self._is_in_head, self._head_bytes = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if sum(len(name) + len(value) for name, value in self.headers) > HEADER_BYTES_MAX:
+            self._refuse_head()
+            raise ValueError("the head is too large")
         # uvicorn's own server would keep the date; here nothing but the protocols runs.
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
-        self._head_bytes = -1
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -62,6 +72,14 @@ class _Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
         super().connection_lost(exc)
+
+    def _refuse_head(self) -> None:
+        self.transport.write(HEAD_TOO_LARGE)
+        self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
 
     def _should_upgrade_to_ws(self) -> bool:
         return True
@@ -90,12 +108,14 @@ class _Protocol(HttpToolsProtocol):
         lines += [name + b": " + value for name, value in self.headers]
         return b"\r\n".join([*lines, b"", b""])
 
+    def _start_clock(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self.transport.close)
+
     def _stop_clock(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-
-    def _too_slow(self) -> None:
-        self.transport.close()
+            self._deadline = None
 
 
 class Http:

@@ -33,16 +33,23 @@ class SqliteSweeping:
         self._walked_to = _START
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
+        # Looked up first: a server with nothing to sweep should not commit every second.
+        if not await self._readers.read(lambda db: _expired(db, now, 1)):
+            return []
         return await self._writer.write(lambda db: _empty_expired(db, now, limit))
 
     async def forget_keys(self, now: int, limit: int) -> int:
         after = self._walked_to
-        stale, self._walked_to = await self._readers.read(lambda db: _walk(db, after, now, limit))
+        (stale, self._walked_to), requests = await self._readers.read(
+            lambda db: (_walk(db, after, now, limit), _has_stale_requests(db, now))
+        )
+        if not stale and not requests:
+            return 0
         return await self._writer.write(lambda db: _forget(db, stale, now, limit))
 
 
-def _empty_expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, int]]:
-    expired: list[tuple[ChatId, int]] = list(
+def _expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, int]]:
+    return list(
         db.execute(
             "SELECT chat_id, sequence FROM messages"
             " WHERE expires_at IS NOT NULL AND box IS NOT NULL AND expires_at <= ?"
@@ -50,6 +57,10 @@ def _empty_expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[Chat
             (now, limit),
         )
     )
+
+
+def _empty_expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, int]]:
+    expired = _expired(db, now, limit)
     db.executemany(
         "UPDATE messages SET box = NULL, box_key = 0 WHERE chat_id = ? AND sequence = ?", expired
     )
@@ -74,6 +85,10 @@ def _walk(db: apsw.Connection, after: Place, now: int, limit: int) -> tuple[list
     if len(stale) == limit:
         return stale, stale[-1]
     return stale, end or _START
+
+
+def _has_stale_requests(db: apsw.Connection, now: int) -> bool:
+    return bool(db.execute("SELECT 1 FROM request_keys WHERE expires_at <= ? LIMIT 1", (now,)).get)
 
 
 def _forget(db: apsw.Connection, stale: list[Place], now: int, limit: int) -> int:
