@@ -8,7 +8,7 @@ LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate
 	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host --build-deps-for editable
 # The folders that hold code; one without a Python file yet would trip the type checker.
-CODE := $(foreach d,src tests bench scripts,$(if $(wildcard $(d)/*.py $(d)/*/*.py),$(d)))
+CODE := $(foreach d,src tests clients bench scripts,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
 TEST_DATA := .test-data
 ARGS ?=
 
@@ -17,10 +17,10 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench soak lock clean
+.PHONY: help run test check format bench bench-peers soak lock clean
 
 help: ## Show what there is to make
-	@awk -F ":.*## " '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
 	@exec $(BIN)/tidings serve $(ARGS)
@@ -43,15 +43,18 @@ format: $(DEV) ## Bring the code into shape
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: $(DEV) ## Measure throughput
+bench: $(DEV) ## Measure speed; a table, JSON and a chart in .bench
 	$(BIN)/python -m bench $(ARGS)
+
+bench-peers: $(DEV) ## Measure ejabberd with PostgreSQL beside us (installs both with apt, as root)
+	$(BIN)/python -m bench.peers $(ARGS)
 
 soak: $(DEV) ## Run the long tests, however long they take
 	SOAK=1 $(BIN)/python -m pytest -m soak --timeout=0 --basetemp=$(TEST_DATA) $(ARGS)
 
 lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
-	$(LOCK) $(ARGS) --output-file requirements.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra chat --output-file requirements.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra chat --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove what building and testing left behind (your data folder stays)
 	rm -rf $(VENV) $(TEST_DATA) .test-results.xml .coverage .coverage.* htmlcov build dist
@@ -69,11 +72,11 @@ $(BIN)/python:
 $(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements.lock
-	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 
 $(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what working on Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
-	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@

@@ -121,9 +121,17 @@ class RawSocket:
 
     def stop_reading(self) -> None:
         """Let whatever the server says pile up."""
+        self._transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Take again what the server says."""
+        self._transport.resume_reading()
+
+    @property
+    def _transport(self) -> asyncio.ReadTransport:
         transport = self._writer.transport
         assert isinstance(transport, asyncio.ReadTransport)
-        transport.pause_reading()
+        return transport
 
     @property
     def is_reset(self) -> bool:

@@ -88,6 +88,18 @@ async def test_receipts_of_one_member_come_at_most_once_a_second(town: Town) -> 
         await device.close()
 
 
+async def test_receipts_over_rest_come_no_more_often(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    async with ann.device() as writer:
+        await post(writer, chat, 30)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        for sequence in range(1, 32):
+            await bob.call("PUT", f"/v1/chats/{chat}/receipt", {"read": sequence})
+        await writer.frame("receipt", chat=chat, user=bob.user_id, read=31)
+        assert len(receipts(writer, chat, bob.user_id)) <= 2 + (loop.time() - begun)
+
+
 async def test_reading_on_one_device_is_told_to_the_other(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     phone, laptop = bob.device("phone"), bob.device("laptop")

@@ -9,7 +9,7 @@ import pytest
 from tests.harness.canary import canary
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
-from tests.integration.raw_socket import RawSocket
+from tests.integration.raw_socket import RawSocket, ws_frame
 from tests.integration.socket_town import (
     friends,
     post,
@@ -94,14 +94,32 @@ async def test_a_client_that_asks_and_does_not_read_is_cut_off(
 ) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     async with ann.device() as writer, bob.device("laptop") as witness:
-        for _ in range(20):
-            await writer.send(chat, LARGE)
         greedy = await RawSocket.greeted(server.port, bob.token, "greedy", receive_bytes=4_096)
         greedy.stop_reading()
+        question = ws_frame(b'{"op":"dance","id":"%s"}' % (b"x" * 64))
         async with asyncio.timeout(20):
             while not greedy.is_reset:
-                for number in range(50):
-                    greedy.tell({"op": "fetch", "id": f"{number}", "chat": chat, "before": 99})
+                greedy.write(question * 1_000)
                 await settled(witness)
         await writer.send(chat)
-        await until_entries(witness, chat, 22)
+        await until_entries(witness, chat, 2)
+
+
+async def test_a_slow_client_may_ask_for_more_than_it_can_take_at_once(
+    town: Town, server: ServerProcess
+) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    async with ann.device() as writer, bob.device("laptop") as witness:
+        for _ in range(12):
+            await writer.send(chat, LARGE)
+        async with await RawSocket.greeted(
+            server.port, bob.token, "slow", receive_bytes=4_096
+        ) as slow:
+            slow.stop_reading()
+            for number in range(250):
+                slow.tell({"op": "fetch", "id": f"{number}", "chat": chat, "after": 1})
+            for _ in range(500):
+                await settled(witness)
+            slow.read_on()
+            for number in range(250):
+                assert (await slow.frame("page"))["id"] == f"{number}"

@@ -63,6 +63,11 @@ class Ground(RuleBasedStateMachine):
     def now(self) -> int:
         return self.product.clock.now()
 
+    def move_clock(self, time: int) -> None:
+        """It is now that late, which may change what is to be seen anywhere."""
+        self.product.clock.time = time
+        self.touched.update(self.rooms)
+
     def room(self, chat: ChatId) -> Room:
         """The chat in the reference, about to be changed."""
         self.touched.add(chat)

@@ -23,6 +23,14 @@ class Send(NamedTuple):
     ttl_seconds: int | None
 
 
+class Again(NamedTuple):
+    """A send repeated."""
+
+    key: int
+    text: str | None
+    """Other content under the same id; None: the same."""
+
+
 class Edit(NamedTuple):
     """By the sender of the message, as a rule; of others it is mostly refused."""
 
@@ -83,6 +91,31 @@ class MessageRules(Ground):
         self.room(chat)
         for actor, pick, emoji, away in doings:
             self._react(chat, self.who(chat, actor), self.target(chat, 1 + pick % 2), emoji, away)
+
+    @rule(chat=Ground.chats, again=several(st.builds(Again, picks, texts | st.none())))
+    def repeat(self, chat: ChatId, again: list[Again]) -> None:
+        """By its sender, a member or not any more."""
+        for pick, text in again:
+            if known := self._known(chat, pick):
+                user, send, _ = known
+                self._send(chat, user, send._replace(text=text or send.text))
+
+    @rule(chat=Ground.chats, pick=picks, early=st.sampled_from([0, 1]))
+    def repeat_when_its_key_expires(self, chat: ChatId, pick: int, early: int) -> None:
+        """From that very millisecond on it is a new message."""
+        if known := self._known(chat, pick):
+            user, send, until = known
+            if until - early > self.now:
+                self.move_clock(until - early)
+                self._send(chat, user, send)
+
+    def _known(self, chat: ChatId, pick: int) -> tuple[UserKey, Send, int] | None:
+        """An earlier send: by whom, what, and until when its key counts."""
+        keys = list(self.room(chat).keys.items())
+        if not keys:
+            return None
+        (user, cmid), ((text, ttl), _, until) = keys[pick % len(keys)]
+        return UserKey(user), Send(0, cmid, text, ttl), until
 
     def _send(self, chat: ChatId, user: UserKey, doing: Send) -> None:
         room = self.rooms[chat]

@@ -75,7 +75,8 @@ class Room:
         self.name = name
         self.log: list[Line] = []
         self.members: dict[str, Membership] = {}
-        self._keys: dict[tuple[str, str], tuple[tuple[str, int | None], int, int]] = {}
+        self.keys: dict[tuple[str, str], tuple[tuple[str, int | None], int, int]] = {}
+        """Of each sender and client_message_id: content and ttl, the sequence, and until when."""
         first = "owner" if kind == "group" else "member"
         people = [(user, first if index == 0 else "member") for index, user in enumerate(users)]
         self._append(Line("created", users[0], now, people=people, name=name))
@@ -130,7 +131,7 @@ class Room:
     ) -> tuple[int, bool]:
         """The message's sequence, and whether it is a repeat."""
         what = (content, ttl_seconds)
-        known, sequence, until = self._keys.get((user, cmid), (None, 0, 0))
+        known, sequence, until = self.keys.get((user, cmid), (None, 0, 0))
         is_known = until > now
         if user not in self.members and not (is_known and known == what):
             raise ChatNotFound
@@ -142,7 +143,7 @@ class Room:
         sequence = self._append(
             Line("message", user, now, cmid=cmid, content=content, expires_at=expires_at)
         )
-        self._keys[user, cmid] = (what, sequence, now + WEEK_MS)
+        self.keys[user, cmid] = (what, sequence, now + WEEK_MS)
         member = self.members[user]
         member.due = max(member.due, member.read)
         if self.number(member.due) == self.number(sequence) - 1:

@@ -16,7 +16,7 @@ class TimeRules(Ground):
 
     @rule(ms=st.sampled_from([1, 400, 1_000, 60_000, WEEK_MS]))
     def pass_time(self, ms: int) -> None:
-        self._move_clock(self.now + ms)
+        self.move_clock(self.now + ms)
 
     @rule(early=st.sampled_from([0, 1]))
     def pass_time_to_the_next_expiry(self, early: int) -> None:
@@ -28,11 +28,7 @@ class TimeRules(Ground):
             if line.expires_at is not None and line.expires_at - early > self.now
         ]
         if coming:
-            self._move_clock(min(coming))
-
-    def _move_clock(self, time: int) -> None:
-        self.product.clock.time = time
-        self.touched.update(self.rooms)
+            self.move_clock(min(coming))
 
     @rule(what=st.sampled_from(["sweep", "settle", "restart"]))
     def upkeep(self, what: Literal["sweep", "settle", "restart"]) -> None:

@@ -15,7 +15,7 @@ FILE_LINES_MAX = 400
 DECISION_LINES_MAX = 60
 SLEEP_SECONDS_MAX = 0.1
 
-CODE_FOLDERS = {"src", "tests", "bench", "scripts"}
+CODE_FOLDERS = {"src", "tests", "clients", "bench", "scripts"}
 CODE_SUFFIXES = {".py", ".pyi", ".js", ".css", ".html", ".sh", ".sql"}
 SPDX_LINE = "# SPDX-License-Identifier: Apache-2.0"
 BANNED_NAMES = {"utils.py", "common.py", "helpers.py", "misc.py", "base.py"}

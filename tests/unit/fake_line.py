@@ -71,6 +71,7 @@ class FakeLine:
         """The socket has drained."""
         self.progress.is_paused = False
         self.stream.wake()
+        self._notify()
 
     async def hang_up(self) -> None:
         """Be gone."""
@@ -124,6 +125,9 @@ class FakeLine:
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         self.tell(encode(refused(refusal, request)))
+
+    async def drained(self) -> None:
+        await self.until(lambda: not self.progress.is_paused)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.start(work)

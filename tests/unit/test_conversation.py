@@ -87,7 +87,16 @@ def test_only_so_much_may_come_between_hello_and_welcome() -> None:
     conversation = greeted()
     for _ in range(limits.EARLY_FRAMES_MAX):
         assert conversation.receive(SEND, 0) is None
-    assert conversation.receive(SEND, 0) == Closing(Close.OVERLOADED)
+    answer = conversation.receive(SEND, 0)
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.id, answer.retryable) == ("connection.busy", "1", True)
+    assert len(conversation.admit(ANN, "phone", FAR_AHEAD)) == limits.EARLY_FRAMES_MAX
+
+
+def test_what_makes_no_sense_is_refused_as_soon_as_hello_came() -> None:
+    conversation = greeted()
+    assert isinstance(conversation.receive(said(op="dance"), 0), Refused)
+    assert isinstance(conversation.receive(NO_FRAME, 0), Refused)
 
 
 # Open.

@@ -2,6 +2,8 @@
 """The door: who is sent to the socket and who to HTTP, and what those get who say nothing."""
 
 import asyncio
+import errno
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -193,6 +195,22 @@ async def test_a_closed_door_sends_the_waiting_away_and_leaves_the_others() -> N
         await talking.hears(b"still here")
         with pytest.raises(ConnectionRefusedError):
             await visitors.comes()
+
+
+async def test_a_machine_out_of_descriptors_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    accept, failures = loop.sock_accept, [OSError(errno.EMFILE, "too many open files")]
+
+    async def failing_accept(listener: socket.socket) -> object:
+        if failures:
+            raise failures.pop()
+        return await accept(listener)
+
+    monkeypatch.setattr(loop, "sock_accept", failing_accept)
+    async with a_door() as visitors:
+        client = await visitors.comes(UPGRADE)
+        await client.hears(b"socket " + UPGRADE)
+    assert failures == []
 
 
 async def test_an_address_that_is_taken_is_refused() -> None:

@@ -167,6 +167,16 @@ async def test_a_head_has_bounds(app: App, pieces: int) -> None:
         await client.hears_the_end()
 
 
+async def test_a_head_without_an_end_has_bounds_too(app: App) -> None:
+    async with a_client(app) as client:
+        client.says(REQUEST)
+        for _ in range(33):
+            client.says(b"x-field: " + b"y" * 1_000 + b"\r\n")
+            await asyncio.sleep(0)
+        assert await client.hears_answer() == b"HTTP/1.1 431"
+        await client.hears_the_end()
+
+
 async def test_what_is_no_http_is_told_so(app: App) -> None:
     async with a_client(app) as client:
         client.says(b"what is this?\r\n\r\n")

@@ -132,6 +132,20 @@ async def test_fetch_goes_one_way(bench: GatewayBench, bounds: dict[str, int]) -
     ]
 
 
+async def test_pages_wait_until_the_socket_takes_them(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat, 3)
+    line = await bench.line().live(ANN)
+    line.pause()
+    for number in range(10):
+        line.say("fetch", id=f"{number}", chat=chat, after=0)
+    line.say("send", id="x", chat=chat, client_message_id="x", content="hi")
+    await answers(line, "sent")
+    assert line.of("page") == []
+    line.resume()
+    assert [told["id"] for told in await answers(line, "page", 10)] == [str(n) for n in range(10)]
+
+
 def page_of(*sizes: int, down: bool = False) -> Page:
     entries = [
         Entry(

@@ -11,6 +11,8 @@ from typing import Final
 
 from tidings import __version__
 from tidings.cli import keys
+from tidings.cli.bench import BenchRefused, add_bench_options, bench
+from tidings.cli.chat import ChatRefused, chat
 from tidings.cli.logs import start_logging
 from tidings.cli.welcome import welcome
 from tidings.config import FILE_NAME, Config, ConfigMistakes, load_config
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options)
     except ConfigMistakes as mistakes:
         return _refuse(f"the settings are not right:\n{mistakes}")
-    except (StoreRefused, KeyRefused) as reason:
+    except (StoreRefused, KeyRefused, ChatRefused, BenchRefused) as reason:
         return _refuse(str(reason))
 
 
@@ -44,6 +46,10 @@ def _run(options: argparse.Namespace) -> int:
     match options.command, options.action:
         case "serve", _:
             return _serve(config)
+        case "chat", _:
+            return chat(config, options)
+        case "bench", _:
+            return bench(config, options)
         case "keys", "rotate":
             return keys.rotate(config)
         case "keys", _:
@@ -104,5 +110,15 @@ def _parser() -> argparse.ArgumentParser:
         "rotate", parents=[folder], help="change the master key; a running server goes on"
     )
     actions.add_parser("status", parents=[folder], help="say which master key is in use")
+    _add_chat(commands.add_parser("chat", parents=[folder], help="talk to somebody, for a try"))
+    add_bench_options(commands.add_parser("bench", parents=[folder], help="measure a deployment"))
     commands.add_parser("version", help="say which version this is")
     return parser
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--as", dest="me", metavar="USER", required=True, help="who you are")
+    parser.add_argument("--with", dest="other", metavar="USER", help="whom to talk to (bob)")
+    parser.add_argument("--server", metavar="URL", help="where (the server with the data folder)")
+    parser.add_argument("--tenant", default="demo", help="the tenant of both users (demo)")
+    parser.set_defaults(action=None)

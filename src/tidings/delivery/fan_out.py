@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Protocol, assert_never
 
 from tidings.actions.tasks import Tasks
+from tidings.delivery.pacing import ReceiptPace
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -50,27 +51,34 @@ class FanOut:
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
+        self._pace = ReceiptPace(self._tell_members)
         self._tasks = Tasks("fan-out")
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
         """Stop what is under way."""
+        self._pace.close()
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
         match event:
             case Appended():
                 self._appended(event)
-            case ReceiptMoved() | Typing():
-                state = self._cached_state(event.chat)
-                if state is not None:
-                    self._told_to_members(event, state)
-                else:
-                    self._later(self._told_later(event))
+            case ReceiptMoved():
+                self._pace.offer(event)
+            case Typing():
+                self._tell_members(event)
             case Expired():
                 self._later(self._expired(event))
             case _:
                 assert_never(event)
+
+    def _tell_members(self, event: ReceiptMoved | Typing) -> None:
+        state = self._cached_state(event.chat)
+        if state is not None:
+            self._told_to_members(event, state)
+        else:
+            self._later(self._told_later(event))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         """What has to be read first; if that cannot be done now, nobody is told."""

@@ -37,6 +37,8 @@ class Connection(WSListener):
         """What has come of a message in fragments."""
         self._is_leaving = False
         """Whether the last tick found the goodbye said and the client still there."""
+        self._takes_more = asyncio.Event()
+        self._takes_more.set()
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = Progress()
@@ -76,9 +78,11 @@ class Connection(WSListener):
 
     def pause_writing(self) -> None:
         self.progress.is_paused = True
+        self._takes_more.clear()
 
     def resume_writing(self) -> None:
         self.progress.is_paused = False
+        self._takes_more.set()
         self.stream.wake()
 
     def _take_part(self, frame: WSFrame) -> None:
@@ -142,6 +146,10 @@ class Connection(WSListener):
     def wake(self) -> None:
         """There may be room for entries again."""
         self.stream.wake()
+
+    async def drained(self) -> None:
+        """Wait until the socket takes more."""
+        await self._takes_more.wait()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work that ends with the connection."""

@@ -7,13 +7,15 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
-from tidings.model.refusals import Invalid, OperationUnknown, Refusal
+from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooManyWaiting
 from tidings.wire.codes import Close
 from tidings.wire.frames import (
     ClientFrame,
+    Fetch,
     Hello,
     Ping,
     Refused,
+    SendFrame,
     decode_client_frame,
 )
 
@@ -94,12 +96,13 @@ class Conversation:
         if isinstance(frame, Ping):
             return frame
         if len(self._early) >= limits.EARLY_FRAMES_MAX:
-            return Closing(Close.OVERLOADED)
+            request = frame.id if isinstance(frame, SendFrame | Fetch) else None
+            return refused(TooManyWaiting(), request)
         self._early.append(frame)
         return None
 
     def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | Closing:
-        if self.state is not State.OPEN:
+        if self.state is State.GREETING:
             return Closing(Close.BAD_FRAME)
         try:
             envelope = _decode_envelope(payload)

@@ -49,6 +49,10 @@ class Line(Protocol):
         """Say no."""
         ...
 
+    async def drained(self) -> None:
+        """Wait until the socket takes more."""
+        ...
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work that ends with the connection."""
         ...

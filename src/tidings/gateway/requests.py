@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client asks for on an open connection, frame by frame."""
 
+import asyncio
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any, assert_never
@@ -51,6 +52,7 @@ class Requests:
         self._line = line
         self._waiting = 0
         self._typed_at: dict[ChatId, int] = {}
+        self._fetching = asyncio.Lock()
 
     @property
     def _user(self) -> UserKey:
@@ -203,10 +205,14 @@ class Requests:
             raise Invalid("fetch: either after or before")
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
-        page = await self._desk.verbs.read.entries(
-            self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
-        )
-        self._line.tell(encode(page_frame(frame, page)))
+        # One at a time, as fast as the client reads: a hundred at once, which it may well ask
+        # for after a long time away, would look as if it did not read at all.
+        async with self._fetching:
+            await self._line.drained()
+            page = await self._desk.verbs.read.entries(
+                self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
+            )
+            self._line.tell(encode(page_frame(frame, page)))
 
     # Tokens.
 

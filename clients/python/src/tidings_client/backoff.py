@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When to come back after a connection has ended, and whether at all. No I/O."""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+PAUSE_SECONDS_MIN: Final = 1.0
+PAUSE_SECONDS_MAX: Final = 60.0
+_DOUBLINGS_MAX: Final = 16
+
+
+class Close(IntEnum):
+    """Why a server closes a socket."""
+
+    RESTARTING = 1012
+    OVERLOADED = 1013
+    BAD_FRAME = 4400
+    NOT_AUTHENTICATED = 4401
+    FORBIDDEN = 4403
+    SILENT = 4408
+    TOO_MANY_CONNECTIONS = 4409
+    FRAME_TOO_LARGE = 4413
+    TOO_FAST = 4429
+
+
+WORDS: Final = {
+    Close.RESTARTING: "the server restarts",
+    Close.OVERLOADED: "the server is overloaded, or this client too slow",
+    Close.BAD_FRAME: "the server did not understand this client",
+    Close.NOT_AUTHENTICATED: "the token is not (any more) good",
+    Close.FORBIDDEN: "the token is for another user or device, or for none",
+    Close.SILENT: "the server did not hear from this client",
+    Close.TOO_MANY_CONNECTIONS: "the user has too many connections",
+    Close.FRAME_TOO_LARGE: "a frame was too large",
+    Close.TOO_FAST: "too many frames in too short a time",
+}
+
+FINAL: Final = frozenset(
+    {Close.BAD_FRAME, Close.FORBIDDEN, Close.TOO_MANY_CONNECTIONS, Close.FRAME_TOO_LARGE}
+)
+"""After these, coming back would end the same way: something has to change first."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a connection, or the attempt at one, came to its end."""
+
+    reason: str
+    code: int | None = None
+    """The close code; None if there was none, because the network broke or nobody answered."""
+    retry_after_ms: int | None = None
+    """When the server wants the client back, if it said so."""
+    is_final: bool = False
+    """Whether the server said, in so many words, not to come back."""
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Come back after so many seconds, with a new token if the old one is no good."""
+
+    seconds: float
+    needs_token: bool = False
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Do not come back by itself."""
+
+
+class Backoff:
+    """Full jitter: anything between nothing and a pause that doubles from 1 to 60 seconds."""
+
+    def __init__(
+        self,
+        jitter: Callable[[float, float], float],
+        *,
+        seconds_min: float = PAUSE_SECONDS_MIN,
+        seconds_max: float = PAUSE_SECONDS_MAX,
+    ) -> None:
+        self._jitter = jitter
+        self._seconds_min, self._seconds_max = seconds_min, seconds_max
+        self._failures = 0
+        self._refused_tokens = 0
+
+    def after(self, ended: Ended) -> Retry | Stop:
+        """What to do now that a connection has ended."""
+        if ended.code == Close.NOT_AUTHENTICATED:
+            return self._with_a_new_token()
+        if ended.is_final or ended.code in FINAL:
+            return Stop()
+        if ended.retry_after_ms is not None:
+            return Retry(ended.retry_after_ms / 1_000)
+        return Retry(self._pause())
+
+    def steady(self) -> None:
+        """The connection has held for a while: the next pause is a short one again."""
+        self._failures = self._refused_tokens = 0
+
+    def _with_a_new_token(self) -> Retry:
+        """At once for a token that has just expired; slower if fresh ones are refused too."""
+        self._refused_tokens += 1
+        return Retry(self._pause() if self._refused_tokens > 1 else 0.0, needs_token=True)
+
+    def _pause(self) -> float:
+        longest = min(self._seconds_max, self._seconds_min * 2**self._failures)
+        self._failures = min(self._failures + 1, _DOUBLINGS_MAX)
+        return self._jitter(0, longest)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One socket to the server: a thin shell around picows that knows frames and how it ended."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from ssl import SSLContext
+from typing import Final
+
+from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
+from tidings_client.backoff import WORDS, Close, Ended
+from tidings_client.frames import Bye, ClientFrame, ServerFrame, decode, encode
+
+CONNECT_SECONDS_MAX: Final = 15.0
+CLOSE_SECONDS_MAX: Final = 2.0
+FRAME_BYTES_MAX: Final = 1_024 * 1_024
+"""What this client takes at all: far more than a server of today sends."""
+
+log = logging.getLogger("tidings_client")
+_picows_log = logging.getLogger("tidings_client.socket")
+_picows_log.setLevel(logging.ERROR)  # a broken connection is daily bread, and an event anyway
+
+
+class Connection(WSListener):
+    """One socket, from the handshake to its end."""
+
+    def __init__(self, receive: Callable[[ServerFrame], None]) -> None:
+        """`receive` is called with each frame as it comes in."""
+        self._receive = receive
+        self._transport: WSTransport | None = None
+        self._parts: bytearray | None = None
+        self._bye: Bye | None = None
+        self._code: int | None = None
+        self._given_up: str | None = None
+        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    async def open(self, url: str, ssl_context: SSLContext | None = None) -> None:
+        """Connect; over TLS the system's trust counts if no other is given.
+
+        Raises:
+            OSError: Nobody is there, or it was not a socket that answered.
+        """
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                # No redirects: the token is for the server that was named.
+                await ws_connect(
+                    lambda: self,
+                    url,
+                    ssl_context=ssl_context,
+                    max_redirects=0,
+                    max_frame_size=FRAME_BYTES_MAX,
+                    websocket_handshake_timeout=CONNECT_SECONDS_MAX,
+                    logger_name=_picows_log,
+                )
+        except TimeoutError:
+            raise OSError("no answer in time") from None
+        except WSError as error:
+            raise OSError(f"the handshake failed: {error}") from error
+        if self._transport is None and not self._ended.done():
+            # picows reports a connection that was lost during the handshake as a success.
+            raise OSError("the connection broke during the handshake")
+
+    def say(self, frame: ClientFrame) -> None:
+        """Send a frame; lost if the socket is gone."""
+        if self._transport is not None:
+            self._transport.send(WSMsgType.TEXT, encode(frame))
+
+    def give_up(self, reason: str) -> None:
+        """Drop the socket without a word: the other side does not seem to be there."""
+        self._given_up = reason
+        if self._transport is not None:
+            self._transport.disconnect(False)
+
+    async def ended(self) -> Ended:
+        """Wait for the end; how it came."""
+        return await asyncio.shield(self._ended)
+
+    async def close(self) -> None:
+        """Say goodbye, or drop the socket if the other side takes too long over it."""
+        transport = self._transport
+        if transport is None:
+            return
+        transport.send_close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self.ended()
+                return
+        transport.disconnect(False)
+
+    # What picows says.
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
+            self._take(frame.get_payload_as_memoryview())
+        elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
+            self._take_part(frame)
+        elif frame.msg_type == WSMsgType.CLOSE:
+            # Read by hand: picows names only the standard codes.
+            payload = frame.get_payload_as_bytes()
+            self._code = int.from_bytes(payload[:2], "big") if len(payload) >= 2 else None
+            if not transport.is_close_frame_sent:
+                transport.send_close()
+            transport.disconnect()
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._transport = None
+        if not self._ended.done():
+            self._ended.set_result(self._how_it_ended())
+
+    def _take_part(self, frame: WSFrame) -> None:
+        """A frame in fragments: some proxies cut long ones."""
+        parts = bytearray() if self._parts is None else self._parts
+        parts += frame.get_payload_as_memoryview()
+        if len(parts) > FRAME_BYTES_MAX:
+            self.give_up("the server sent a frame without an end")
+        elif frame.fin:
+            self._parts = None
+            self._take(bytes(parts))
+        else:
+            self._parts = parts
+
+    def _take(self, payload: bytes | memoryview) -> None:
+        frame = decode(payload)
+        if frame is None:
+            log.debug("a frame of an unknown kind was passed over")
+        elif isinstance(frame, Bye):
+            self._bye = frame
+        else:
+            self._receive(frame)
+
+    def _how_it_ended(self) -> Ended:
+        if self._given_up is not None:
+            return Ended(self._given_up)
+        if self._bye is not None:
+            return _as_told(self._bye)
+        if self._code is None:
+            return Ended("the connection broke")
+        return Ended(_in_words(self._code), self._code)
+
+
+def _as_told(bye: Bye) -> Ended:
+    return Ended(
+        _in_words(bye.code),
+        bye.code,
+        retry_after_ms=bye.retry_after_ms if bye.reconnect else None,
+        is_final=not bye.reconnect and bye.code != Close.NOT_AUTHENTICATED,
+    )
+
+
+def _in_words(code: int) -> str:
+    return WORDS[Close(code)] if code in WORDS else f"the server closed the connection ({code})"

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's half of the protocol: frames in, frames and events out. No socket, no awaits.
+
+It outlives connections: `connected` gives it a line to speak on, `lost` takes the line away.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from tidings_client.errors import Refused, Unavailable, WrongUser
+from tidings_client.event_queue import EventQueue, Mark, Position
+from tidings_client.events import Connected
+from tidings_client.following import Following
+from tidings_client.frames import (
+    ClientFrame,
+    Entry,
+    Fetch,
+    Gone,
+    Hello,
+    Live,
+    Page,
+    Ping,
+    Pong,
+    Read,
+    RefusedFrame,
+    Resync,
+    SentFrame,
+    ServerFrame,
+    TypingFrame,
+    Welcome,
+)
+from tidings_client.heartbeat import Heartbeat
+from tidings_client.log_view import Want
+from tidings_client.notebook import Notebook
+from tidings_client.notices import notice_of
+from tidings_client.outbox import Outbox
+from tidings_client.receipts import Receipts
+from tidings_client.requests import Question, Requests
+from tidings_client.saved import Outgoing, Saved
+from tidings_client.sending import Outcome, Sending
+
+Line = Callable[[ClientFrame], None]
+
+FETCHES_MAX: Final = 4
+FETCH_ENTRIES: Final = 100
+RESYNC_ENTRIES: Final = 50
+TYPING_SECONDS_MIN: Final = 3.0
+CONNECTION: Final[Hashable] = "connection"
+"""What Connected and Disconnected are about: only the latest of them matters."""
+
+
+class Conversation:
+    """Everything one client knows, and what follows from each frame. Times are monotonic."""
+
+    def __init__(
+        self, saved: Saved, outbox: Outbox, queue: EventQueue, notebook: Notebook, outcome: Outcome
+    ) -> None:
+        self.is_live = False
+        self._queue = queue
+        self._notebook = notebook
+        self._receipts = Receipts(saved.reads)
+        self._requests = Requests()
+        self.sending = Sending(outbox, self._requests, queue, notebook, outcome)
+        self._following = Following(saved, queue, notebook, self._receipts, self.sending)
+        self._questions: list[Question] = []
+        """What the application asked and no connection has carried yet."""
+        self._typed_at: dict[str, float] = {}
+        self._line: Line | None = None
+        self._is_welcome = False
+        self._device = ""
+        self._heartbeat = Heartbeat(0)
+
+    @property
+    def user(self) -> str | None:
+        """Whose conversation it is, as the server says; None before the first connection."""
+        return self._following.user
+
+    # The life of a connection.
+
+    def connected(self, line: Line, token: str, device: str | None, now: float) -> None:
+        """There is a connection: say hello."""
+        self._line = line
+        self._heartbeat = Heartbeat(now)
+        self._say(Hello(token, device, self._following.epoch, self._following.have() or None))
+
+    def leaving(self) -> None:
+        """The connection is about to be closed: the last chance to say something on it."""
+        if self._is_welcome:
+            self._say_received(is_tick=True)
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self._line = None
+        self._is_welcome = self.is_live = False
+        self._questions += self._requests.lost()
+        self._following.lost()
+        self._receipts.lost()
+        self.sending.lost()
+
+    def tick(self, now: float, wall_ms: int) -> str | None:
+        """Called twice a second; a reason to drop the connection, if there is one."""
+        self.sending.expire(wall_ms)
+        if self._line is None:
+            return None
+        if self._requests.is_overdue(now):
+            return "the server does not answer"
+        match self._heartbeat.tick(now):
+            case "ping":
+                self._say(Ping())
+            case "dead":
+                return "the server is silent"
+            case None:
+                pass
+        if self._is_welcome:
+            self._say_received(is_tick=True)
+        if self.is_live:
+            self._following.settle()
+        self.pump(now)
+        return None
+
+    # What the application wants.
+
+    def taken(self, mark: Mark) -> None:
+        """The application has taken an event: only now does it count."""
+        if isinstance(mark, Position):
+            self._following.taken(mark)
+        else:
+            self._notebook.changes.settle(mark.key)
+            self._notebook.wake()
+        if self._is_welcome:
+            self._say_received(is_tick=False)
+
+    def read(self, chat: str, sequence: int) -> None:
+        """The user has read this far."""
+        dropped = self._receipts.read(chat, sequence)
+        if dropped is None:
+            return
+        reads = self._notebook.changes.reads
+        reads.pop(chat, None)
+        reads |= {chat: sequence, **dict.fromkeys(dropped)}
+        self._notebook.wake()
+        if self._is_welcome:
+            self._say(Read(chat, sequence))
+
+    def typing(self, chat: str, now: float) -> None:
+        """The user is writing: worth a frame only now and then, and only while connected."""
+        if self.is_live and now - self._typed_at.get(chat, float("-inf")) >= TYPING_SECONDS_MIN:
+            self._typed_at[chat] = now
+            self._say(TypingFrame(chat))
+
+    def ask(self, question: Question, now: float) -> None:
+        """Ask the server for a page, now or as soon as there is a connection."""
+        self._questions.append(question)
+        self.pump(now)
+
+    # What the server says.
+
+    def receive(self, frame: ServerFrame, now: float) -> None:
+        """Take a frame in.
+
+        Raises:
+            WrongUser: The token is not for the user whose state this is.
+        """
+        match frame:
+            case Entry():
+                self._following.take(frame)
+            case SentFrame():
+                self._sent(frame)
+            case Page():
+                self._page(frame)
+            case RefusedFrame():
+                self._refused(frame, now)
+            case Pong():
+                self._heartbeat.pong()
+            case Welcome():
+                self._welcome(frame, now)
+            case Live():
+                self._live()
+            case Resync():
+                self._following.resync(frame.chat, frame.head)
+            case Gone():
+                self._following.gone(frame.chat)
+            case _:
+                if (notice := notice_of(frame)) is not None:
+                    self._queue.put_notice(*notice)
+        self.pump(now)
+
+    def _welcome(self, frame: Welcome, now: float) -> None:
+        if self.user is not None and self.user != frame.user:
+            raise WrongUser(self.user, frame.user)
+        self._is_welcome = True
+        self._device = frame.device
+        self._heartbeat.welcomed(now, frame.heartbeat_ms)
+        self._following.welcome(frame.user, frame.epoch)
+
+    def _live(self) -> None:
+        self.is_live = True
+        self._following.live()
+        for mark in self._receipts.marks():
+            self._say(mark)
+        connected = Connected(user=self.user or "", device=self._device)
+        self._queue.put_notice(connected, CONNECTION)
+
+    def _sent(self, frame: SentFrame) -> None:
+        message = self._requests.answered(frame.id)
+        if isinstance(message, Outgoing):
+            self.sending.sent(message, frame)
+            self._following.sent(message, frame)
+        else:
+            self._following.sent(None, frame)
+
+    def _page(self, frame: Page) -> None:
+        match self._requests.answered(frame.id):
+            case Want() as want:
+                self._following.page(want, frame)
+            case Question() as question:
+                question.answer(frame)
+            case _:
+                pass
+
+    def _refused(self, frame: RefusedFrame, now: float) -> None:
+        match self._requests.answered(frame.id):
+            case Outgoing() as message:
+                self.sending.refused(message, frame, now)
+            case Want() as want:
+                self._following.refused(want, frame)
+            case Question() as question:
+                question.answer(_as_error(frame))
+            case None:
+                pass
+
+    # What to say.
+
+    def pump(self, now: float) -> None:
+        """Say whatever can be said now.
+
+        The outbox does not wait for `live`: an application that sends before it takes its next
+        event would otherwise wait for itself.
+        """
+        if not self._is_welcome:
+            return
+        self.sending.pump(self._say, now)
+        questions, self._questions = self._questions, []
+        for one in questions:
+            name = self._requests.ask(one, now)
+            self._say(Fetch(name, one.chat, one.limit, one.after, one.before))
+        if self._requests.fetches < FETCHES_MAX and self._queue.room >= FETCH_ENTRIES:
+            self._fetch(now)
+
+    def _fetch(self, now: float) -> None:
+        for want in self._following.wants():
+            limit = FETCH_ENTRIES if want.before is None else RESYNC_ENTRIES
+            name = self._requests.ask(want, now)
+            self._say(Fetch(name, want.chat, limit, want.after, want.before))
+            if self._requests.fetches >= FETCHES_MAX:
+                return
+
+    def _say_received(self, *, is_tick: bool) -> None:
+        for frame in self._receipts.received(is_tick=is_tick):
+            self._say(frame)
+
+    def _say(self, frame: ClientFrame) -> None:
+        if self._line is not None:
+            self._line(frame)
+
+
+def _as_error(frame: RefusedFrame) -> Refused | Unavailable:
+    if frame.retryable:
+        return Unavailable(f"{frame.code}: {frame.detail}")
+    return Refused(frame.code, frame.detail)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an entry as it comes over the wire to the event an application gets."""
+
+from datetime import datetime
+from typing import TypedDict
+
+from tidings_client.events import (
+    ChatCreated,
+    Edited,
+    MemberAdded,
+    MemberRemoved,
+    Message,
+    OtherEntry,
+    Reacted,
+    Redacted,
+    Renamed,
+    RoleChanged,
+    Unreacted,
+    WhyGone,
+)
+from tidings_client.frames import Entry
+
+AnyEntryEvent = (
+    Message
+    | Edited
+    | Redacted
+    | Reacted
+    | Unreacted
+    | MemberAdded
+    | MemberRemoved
+    | RoleChanged
+    | Renamed
+    | ChatCreated
+    | OtherEntry
+)
+
+
+class _Place(TypedDict):
+    chat: str
+    sequence: int
+    sender: str
+    created_at: datetime
+
+
+def event_of(entry: Entry) -> AnyEntryEvent:
+    """The event of an entry. One that lacks what its kind needs is handed out as `OtherEntry`."""
+    place = _Place(
+        chat=entry.chat,
+        sequence=entry.sequence,
+        sender=entry.sender,
+        created_at=entry.created_at,
+    )
+    match entry:
+        case Entry(kind="message", message_id=str(), client_message_id=str()):
+            return _message(entry, place)
+        case Entry(kind="edited", target=int(target)):
+            return Edited(
+                **place, target=target, content=entry.content, content_type=entry.content_type
+            )
+        case Entry(kind="redacted", target=int(target)):
+            return Redacted(**place, target=target)
+        case Entry(kind="reacted", target=int(target), emoji=str(emoji)):
+            return Reacted(**place, target=target, emoji=emoji)
+        case Entry(kind="unreacted", target=int(target), emoji=str(emoji)):
+            return Unreacted(**place, target=target, emoji=emoji)
+        case _:
+            return _of_the_chat(entry, place)
+
+
+def _of_the_chat(entry: Entry, place: _Place) -> AnyEntryEvent:
+    users = entry.users or []
+    match entry:
+        case Entry(kind="added", role=str(role)):
+            return MemberAdded(**place, users=users, role=role)
+        case Entry(kind="removed"):
+            return MemberRemoved(**place, users=users)
+        case Entry(kind="role", role=str(role)):
+            return RoleChanged(**place, users=users, role=role)
+        case Entry(kind="renamed", name=str(name)):
+            return Renamed(**place, name=name)
+        case Entry(kind="created"):
+            return ChatCreated(**place, users=users, name=entry.name)
+        case _:
+            return OtherEntry(**place, kind=entry.kind)
+
+
+def _message(entry: Entry, place: _Place) -> Message:
+    assert entry.message_id is not None
+    assert entry.client_message_id is not None
+    return Message(
+        **place,
+        message_id=entry.message_id,
+        client_message_id=entry.client_message_id,
+        content=entry.content,
+        content_type=entry.content_type or "text/plain",
+        expires_at=entry.expires_at,
+        edited_at=entry.edited_at,
+        gone=_why_gone(entry),
+        reactions=entry.reactions or {},
+    )
+
+
+def _why_gone(entry: Entry) -> WhyGone | None:
+    if entry.redacted:
+        return "redacted"
+    if entry.expired:
+        return "expired"
+    return "erased" if entry.erased else None

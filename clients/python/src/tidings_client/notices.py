@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames without a sequence: what an application gets of them, and which of them make way."""
+
+from collections.abc import Hashable
+
+from tidings_client.events import Event, Presence, ReceiptMoved, Typing, UnreadChanged
+from tidings_client.frames import (
+    PresenceFrame,
+    ReceiptFrame,
+    ServerFrame,
+    TypingNotice,
+    UnreadFrame,
+)
+
+
+def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
+    """The event, and what it is about: a later one about the same replaces it."""
+    match frame:
+        case ReceiptFrame(chat=chat, user=user):
+            moved = ReceiptMoved(chat=chat, user=user, delivered=frame.delivered, read=frame.read)
+            return moved, ("receipt", chat, user)
+        case TypingNotice(chat=chat, user=user):
+            return Typing(chat=chat, user=user), ("typing", chat, user)
+        case PresenceFrame(user=user):
+            came = Presence(user=user, online=frame.online, last_seen=frame.last_seen)
+            return came, ("presence", user)
+        case UnreadFrame(chat=chat):
+            changed = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
+            return changed, ("unread", chat)
+        case _:
+            return None

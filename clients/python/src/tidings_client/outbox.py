@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages on their way to the server: repeated under the same key until answered. No I/O.
+
+Order: messages of one chat are sent in the order they were posted. With one of them in flight at
+a time (the default) they also arrive in that order, always; with more, one that the server turns
+away for the moment may be overtaken.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from tidings_client.errors import OutboxFull
+from tidings_client.saved import Outgoing, OutgoingKey
+
+AGE_MS_MAX: Final = 6 * 24 * 60 * 60 * 1_000
+"""The server knows a key for seven days: repeating it after six could make a second message."""
+MESSAGES_MAX: Final = 10_000
+REST_SECONDS_MIN: Final = 0.5
+REST_SECONDS_MAX: Final = 30.0
+
+
+class _Slot:
+    """One message and how far it is."""
+
+    __slots__ = ("is_in_flight", "is_stored", "message", "place")
+
+    def __init__(self, message: Outgoing, place: int, *, is_stored: bool) -> None:
+        self.message = message
+        self.place = place
+        self.is_stored = is_stored
+        self.is_in_flight = False
+
+
+class _Lane:
+    """The messages of one chat."""
+
+    __slots__ = ("in_flight", "refusals", "rests_until", "size", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Slot] = deque()
+        """Those not in flight, in order; some may have been answered by other ways."""
+        self.in_flight = 0
+        self.size = 0
+        self.refusals = 0
+        """How often in a row the server said: not now."""
+        self.rests_until = 0.0
+
+
+class Outbox:
+    """All messages that have no final answer yet."""
+
+    def __init__(
+        self,
+        messages: Iterable[Outgoing],
+        *,
+        in_flight_max: int = 1,
+        jitter: Callable[[float, float], float],
+    ) -> None:
+        """`messages`: those kept from an earlier run; `jitter`: a random number between two."""
+        self._in_flight_max = in_flight_max
+        self._jitter = jitter
+        self._lanes: dict[str, _Lane] = {}
+        self._slots: dict[OutgoingKey, _Slot] = {}
+        """All of them, in the order of posting."""
+        self._serial = 0
+        self._stirred: set[str] = set()
+        """Chats in which something may have become possible."""
+        for message in messages:
+            self._add(message, is_stored=True)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, key: OutgoingKey) -> bool:
+        return key in self._slots
+
+    def add(self, message: Outgoing) -> None:
+        """Take a message in. It is not sent before `stored` says that it is kept.
+
+        Raises:
+            OutboxFull: Too many are waiting.
+            ValueError: One with this client_message_id is waiting already.
+        """
+        if len(self._slots) >= MESSAGES_MAX:
+            raise OutboxFull(f"{MESSAGES_MAX} messages are waiting already")
+        if message.key in self._slots:
+            raise ValueError(f"{message.client_message_id} is waiting already in this chat")
+        self._add(message, is_stored=False)
+
+    def stored(self, key: OutgoingKey) -> None:
+        """The message is kept, come what may: it can be sent."""
+        if (slot := self._slots.get(key)) is not None:
+            slot.is_stored = True
+            self._stirred.add(slot.message.chat)
+
+    def due(self, now: float) -> Iterator[Outgoing]:
+        """What to send now, on an open connection; each is in flight from then on."""
+        stirred, self._stirred = self._stirred, set()
+        for chat in stirred:
+            lane = self._lanes.get(chat)
+            if lane is None:
+                continue
+            if lane.rests_until > now:
+                self._stirred.add(chat)
+                continue
+            while lane.waiting and lane.in_flight < self._in_flight_max:
+                slot = lane.waiting[0]
+                is_here = self._slots.get(slot.message.key) is slot
+                if is_here and not slot.is_stored:
+                    break
+                lane.waiting.popleft()
+                if is_here:
+                    slot.is_in_flight = True
+                    lane.in_flight += 1
+                    yield slot.message
+
+    def answered(self, key: OutgoingKey) -> Outgoing | None:
+        """It has arrived, or will never: take it out. None if it is not here any more."""
+        slot = self._slots.pop(key, None)
+        if slot is None:
+            return None
+        lane = self._lanes[slot.message.chat]
+        lane.size -= 1
+        lane.in_flight -= slot.is_in_flight
+        lane.refusals, lane.rests_until = 0, 0.0
+        self._stirred.add(slot.message.chat)
+        if not lane.size:
+            del self._lanes[slot.message.chat]
+        return slot.message
+
+    def turned_away(self, key: OutgoingKey, now: float) -> None:
+        """Not now, said the server: its chat rests for a while, longer each time."""
+        slot = self._slots.get(key)
+        if slot is None or not slot.is_in_flight:
+            return
+        slot.is_in_flight = False
+        lane = self._lanes[slot.message.chat]
+        lane.in_flight -= 1
+        lane.waiting = deque(sorted([slot, *lane.waiting], key=lambda one: one.place))
+        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**lane.refusals)
+        lane.refusals = min(lane.refusals + 1, 10)
+        lane.rests_until = now + self._jitter(0, longest)
+        self._stirred.add(slot.message.chat)
+
+    def lost(self) -> None:
+        """The connection is gone, and with it every answer that was under way."""
+        for lane in self._lanes.values():
+            lane.waiting.clear()
+            lane.in_flight = 0
+        for slot in self._slots.values():
+            slot.is_in_flight = False
+            self._lanes[slot.message.chat].waiting.append(slot)
+        self._stirred.update(self._lanes)
+
+    def expired(self, now_ms: int) -> list[Outgoing]:
+        """Take out and return what has become too old to be sent."""
+        oldest = now_ms - AGE_MS_MAX
+        old = [slot.message for slot in self._slots.values() if slot.message.created_at_ms < oldest]
+        for message in old:
+            self.answered(message.key)
+        return old
+
+    def _add(self, message: Outgoing, *, is_stored: bool) -> None:
+        self._serial += 1
+        slot = self._slots[message.key] = _Slot(message, self._serial, is_stored=is_stored)
+        lane = self._lanes.setdefault(message.chat, _Lane())
+        lane.waiting.append(slot)
+        lane.size += 1
+        self._stirred.add(message.chat)

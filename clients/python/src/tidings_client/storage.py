@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a client keeps what must outlive it: what it holds of each chat, read marks, the outbox."""
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from tidings_client.errors import StorageBusy, StorageTrouble
+from tidings_client.saved import Changes, Held, Outgoing, Saved
+
+VERSION: Final = 1
+
+_SCHEMA: Final = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE held (chat TEXT PRIMARY KEY, epoch TEXT NOT NULL, have INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE reads (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL UNIQUE,
+    sequence INTEGER NOT NULL);
+CREATE TABLE outbox (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL,
+    client_message_id TEXT NOT NULL, content TEXT NOT NULL, created_at_ms INTEGER NOT NULL,
+    content_type TEXT, ttl_seconds INTEGER, UNIQUE (chat, client_message_id));
+"""
+
+
+class Storage(Protocol):
+    """One client's memory. Its methods are called from one thread at a time, never at once."""
+
+    def load(self) -> Saved:
+        """Open it; what was saved so far.
+
+        Raises:
+            StorageBusy: Another client has it open.
+            StorageTrouble: It cannot be read.
+        """
+        ...
+
+    def save(self, changes: Changes) -> None:
+        """Keep all of the changes or, if this raises, none. On return they survive power loss, as
+        far as the storage outlives the process at all.
+
+        Raises:
+            StorageTrouble: It cannot be written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it. May be called without `load`, and twice."""
+        ...
+
+
+class MemoryStorage:
+    """Outlives the client, not the process: for tests, and for what nobody will miss."""
+
+    def __init__(self) -> None:
+        self._saved = Saved()
+
+    def load(self) -> Saved:
+        """What was saved so far."""
+        saved = self._saved
+        return Saved(
+            saved.user, saved.epoch, dict(saved.held), dict(saved.reads), list(saved.outbox)
+        )
+
+    def save(self, changes: Changes) -> None:
+        """Keep the changes."""
+        saved = self._saved
+        saved.user = changes.user or saved.user
+        if changes.epoch is not None:
+            saved.epoch, saved.reads = changes.epoch, {}
+        for chat, held in changes.held.items():
+            saved.held.pop(chat, None)
+            if held is not None:
+                saved.held[chat] = held
+        for chat, sequence in changes.reads.items():
+            saved.reads.pop(chat, None)
+            if sequence is not None:
+                saved.reads[chat] = sequence
+        saved.outbox = [one for one in saved.outbox if one.key not in changes.settled]
+        saved.outbox += changes.posted.values()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class FileStorage:
+    """An SQLite file, readable by its owner only, for one client at a time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._database: sqlite3.Connection | None = None
+
+    def load(self) -> Saved:
+        """Open the file, make it if there is none; what was saved so far."""
+        try:
+            self._database = self._open()
+            return _load(self._database)
+        except sqlite3.OperationalError as error:
+            self.close()
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise StorageBusy(f"{self._path}: another client has it open") from None
+            raise StorageTrouble(f"{self._path}: {error}") from error
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise StorageTrouble(f"{self._path}: {error}") from error
+
+    def save(self, changes: Changes) -> None:
+        """Keep the changes, in one transaction."""
+        if self._database is None:
+            raise StorageTrouble(f"{self._path}: not open")
+        try:
+            with self._database:
+                self._database.execute("BEGIN")
+                _save(self._database, changes)
+        except sqlite3.Error as error:
+            raise StorageTrouble(f"{self._path}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        database, self._database = self._database, None
+        if database is not None:
+            with suppress(sqlite3.Error):
+                database.close()
+
+    def _open(self) -> sqlite3.Connection:
+        # Made before SQLite would, so that nobody else can ever read the messages in the outbox.
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        database = sqlite3.connect(
+            self._path, timeout=0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            # Exclusive: two clients on one file would each undo what the other keeps.
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+            _prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+    elif version != VERSION:
+        raise sqlite3.DatabaseError(f"made by another version ({version}) of this client")
+
+
+def _load(database: sqlite3.Connection) -> Saved:
+    facts = dict(database.execute("SELECT name, value FROM facts"))
+    held = {
+        chat: Held(epoch, have)
+        for chat, epoch, have in database.execute("SELECT chat, epoch, have FROM held")
+    }
+    reads = dict(database.execute("SELECT chat, sequence FROM reads ORDER BY place"))
+    outbox = database.execute(
+        "SELECT chat, client_message_id, content, created_at_ms, content_type, ttl_seconds "
+        "FROM outbox ORDER BY place"
+    )
+    return Saved(
+        facts.get("user"), facts.get("epoch"), held, reads, [Outgoing(*row) for row in outbox]
+    )
+
+
+def _save(database: sqlite3.Connection, changes: Changes) -> None:
+    if changes.epoch is not None:
+        database.execute("DELETE FROM reads")
+    facts = [("user", changes.user), ("epoch", changes.epoch)]
+    database.executemany(
+        "REPLACE INTO facts VALUES (?, ?)", [fact for fact in facts if fact[1] is not None]
+    )
+    database.executemany(
+        "DELETE FROM held WHERE chat = ?",
+        [(chat,) for chat, held in changes.held.items() if held is None],
+    )
+    database.executemany(
+        "REPLACE INTO held VALUES (?, ?, ?)",
+        [(chat, held.epoch, held.have) for chat, held in changes.held.items() if held is not None],
+    )
+    database.executemany("DELETE FROM reads WHERE chat = ?", [(chat,) for chat in changes.reads])
+    database.executemany(
+        "INSERT INTO reads (chat, sequence) VALUES (?, ?)",
+        [read for read in changes.reads.items() if read[1] is not None],
+    )
+    database.executemany(
+        "DELETE FROM outbox WHERE chat = ? AND client_message_id = ?", changes.settled
+    )
+    database.executemany(
+        "INSERT INTO outbox (chat, client_message_id, content, created_at_ms, content_type, "
+        "ttl_seconds) VALUES (?, ?, ?, ?, ?, ?)",
+        [_row(message) for message in changes.posted.values()],
+    )
+
+
+def _row(message: Outgoing) -> tuple[str, str, str, int, str | None, int | None]:
+    return (
+        message.chat,
+        message.client_message_id,
+        message.content,
+        message.created_at_ms,
+        message.content_type,
+        message.ttl_seconds,
+    )
+
+
+_conforms: tuple[type[Storage], type[Storage]] = (MemoryStorage, FileStorage)

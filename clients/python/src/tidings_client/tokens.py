@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's token: asked for when there is none, before it expires, and when it was refused."""
+
+import asyncio
+import inspect
+from base64 import urlsafe_b64decode
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+TokenProvider = Callable[[], str | Awaitable[str]]
+"""Returns a fresh token each time, at once or later."""
+
+MARGIN_SECONDS_MAX: Final = 60.0
+"""How long before its end a token is replaced; of a short-lived one, a fifth of its life."""
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+
+
+_decode_claims = msgspec.json.Decoder(_Claims).decode
+
+
+def expiry(token: str) -> float | None:
+    """When a JWT expires, in seconds since 1970, taken at its word; None if it does not say."""
+    try:
+        payload = token.split(".")[1]
+        return _decode_claims(urlsafe_b64decode(payload + "=" * (-len(payload) % 4))).exp
+    except (IndexError, ValueError, msgspec.DecodeError):
+        return None
+
+
+class Tokens:
+    """Asks the provider, one request at a time, and keeps the last token while it is good."""
+
+    def __init__(self, provider: TokenProvider, wall: Callable[[], float]) -> None:
+        """`wall`: seconds since 1970."""
+        self._provider = provider
+        self._wall = wall
+        self._token: str | None = None
+        self._renew_at: float | None = None
+        self._asking = asyncio.Lock()
+
+    async def current(self) -> str:
+        """A token that is good for a while. Raises whatever the provider raises."""
+        async with self._asking:
+            if self._token is None or self.seconds_left() <= 0:
+                await self._ask()
+            assert self._token is not None
+            return self._token
+
+    async def replaced(self, refused: str) -> str:
+        """Another token than this one, which was refused or is about to expire."""
+        async with self._asking:
+            if self._token is None or self._token == refused:
+                await self._ask()
+            assert self._token is not None
+            return self._token
+
+    def seconds_left(self) -> float:
+        """How long until the token should be replaced; endless if it does not say."""
+        return float("inf") if self._renew_at is None else self._renew_at - self._wall()
+
+    async def _ask(self) -> None:
+        given = self._provider()
+        token = await given if inspect.isawaitable(given) else given
+        ends, now = expiry(token), self._wall()
+        self._token = token
+        self._renew_at = (
+            None if ends is None else ends - min(MARGIN_SECONDS_MAX, max(0.0, ends - now) / 5)
+        )

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST side of the client, and the events that come of it."""
+
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from clients.python.tests.test_client import a_client, shown
+from tests.harness.people import Town
+from tidings_client import (
+    ChatCreated,
+    Edited,
+    MemberAdded,
+    MemberRemoved,
+    Message,
+    Reacted,
+    Redacted,
+    Refused,
+    Renamed,
+    RoleChanged,
+    Unavailable,
+    Unreacted,
+)
+from tidings_client.api import Api
+from tidings_client.tokens import Tokens
+from tidings_client.world import SystemWorld
+
+
+async def test_everything_that_happens_in_a_chat_has_an_event(town: Town) -> None:
+    for user in ("alice", "bob", "carol"):
+        await town.token(user)
+    async with shown(client := a_client(town)) as screen:
+        api = client.api
+        chat = (await api.create_group("first name", ["bob"])).chat_id
+        sent = await client.send(chat, "hello")
+        await api.edit(chat, sent.sequence, "hello!")
+        await api.react(chat, sent.sequence, "👍")
+        await api.unreact(chat, sent.sequence, "👍")
+        await api.redact(chat, sent.sequence)
+        await api.rename(chat, "second name")
+        await api.put_member(chat, "carol")
+        await api.put_member(chat, "carol", "admin")
+        await api.remove_member(chat, "carol")
+        await screen.until(lambda: screen.last(chat) == 10)
+        kinds = [type(event) for event in screen.shown[chat]]
+        assert kinds == [
+            ChatCreated,
+            Message,
+            Edited,
+            Reacted,
+            Unreacted,
+            Redacted,
+            Renamed,
+            MemberAdded,
+            RoleChanged,
+            MemberRemoved,
+        ]
+        edited = screen.shown[chat][2]
+        assert isinstance(edited, Edited)
+        assert (edited.target, edited.content) == (sent.sequence, "hello!")
+
+
+async def test_asking(town: Town) -> None:
+    await town.token("bob")
+    async with a_client(town) as client:
+        api = client.api
+        chat = await api.create_direct("bob")
+        assert (await api.create_direct("bob")).chat_id == chat.chat_id
+        assert (chat.type, chat.members, chat.last_message) == ("direct", ["bob"], None)
+        sent = await client.send(chat.chat_id, "hello")
+        await api.react(chat.chat_id, sent.sequence, "👍")
+        page = await api.chats(limit=1)
+        assert page.next_cursor is None
+        assert page.data[0].last_message is not None
+        assert page.data[0].last_message.preview == "hello"
+        assert [member.user_id for member in await api.members(chat.chat_id)] == ["alice", "bob"]
+        assert {one.user_id for one in await api.receipts(chat.chat_id)} == {"alice", "bob"}
+        message = await api.message(chat.chat_id, sent.sequence)
+        assert (message.content, message.status, message.gone) == ("hello", "sent", None)
+        assert [one.emoji for one in await api.reactions(chat.chat_id, sent.sequence)] == ["👍"]
+        await api.mute(chat.chat_id, datetime(2040, 1, 1, tzinfo=UTC))
+        assert (await api.chat(chat.chat_id)).muted_until == datetime(2040, 1, 1, tzinfo=UTC)
+        await api.mute(chat.chat_id, None)
+        await api.redact(chat.chat_id, sent.sequence)
+        assert (await api.message(chat.chat_id, sent.sequence)).gone == "redacted"
+
+
+async def test_no_is_an_exception(town: Town) -> None:
+    async with a_client(town) as client:
+        with pytest.raises(Refused) as refused:
+            await client.api.create_direct("nobody")
+        assert (refused.value.code, refused.value.status) == ("user.not_found", 404)
+
+
+def an_api(*answers: int | httpx.TransportError) -> tuple[Api, list[httpx.Request]]:
+    """An API whose server gives these answers, and what it was asked."""
+    asked: list[httpx.Request] = []
+    left = list(answers)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(httpx.Request(request.method, request.url, headers=request.headers))
+        given = left.pop(0)
+        if isinstance(given, httpx.TransportError):
+            raise given
+        body: dict[str, object] = {"data": [], "next_cursor": None, "code": "c", "detail": "d"}
+        return httpx.Response(given, json=body, headers={"Retry-After": "0"})
+
+    tokens = iter(f"token {number}" for number in range(9))
+    given_tokens = Tokens(lambda: next(tokens), lambda: 0)
+    api = Api("http://server", given_tokens, Hurry(), transport=httpx.MockTransport(answer))
+    return api, asked
+
+
+class Hurry(SystemWorld):
+    """Nobody waits."""
+
+    def jitter(self, least: float, most: float) -> float:
+        return 0
+
+
+async def test_what_may_be_repeated_is_repeated() -> None:
+    api, asked = an_api(503, httpx.ConnectError("away"), 200)
+    await api.chats()
+    assert len(asked) == 3
+    api, asked = an_api(503, 429, 503)
+    with pytest.raises(Unavailable):
+        await api.remove_member("c", "bob")
+    api, asked = an_api(503, 400)
+    with pytest.raises(Refused):
+        await api.create_group("name", [])
+    assert len({request.headers["Idempotency-Key"] for request in asked}) == 1
+
+
+async def test_what_may_not_be_repeated_is_not() -> None:
+    for trouble in (503, httpx.ReadError("broken")):
+        api, asked = an_api(trouble)
+        with pytest.raises(Unavailable):
+            await api.edit("c", 1, "new")
+        assert len(asked) == 1
+
+
+async def test_a_refused_token_is_replaced_once() -> None:
+    api, asked = an_api(401, 200)
+    await api.chats()
+    assert [one.headers["Authorization"] for one in asked] == ["Bearer token 0", "Bearer token 1"]
+    api, asked = an_api(401, 401)
+    with pytest.raises(Refused):
+        await api.chats()
+
+
+async def test_names_in_paths_are_escaped() -> None:
+    api, asked = an_api(204)
+    await api.react("c", 1, "a/b?")
+    assert asked[0].url.raw_path == b"/v1/chats/c/messages/1/reactions/a%2Fb%3F"

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings chat`: two terminals that talk, in a pipe and on a terminal."""
+
+import asyncio
+import os
+import pty
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.harness.server import ServerProcess
+
+WAIT_SECONDS: Final = 20.0
+
+
+class Pane:
+    """One `tidings chat`, and everything it has printed."""
+
+    def __init__(self, process: asyncio.subprocess.Process, keys: int, screen: int) -> None:
+        self.process = process
+        self._keys = keys
+        self._screen = screen
+        self.printed = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._keys, text.encode())
+
+    async def until(self, text: str) -> str:
+        """Wait until this has been printed; what stands before it is forgotten."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while text not in self.printed:
+                try:
+                    chunk = await asyncio.to_thread(os.read, self._screen, 4_096)
+                except OSError:
+                    chunk = b""
+                assert chunk, f"no {text!r} in {self.printed!r}"
+                self.printed += chunk.decode()
+        before, _, self.printed = self.printed.partition(text)
+        return before
+
+    async def end(self) -> int:
+        async with asyncio.timeout(WAIT_SECONDS):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def a_pane(user: str, data: Path, *, is_terminal: bool) -> AsyncIterator[Pane]:
+    if is_terminal:
+        keys, far_end = pty.openpty()
+        screen, ends = keys, (far_end, far_end)
+    else:
+        far_keys, keys = os.pipe()
+        screen, far_screen = os.pipe()
+        ends = (far_keys, far_screen)
+    command = [sys.executable, "-m", "tidings", "chat", "--as", user, "--data", str(data)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=ends[0], stdout=ends[1], env=_environment()
+    )
+    for end in set(ends):
+        os.close(end)
+    try:
+        yield Pane(process, keys, screen)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        for end in {keys, screen}:
+            os.close(end)
+
+
+def _environment() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
+
+
+@pytest.mark.slow
+async def test_two_terminals_talk(server: ServerProcess) -> None:
+    async with (
+        a_pane("alice", server.data, is_terminal=True) as alice,
+        a_pane("bob", server.data, is_terminal=False) as bob,
+    ):
+        await alice.until("You are alice, talking to bob")
+        await bob.until("You are bob, talking to alice")
+        bob.type("hello\n")
+        await alice.until("bob    hello")
+        await bob.until("(read)")
+        alice.type("half a li")
+        await alice.until("> half a li")
+        bob.type("\x1b[31mand again\x07\n")
+        await alice.until("and again")
+        await alice.until("> half a li")
+        alice.type("xx\x7f\x7fne\n")
+        await bob.until("alice  half a line\n")
+        await alice.until("[read] > ")
+        alice.type("goodbye\n/quit\n")
+        assert await alice.end() == 0
+        await bob.until("alice  goodbye\n")
+        bob.type("/quit\n")
+        assert await bob.end() == 0
+
+
+async def refusal(arguments: Sequence[str], folder: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tidings", "chat", *arguments),
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(),
+        cwd=folder,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 2
+    return said.decode()
+
+
+async def test_without_a_server_it_says_what_to_do(tmp_path: Path) -> None:
+    assert "`make run`" in await refusal(["--as", "alice"], tmp_path)
+    assert "takes two" in await refusal(["--as", "alice", "--with", "alice"], tmp_path)

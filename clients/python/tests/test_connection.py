@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The socket: frames in pieces, and every way in which it can end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
+
+from tidings_client.backoff import Ended
+from tidings_client.connection import Connection
+from tidings_client.frames import Bye, Hello, Pong, ServerFrame, encode
+
+Act = Callable[[WSTransport], None]
+
+
+class Peer(WSListener):
+    """A server that does one thing when it hears something."""
+
+    def __init__(self, act: Act) -> None:
+        self._act = act
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type == WSMsgType.TEXT:
+            self._act(transport)
+        elif frame.msg_type == WSMsgType.CLOSE:
+            transport.send_close()
+            transport.disconnect()
+
+
+@asynccontextmanager
+async def connected(act: Act) -> AsyncIterator[tuple[Connection, list[ServerFrame]]]:
+    """A connection that has said something to a peer; and what it hears."""
+    heard: list[ServerFrame] = []
+    server = await ws_create_server(lambda _: Peer(act), "127.0.0.1", 0)
+    try:
+        connection = Connection(heard.append)
+        await connection.open(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        connection.say(Hello("t"))
+        async with asyncio.timeout(5):
+            yield connection, heard
+        await connection.close()
+    finally:
+        server.close()
+
+
+def closing(code: int, *, bye: Bye | None = None) -> Act:
+    def act(transport: WSTransport) -> None:
+        if bye is not None:
+            transport.send(WSMsgType.TEXT, encode(bye))
+        transport.send_close(code)  # type: ignore[arg-type]
+
+    return act
+
+
+async def test_a_frame_may_come_in_pieces() -> None:
+    def act(transport: WSTransport) -> None:
+        transport.send(WSMsgType.TEXT, b'{"op":', fin=False)
+        transport.send(WSMsgType.PING, b"")
+        transport.send(WSMsgType.CONTINUATION, b'"po', fin=False)
+        transport.send(WSMsgType.CONTINUATION, b'ng"}')
+        transport.send(WSMsgType.TEXT, b'{"op":"unheard of"}')
+        transport.send(WSMsgType.TEXT, b'{"op":"pong"}')
+        transport.disconnect()
+
+    async with connected(act) as (connection, heard):
+        await connection.ended()
+        assert heard == [Pong(), Pong()]
+
+
+async def test_the_end_has_a_code_and_words() -> None:
+    async with connected(closing(4403)) as (connection, _):
+        ended = await connection.ended()
+        assert ended.code == 4403
+        assert "token" in ended.reason
+    async with connected(closing(3999)) as (connection, _):
+        assert (await connection.ended()).code == 3999
+
+
+async def test_bye_says_when_to_come_back() -> None:
+    bye = Bye(1012, reconnect=True, retry_after_ms=700)
+    async with connected(closing(1012, bye=bye)) as (connection, _):
+        ended = await connection.ended()
+        assert (ended.code, ended.retry_after_ms, ended.is_final) == (1012, 700, False)
+
+
+async def test_bye_may_say_never() -> None:
+    bye = Bye(4999, reconnect=False, retry_after_ms=0)
+    async with connected(closing(4999, bye=bye)) as (connection, _):
+        ended = await connection.ended()
+        assert (ended.code, ended.retry_after_ms, ended.is_final) == (4999, None, True)
+
+
+async def test_a_broken_connection_has_no_code() -> None:
+    async with connected(lambda transport: transport.disconnect(False)) as (connection, _):
+        assert await connection.ended() == Ended("the connection broke")
+        connection.say(Hello("into the void"))
+        connection.give_up("too late")
+
+
+async def test_giving_up() -> None:
+    async with connected(lambda _: None) as (connection, _):
+        connection.give_up("nobody there")
+        assert await connection.ended() == Ended("nobody there")
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 503 Service Unavailable\r\n\r\n", b"SSH-2.0\r\n"]
+)
+async def test_whoever_does_not_shake_hands_is_no_server(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        with pytest.raises(OSError, match="handshake"):
+            await Connection(lambda _: None).open(
+                f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+            )
+    finally:
+        server.close()
+
+
+async def test_nobody_is_there() -> None:
+    with pytest.raises(OSError):
+        await Connection(lambda _: None).open("ws://127.0.0.1:9/")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings bench`: pairs of users talk on a deployment of one's own; a table and a chart."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tidings.cli.keys import running_server
+from tidings.config import Config
+from tidings.keyrings.root import read_root_key
+
+if TYPE_CHECKING:
+    from tidings.load.crowd import Crowd
+    from tidings.load.results import Result
+
+CHART: Final = Path("tidings-bench.svg")
+CLEAR_LINE: Final = "\r\033[K"
+
+
+class BenchRefused(Exception):
+    """It cannot be measured, and why; for the operator."""
+
+
+def add_bench_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings bench`."""
+    parser.add_argument("--url", help="where (the server with the data folder)")
+    parser.add_argument(
+        "--root-key-file",
+        type=Path,
+        metavar="FILE",
+        help="the key to it (root.key beside the data)",
+    )
+    parser.add_argument(
+        "--pairs", type=_count, nargs="+", default=[1, 10, 50, 200], metavar="N",
+        help="how many pairs of users talk (1 10 50 200)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--window", type=_count, nargs="+", default=[1, 8], metavar="N",
+        help="how many sends each user keeps unanswered (1 8)",
+    )  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=5, help="how long each run takes (5)")
+    parser.add_argument("--tenant", default="bench", help="where the users are made (bench)")
+    parser.add_argument(
+        "--chart", type=Path, default=CHART, metavar="FILE", help=f"where it goes ({CHART})"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    parser.set_defaults(action=None)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("a number from 1 on is expected")
+    return number
+
+
+def bench(config: Config, options: argparse.Namespace) -> int:
+    """Measure, print, draw; returns the exit code: 1 if a message was lost.
+
+    Raises:
+        BenchRefused: What only the operator can put right.
+    """
+    # Only here: the other commands answer in a moment because they do without it.
+    import msgspec
+    import uvloop
+
+    from tidings.load.picture import picture
+    from tidings.load.rest import LoadStopped
+
+    url, root_key = _url(config, options), _root_key(config, options)
+    try:
+        results = uvloop.run(_measure(url, root_key, options))
+        options.chart.write_text(picture(results, f"Durable 1:1 messages at {url}"))
+        if options.json is not None:
+            options.json.write_bytes(msgspec.json.encode(results))
+    except (LoadStopped, OSError) as error:
+        raise BenchRefused(str(error)) from error
+    print(f"chart: {options.chart}")
+    return 1 if any(result.missing for result in results) else 0
+
+
+async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "list[Result]":
+    from tidings.load.crowd import Crowd
+    from tidings.load.files import allow_connections
+    from tidings.load.results import HEAD, line
+
+    allow_connections(2 * max(options.pairs))
+    print(f"Durable 1:1 messages at {url}; users and chats stay in the tenant {options.tenant}.")
+    print(line(HEAD), flush=True)
+    results = []
+    async with Crowd(url, root_key, options.tenant) as crowd:
+        # More pairs each time: whoever has connected goes on talking, and is never idle.
+        for pairs in sorted(options.pairs):
+            for window in options.window:
+                results.append(await _one(crowd, pairs, window, options.seconds))
+                print(line(results[-1].row()), flush=True)
+    return results
+
+
+async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Result":
+    from tidings.load.runs import throughput
+
+    what = f"{pairs} pairs, window {window}"
+    with _progress(f"{what}: connecting") as say:
+
+        def tick(sent: int, elapsed: float) -> None:
+            left = max(0, seconds - elapsed)
+            say(f"{what}: {sent / max(elapsed, 0.1):,.0f} messages/s, {left:.0f} s left")
+
+        return await throughput(crowd, pairs, window, seconds, tick=tick)
+
+
+class _Progress:
+    """A line that is written again and again, and gone at the end."""
+
+    def __call__(self, text: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(CLEAR_LINE + text)
+            sys.stderr.flush()
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[_Progress]:
+    say = _Progress()
+    say(text)
+    try:
+        yield say
+    finally:
+        say("")
+
+
+def _url(config: Config, options: argparse.Namespace) -> str:
+    url: str | None = options.url or running_server(config.data)
+    if url is None:
+        raise BenchRefused(
+            f"no server has the folder {config.data} open: say where one is with --url or --data"
+        )
+    return url
+
+
+def _root_key(config: Config, options: argparse.Namespace) -> str:
+    if options.root_key_file is not None:
+        try:
+            return str(options.root_key_file.read_text().strip())
+        except OSError as error:
+            raise BenchRefused(f"{options.root_key_file}: {error.strerror}") from error
+    key = config.root_key or read_root_key(config.data)
+    if key is None:
+        raise BenchRefused(
+            f"there is no root key in {config.data}: name its file with --root-key-file, or set "
+            "TIDINGS_ROOT_KEY"
+        )
+    return key

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings chat`: two users of a demo tenant talk, each in a terminal, line by line."""
+
+import asyncio
+from argparse import Namespace
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidings.cli.keys import running_server
+from tidings.cli.terminal import Terminal
+from tidings.config import Config
+from tidings.keyrings.root import read_root_key
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tidings_client import Client, Event, Message
+
+HISTORY_ENTRIES: Final = 20
+TOKEN_SECONDS: Final = 86_400
+TYPING_SECONDS: Final = 6.0
+LAST_WORDS_SECONDS: Final = 5.0
+
+
+class ChatRefused(Exception):
+    """There is nobody to talk to, or nothing to talk with; says what to do about it."""
+
+
+def chat(config: Config, options: Namespace) -> int:
+    """Talk until `/quit` or the end of the input; returns the exit code."""
+    try:
+        import tidings_client
+    except ImportError:
+        raise ChatRefused(
+            "this needs the Python client: pip install tidings-client\n"
+            "(in a clone of the repository: .venv/bin/pip install -e clients/python)"
+        ) from None
+    me, other = options.me, options.other or ("alice" if options.me == "bob" else "bob")
+    if me == other:
+        raise ChatRefused("it takes two to talk: name somebody else with --with")
+    url = options.server or running_server(config.data)
+    if url is None:
+        raise ChatRefused(
+            f"no server has the folder {config.data} open: start one with `make run`, or say "
+            "where it is with --data or --server"
+        )
+    root_key = config.root_key or read_root_key(config.data)
+    if root_key is None:
+        raise ChatRefused(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
+    try:
+        asyncio.run(_meet(url, root_key, options.tenant, me, other))
+    except KeyboardInterrupt:
+        pass
+    except (tidings_client.TidingsError, OSError) as error:
+        raise ChatRefused(str(error)) from error
+    return 0
+
+
+async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> None:
+    import httpx
+
+    from tidings_client import Client
+
+    headers = {"Authorization": f"Bearer {root_key}"}
+    # No proxy: the root key goes to the server that was named and nowhere else.
+    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
+        await _token(http, tenant, other)
+        token = partial(_token, http, tenant, me)
+        async with Client(url, token=token, device="terminal") as client:
+            direct = await client.api.create_direct(other)
+            with Terminal() as terminal:
+                terminal.tell(f"You are {me}, talking to {other} at {url}. /quit ends it.")
+                await Talk(client, direct.chat_id, me, other, terminal).run()
+
+
+async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
+    """A token for a user, who is made if there is none; and the tenant, likewise."""
+    import httpx
+
+    path = f"/v1/tenants/{tenant}"
+    wish = {"user_id": user, "expires_in": TOKEN_SECONDS}
+    try:
+        answer = await http.post(f"{path}/tokens", json=wish)
+        if answer.status_code == 404:
+            (await http.put(path, json={})).raise_for_status()
+            answer = await http.post(f"{path}/tokens", json=wish)
+        if answer.is_error:
+            raise ChatRefused(f"no token for {user}: {answer.json().get('detail')}")
+    except (httpx.HTTPError, ValueError) as error:
+        raise ChatRefused(f"{http.base_url} does not answer as it should: {error!r}") from None
+    return str(answer.json()["token"])
+
+
+class Talk:
+    """One direct chat, followed and written to."""
+
+    def __init__(
+        self, client: "Client", chat: str, me: str, other: str, terminal: Terminal
+    ) -> None:
+        self._client = client
+        self._chat = chat
+        self._me, self._other = me, other
+        self._terminal = terminal
+        self._width = max(len(me), len(other))
+        self._is_connected = True
+        """Whether the last thing said about it was that there is a connection."""
+        self._shown = 0
+        """The last entry on the screen."""
+        self._mine = 0
+        """My last message, as long as it is the last word; 0 if the other one has it."""
+        self._waiting: set[str] = set()
+        """My messages that are not on the screen yet."""
+        self._none_waits = asyncio.Event()
+
+    async def run(self) -> None:
+        """Show what there is, then what comes, until the input ends."""
+        history = await self._client.history(self._chat, limit=HISTORY_ENTRIES)
+        for event in history.entries:
+            await self._show(event)
+        for receipt in await self._client.api.receipts(self._chat):
+            if receipt.user_id == self._other:
+                self._show_receipt(receipt.delivered, receipt.read)
+        tasks = [asyncio.create_task(work()) for work in (self._write, self._follow, self._notice)]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                await self._last_words()
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _write(self) -> None:
+        from tidings_client import Refused
+
+        async for line in self._terminal.lines():
+            if line.strip() in ("/quit", "/q"):
+                return
+            if not line.strip():
+                continue
+            if not self._client.is_live:
+                self._terminal.tell(f"  (waits for a connection: {_plain(line)})")
+            try:
+                self._waiting.add(self._client.send_nowait(self._chat, line))
+                self._none_waits.clear()
+            except Refused as refused:
+                self._terminal.tell(f"  (not sent: {refused.detail})")
+
+    async def _notice(self) -> None:
+        """Let the other one know that something is being typed."""
+        while True:
+            await self._terminal.typed.wait()
+            self._terminal.typed.clear()
+            await self._client.typing(self._chat)
+
+    async def _last_words(self) -> None:
+        """What was typed last should not be lost because `/quit` came so soon after it."""
+        if not self._waiting:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                await self._none_waits.wait()
+        if self._waiting:
+            self._terminal.tell(f"  ({len(self._waiting)} not sent: there is no connection)")
+
+    async def _follow(self) -> None:
+        async for event in self._client.events():
+            await self._show(event)
+
+    async def _show(self, event: "Event") -> None:
+        from tidings_client import events
+
+        if isinstance(event, events.EntryEvent):
+            if event.chat != self._chat or event.sequence <= self._shown:
+                return
+            self._shown = event.sequence
+        match event:
+            case events.Message():
+                await self._show_message(event)
+            case events.Edited(content=str(content)):
+                self._terminal.tell(f"  ({event.sender} changed a message to: {_plain(content)})")
+            case events.Redacted():
+                self._terminal.tell(f"  ({event.sender} took a message back)")
+            case events.ReceiptMoved() if event.chat == self._chat and event.user == self._other:
+                self._show_receipt(event.delivered, event.read)
+            case events.Typing() if event.chat == self._chat and event.user == self._other:
+                self._terminal.note(f"{self._other} is writing", TYPING_SECONDS)
+            case events.Disconnected() if self._is_connected:
+                self._is_connected = False
+                self._terminal.tell(f"  (not connected: {event.reason}; trying again)")
+            case events.Connected() if not self._is_connected:
+                self._is_connected = True
+                self._terminal.tell("  (connected again)")
+            case events.SendFailed():
+                self._settle(event.client_message_id)
+                self._terminal.tell(f"  (not sent: {_plain(event.content)}: {event.detail})")
+            case _:
+                pass
+
+    async def _show_message(self, message: "Message") -> None:
+        time = message.created_at.astimezone().strftime("%H:%M")
+        content = _plain(message.content) if message.content is not None else f"({message.gone})"
+        self._mine = message.sequence if message.sender == self._me else 0
+        if self._mine:
+            self._settle(message.client_message_id)
+        else:
+            self._terminal.forget_note()
+            await self._client.read(self._chat, message.sequence)
+        self._terminal.tell(f"{time}  {message.sender:<{self._width}}  {content}")
+        self._terminal.say_status("sent" if self._mine else "")
+
+    def _settle(self, client_message_id: str) -> None:
+        self._waiting.discard(client_message_id)
+        if not self._waiting:
+            self._none_waits.set()
+
+    def _show_receipt(self, delivered: int, read: int) -> None:
+        """Whether the other one has my message, as long as it is the last word."""
+        if 0 < self._mine <= delivered:
+            self._terminal.say_status("read" if read >= self._mine else "delivered")
+
+
+def _plain(text: str) -> str:
+    """Text of somebody else, without what a terminal would take for a command."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
