@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST application over a real store in a folder, called in-process; time moves by hand."""
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,19 +13,11 @@ from litestar import Litestar
 
 from tests.harness.canary import canary
 from tests.integration.conformance import check_answer
-from tests.integration.rest_verbs import chat_verbs, identity_verbs
-from tidings.actions.appending import Appender
-from tidings.actions.vault import Vault
-from tidings.api.app import make_app
-from tidings.api.callers import IdentityVerbs
 from tidings.api.operations import Operation
-from tidings.buses.in_process import InProcessBus
-from tidings.keyrings.environment import EnvironmentKeyring
-from tidings.keyrings.file import FileKeyring
+from tidings.assembly import Core, open_core
+from tidings.config import Config
 from tidings.ports.failpoints import Place
-from tidings.ports.secrets import MasterKeys
-from tidings.stores.sqlite.store import open_store
-from tidings.web import load_pages
+from tidings.rest import make_rest
 
 Json = dict[str, Any]
 
@@ -44,13 +35,6 @@ class HandClock:
 
     def now(self) -> int:
         return self.time
-
-
-class Urandom:
-    """Real randomness."""
-
-    def token(self, size: int) -> bytes:
-        return os.urandom(size)
 
 
 class Disk:
@@ -82,7 +66,7 @@ class Rest:
     disk: Disk
     condition: Condition
     http: httpx.AsyncClient
-    identity: IdentityVerbs
+    core: Core
     _keys: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -204,30 +188,12 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 @asynccontextmanager
 async def open_rest(folder: Path, *, master_key: bytes | None = None) -> AsyncIterator[Rest]:
     """Open a deployment in the folder; with a master key it comes from the environment."""
-    clock, chance, disk, bus = HandClock(), Urandom(), Disk(), InProcessBus()
+    clock, disk, condition = HandClock(), Disk(), Condition()
+    config = Config(data=folder, root_key=ROOT_KEY, master_key=master_key)
     broke: list[Exception] = []
-    async with open_store(folder, failpoints=disk, broken=broke.append) as store:
-        master: MasterKeys = (
-            EnvironmentKeyring(master_key, None) if master_key else FileKeyring(folder, chance)
-        )
-        vault = Vault(store.data_keys, store.deployment, master, chance)
-        await vault.start()
-        appender = Appender(store.log, bus, clock, chance, _no_wait)
-        condition = Condition()
-        identity = identity_verbs(ROOT_KEY, store, vault, master, clock, chance)
-        app = make_app(
-            chat_verbs=chat_verbs(store, vault, appender, bus, clock, chance),
-            identity_verbs=identity,
-            own_health=condition,
-            chance=chance,
-            pages=load_pages(),
-        )
+    async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
+        app = make_rest(core, condition)
         transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://tidings") as http:
-            yield Rest(app, clock, disk, condition, http, identity)
-        await appender.close()
+            yield Rest(app, clock, disk, condition, http, core)
     assert bool(broke) == disk.is_full
-
-
-async def _no_wait(_: int) -> None:
-    """There is one writer: no slot is ever contended."""

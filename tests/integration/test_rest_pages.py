@@ -72,7 +72,7 @@ async def test_an_error_of_ours_is_logged_and_not_shown(
     async def fail(_: object, __: str) -> None:
         raise ZeroDivisionError("the secret inside")
 
-    monkeypatch.setattr(type(rest.identity.authenticate), "__call__", fail)
+    monkeypatch.setattr(type(rest.core.authenticate), "__call__", fail)
     with caplog.at_level(logging.ERROR, "tidings.api"):
         answer = await rest.nobody.call("GET", "/v1/me", headers={"Authorization": "Bearer x"})
     assert problem(answer) == (500, "server.failed")

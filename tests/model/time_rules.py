@@ -18,8 +18,8 @@ class TimeRules(Ground):
     def pass_time(self, ms: int) -> None:
         self.move_clock(self.now + ms)
 
-    @rule(early=st.sampled_from([0, 1]))
-    def pass_time_to_the_next_expiry(self, early: int) -> None:
+    @rule(early=st.sampled_from([0, 1]), is_swept=st.booleans())
+    def pass_time_to_the_next_expiry(self, early: int, is_swept: bool) -> None:
         """To the very millisecond, or to the one before it."""
         coming = [
             line.expires_at - early
@@ -29,6 +29,8 @@ class TimeRules(Ground):
         ]
         if coming:
             self.move_clock(min(coming))
+        if is_swept:
+            self._sweep()
 
     @rule(what=st.sampled_from(["sweep", "settle", "restart"]))
     def upkeep(self, what: Literal["sweep", "settle", "restart"]) -> None:
