@@ -1,32 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m bench`: durable 1:1 throughput of a server on one core, load on the other."""
+"""`python -m bench`: everything that is measured; or one part of it, with its own options."""
 
 import argparse
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
 
+import msgspec
 import uvloop
 
-from bench.server import own_server, pin_load
-from bench.throughput import Result, throughput
+from bench import fan_out, history, idle, profiling, restart, stalls, throughput
+from bench.machine import BUSY_SHARE, Machine, Others, machine
+from bench.server import OUTPUT, own_folder, pin_load
+
+RESULTS: Final = OUTPUT / "results.json"
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Something that is measured."""
+
+    title: str
+    add_options: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], Coroutine[Any, Any, object]]
+    is_in_all: bool = True
+
+
+PARTS: Final = {
+    "throughput": Part("1:1 throughput", throughput.add_options, throughput.run),
+    "half-load": Part(
+        "latency at half load", throughput.add_half_load_options, throughput.run_half_load
+    ),
+    "fan-out": Part("group fan-out", fan_out.add_options, fan_out.run),
+    "idle": Part("idle connections", idle.add_options, idle.run),
+    "history": Part("history pages", history.add_options, history.run),
+    "restart": Part("restart to ready", restart.add_options, restart.run),
+    "stalls": Part("stalls of the event loop", stalls.add_options, stalls.run),
+    "profile": Part(
+        "where the microseconds go", profiling.add_options, profiling.run, is_in_all=False
+    ),
+}
 
 
 def main() -> None:
-    """Run each combination on a fresh server and print a table."""
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--pairs", type=int, nargs="+", default=[1, 10, 50, 200])
-    parser.add_argument("--window", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--seconds", type=float, default=4)
-    options = parser.parse_args()
+    """Measure, print, and write the results down."""
+    parser = _parser()
+    chosen = parser.parse_args()
+    names = [chosen.part] if chosen.part else [n for n, part in PARTS.items() if part.is_in_all]
     pin_load()
-    print("Durable 1:1 messages: encrypted, idempotent, fsync before each answer; one server core.")
-    print(Result.HEADER)
-    for window in options.window:
-        for pairs in options.pairs:
-            print(uvloop.run(_run(pairs, window, options.seconds)).row(), flush=True)
+    found: dict[str, object] = {
+        "taken_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": _introduced(machine()),
+    }
+    with own_folder() as folder:
+        for name in names:
+            options = chosen if chosen.part else parser.parse_args([name])
+            options.seeds = chosen.seeds or folder
+            if name == "half-load" and options.maximum is None:
+                options.maximum = _highest(found.get("throughput"))
+            found[name], found[f"{name} others"] = _measure(PARTS[name], options)
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
+    print(f"\nresults: {RESULTS}")
 
 
-async def _run(pairs: int, window: int, seconds: float) -> Result:
-    async with own_server() as target:
-        return await throughput(target, pairs, window, seconds)
+def _measure(part: Part, options: Namespace) -> tuple[object, float]:
+    """What one part found, and how much of a core others used meanwhile."""
+    print(f"\n--- {part.title}", flush=True)
+    others = Others()
+    found = uvloop.run(part.run(options))
+    share = others.share()
+    if share > BUSY_SHARE:
+        print(f"Others used {share:.0%} of a core meanwhile: quiet figures would be better.")
+    return found, share
+
+
+def _introduced(here: Machine) -> Machine:
+    print(
+        f"{here.processor}, {here.cores} cores, Python {here.python}, SQLite {here.sqlite}; "
+        f"yardsticks: 4 KiB synced to disk in {here.sync_ms:.2f} ms, "
+        f"a little Python in {here.python_ns:.0f} ns"
+    )
+    return here
+
+
+def _highest(results: object) -> float | None:
+    """The most messages in a second that any of these runs reached."""
+    return max(result.rate for result in results) if isinstance(results, list) else None
+
+
+def _parser() -> ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument(
+        "--seeds", type=Path, metavar="FOLDER", help="keep stores with long chats for the next run"
+    )
+    parts = parser.add_subparsers(dest="part", metavar="PART")
+    for name, part in PARTS.items():
+        part.add_options(parts.add_parser(name, help=part.title))
+    return parser
 
 
 if __name__ == "__main__":

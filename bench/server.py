@@ -2,20 +2,28 @@
 """A server of one's own for a benchmark: pinned to one core, on a folder that goes away."""
 
 import asyncio
+import http.client
 import json
 import os
+import resource
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 
-SERVER_CORE = 0
-LOAD_CORE = 1
+SERVER_CORE: Final = 0
+LOAD_CORE: Final = 1
+START_SECONDS_MAX: Final = 60.0
+POLL_SECONDS: Final = 0.002
+OUTPUT: Final = Path(".bench")
+"""Results, and data while a benchmark runs: on the disk of the clone, because where temporary
+files are kept in memory an fsync costs nothing."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -30,64 +38,89 @@ class Target(msgspec.Struct, frozen=True):
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def resident_bytes(self) -> int:
+        """How much memory the server holds."""
+        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return int(fields[1]) * resource.getpagesize()
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A folder for data that goes away."""
+    OUTPUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="data-", dir=OUTPUT) as folder:
+        yield Path(folder).absolute()
+
 
 @asynccontextmanager
-async def own_server() -> AsyncIterator[Target]:
-    """Start a server on its own core and stop it afterwards."""
-    with tempfile.TemporaryDirectory(prefix="tidings-bench-") as folder:
-        data = Path(folder) / "data"
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tidings", "serve", "--port", "0", "--data", str(data),
-            stdout=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "TIDINGS_DRAIN_SECONDS": "0", "TIDINGS_LOG_LEVEL": "warning"},
-            preexec_fn=_on_core(SERVER_CORE),
-        )  # fmt: skip
-        try:
-            url = await _address(data / "server.json", process)
-            yield Target(url, (data / "root.key").read_text().strip(), process.pid)
-        finally:
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
-            await process.wait()
+async def own_server(data: Path | None = None) -> AsyncIterator[Target]:
+    """Start a server on its own core and stop it afterwards; without a folder, on an empty one."""
+    if data is None:
+        with own_folder() as folder:
+            async with own_server(folder / "data") as target:
+                yield target
+        return
+    process = await launch(data)
+    try:
+        yield await ready(data, process)
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
+
+
+async def launch(data: Path) -> asyncio.subprocess.Process:
+    """Start the process, without waiting for anything."""
+    # A killed server leaves it behind, and only the new one may say where it is.
+    (data / "server.json").unlink(missing_ok=True)
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
+    settings = {
+        "TIDINGS_DRAIN_SECONDS": "0",
+        "TIDINGS_LOG_LEVEL": "warning",
+        "TIDINGS_LIMITS": "off",
+    }
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tidings", "serve", "--port", "0", "--data", str(data),
+        stdout=asyncio.subprocess.DEVNULL,
+        env=kept | settings,
+        preexec_fn=on_core(SERVER_CORE),
+    )  # fmt: skip
+
+
+async def ready(data: Path, process: asyncio.subprocess.Process) -> Target:
+    """Wait until the server says that it is ready."""
+    async with asyncio.timeout(START_SECONDS_MAX):
+        while (url := _ready_at(data)) is None:
+            if process.returncode is not None:
+                raise SystemExit("the server did not start")
+            await asyncio.sleep(POLL_SECONDS)
+    return Target(url, (data / "root.key").read_text().strip(), process.pid)
+
+
+def _ready_at(data: Path) -> str | None:
+    try:
+        url = str(json.loads((data / "server.json").read_text())["url"])
+    except (OSError, ValueError):
+        return None
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return url if connection.getresponse().status == 200 else None
+    except OSError:
+        return None
+    finally:
+        connection.close()
 
 
 def pin_load() -> None:
     """Keep this process off the server's core, where there is more than one."""
-    if (os.cpu_count() or 1) > 1:
-        os.sched_setaffinity(0, {LOAD_CORE})
+    if (on_load_core := on_core(LOAD_CORE)) is not None:
+        on_load_core()
 
 
-def _on_core(core: int):  # type: ignore[no-untyped-def]  # noqa: ANN202 - what Popen wants
-    return (lambda: os.sched_setaffinity(0, {core})) if (os.cpu_count() or 1) > 1 else None
-
-
-async def _address(path: Path, process: asyncio.subprocess.Process) -> str:
-    async with asyncio.timeout(30):
-        while not path.exists():
-            if process.returncode is not None:
-                raise SystemExit("the server did not start")
-            await asyncio.sleep(0.02)
-    return str(json.loads(path.read_text())["url"])
-
-
-async def make_pairs(target: Target, pairs: int) -> list[tuple[str, str, str]]:
-    """Two users and a direct chat for each pair: (chat, token of one, token of the other)."""
-    root = {"Authorization": f"Bearer {target.root_key}"}
-    async with httpx.AsyncClient(base_url=target.url, timeout=30) as http:
-        (await http.put("/v1/tenants/bench", headers=root, json={})).raise_for_status()
-
-        async def token(user: str) -> str:
-            body = {"user_id": user, "expires_in": 86_400}
-            answer = await http.post("/v1/tenants/bench/tokens", headers=root, json=body)
-            return str(answer.raise_for_status().json()["token"])
-
-        made = []
-        for number in range(pairs):
-            left, right = await token(f"a{number}"), await token(f"b{number}")
-            answer = await http.post(
-                "/v1/chats",
-                headers={"Authorization": f"Bearer {left}"},
-                json={"type": "direct", "members": [f"b{number}"]},
-            )
-            made.append((str(answer.raise_for_status().json()["chat_id"]), left, right))
-        return made
+def on_core(core: int) -> Callable[[], None] | None:
+    """What a process has to call to stay on a core; None where there is only one."""
+    if (os.cpu_count() or 1) < 2:
+        return None
+    return lambda: os.sched_setaffinity(0, {core})

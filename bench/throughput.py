@@ -1,145 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durable 1:1 throughput: pairs of users, each side sending with a window of unanswered sends."""
+"""Durable 1:1 throughput and latency, over pairs and windows; and latency at half of the load."""
 
-import asyncio
-import time
-from collections import deque
-from itertools import count
+from argparse import ArgumentParser, Namespace
+from typing import Final
 
 import msgspec
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from bench.server import Target, make_pairs
+from bench.server import OUTPUT, Target, own_server
+from tidings.load import runs
+from tidings.load.crowd import Crowd
+from tidings.load.files import allow_connections
+from tidings.load.picture import picture
+from tidings.load.results import HEAD, Result, line
+from tidings.load.talker import CONTENT as CONTENT
+from tidings.load.talker import RECEIVED_EVERY as RECEIVED_EVERY
 
-CONTENT = "The quick brown fox jumps over the lazy dog, and nobody knows why."
-ACK_EVERY = 100
-
-
-class _Frame(msgspec.Struct):
-    op: str
-    sequence: int = 0
-
-
-_decode = msgspec.json.Decoder(_Frame).decode
-
-
-class Result(msgspec.Struct):
-    """What one run came to."""
-
-    pairs: int
-    window: int
-    seconds: float
-    acknowledged: int
-    delivered: int
-    server_cpu_seconds: float
-    latencies_ms: list[float]
-
-    def row(self) -> str:
-        """One line of the table."""
-        rate = self.acknowledged / self.seconds
-        cost = self.server_cpu_seconds / max(self.acknowledged, 1) * 1e6
-        ordered = sorted(self.latencies_ms)
-        p50, p99 = (ordered[int(len(ordered) * q)] if ordered else 0.0 for q in (0.5, 0.99))
-        return (
-            f"{self.pairs:6} {self.window:7} {rate:10,.0f} {self.delivered / self.seconds:12,.0f}"
-            f" {cost:9.1f} {p50:8.1f} {p99:8.1f}"
-        )
-
-    HEADER = " pairs  window      sent/s  delivered/s  µs/sent   p50 ms   p99 ms"
+ABOUT: Final = (
+    "Durable 1:1 messages: encrypted, idempotent, fsync before each answer, stored receipts, "
+    "rate limits off, no TLS. A fresh server for each line."
+)
+CHART: Final = OUTPUT / "throughput.svg"
+HALF_LOAD_PAIRS: Final = 200
+PEAK_WINDOW: Final = 8
 
 
-class _Side(WSListener):
-    """One of a pair: keeps a window of sends open, acknowledges what it gets."""
+class HalfLoad(msgspec.Struct, frozen=True):
+    """Latency at half of what the server can take."""
 
-    def __init__(self, chat: str, token: str, device: str) -> None:
-        self.live = asyncio.Event()
-        self.latencies: list[float] = []
-        self.acknowledged = self.delivered = 0
-        self.is_sending = False
-        self._chat = chat
-        self._hello = msgspec.json.encode({"op": "hello", "token": token, "device": device})
-        self._names = count()
-        self._sent_at: deque[float] = deque()
-        self._transport: WSTransport | None = None
+    maximum: float
+    """Messages in a second, at most."""
+    result: Result
 
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        self._transport = transport
-        transport.send(WSMsgType.TEXT, self._hello)
 
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type != WSMsgType.TEXT:
-            return
-        got = _decode(frame.get_payload_as_memoryview())
-        if got.op == "sent":
-            self.acknowledged += 1
-            self.latencies.append((time.perf_counter() - self._sent_at.popleft()) * 1e3)
-            if self.is_sending:
-                self.send()
-        elif got.op == "entry":
-            self.delivered += 1
-            if self.delivered % ACK_EVERY == 0:
-                self._say({"op": "received", "chat": self._chat, "sequence": got.sequence})
-        elif got.op == "live":
-            self.live.set()
-        elif got.op in ("refused", "bye"):
-            raise SystemExit(f"the server said {frame.get_payload_as_utf8_text()}")
+def add_options(parser: ArgumentParser) -> None:
+    """Pairs, windows, seconds."""
+    parser.add_argument("--pairs", type=int, nargs="+", default=[1, 10, 50, 200, 1_000])
+    parser.add_argument("--window", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--seconds", type=float, default=5)
 
-    def send(self) -> None:
-        """Send one more message."""
-        self._sent_at.append(time.perf_counter())
-        name = f"{id(self):x}-{next(self._names)}"
-        self._say(
-            {
-                "op": "send",
-                "id": name,
-                "chat": self._chat,
-                "client_message_id": name,
-                "content": CONTENT,
-            }
-        )
 
-    def _say(self, frame: dict[str, object]) -> None:
-        assert self._transport is not None
-        self._transport.send(WSMsgType.TEXT, msgspec.json.encode(frame))
-
-    def close(self) -> None:
-        """Hang up."""
-        assert self._transport is not None
-        self._transport.disconnect(False)
+async def run(options: Namespace) -> list[Result]:
+    """Each combination on a fresh server; a line for each, and a chart of all."""
+    allow_connections(2 * max(options.pairs))
+    print(ABOUT)
+    print(line(HEAD), flush=True)
+    results = []
+    for window in options.window:
+        for pairs in options.pairs:
+            async with own_server() as target:
+                results.append(await throughput(target, pairs, window, options.seconds))
+            print(line(results[-1].row()), flush=True)
+    CHART.write_text(picture(results))
+    print(f"chart: {CHART}")
+    return results
 
 
 async def throughput(target: Target, pairs: int, window: int, seconds: float) -> Result:
-    """Run the load for some seconds and count."""
-    sides = await _connect(target, pairs)
-    used, started = target.cpu_seconds(), time.perf_counter()
-    for side in sides:
-        side.is_sending = True
-        for _ in range(window):
-            side.send()
-    await asyncio.sleep(seconds)
-    elapsed, used = time.perf_counter() - started, target.cpu_seconds() - used
-    result = Result(
-        pairs,
-        window,
-        elapsed,
-        sum(side.acknowledged for side in sides),
-        sum(side.delivered for side in sides),
-        used,
-        [latency for side in sides for latency in side.latencies],
-    )
-    for side in sides:
-        side.close()
-    return result
+    """One combination."""
+    async with Crowd(target.url, target.root_key) as crowd:
+        return await runs.throughput(crowd, pairs, window, seconds, server_cpu=target.cpu_seconds)
 
 
-async def _connect(target: Target, pairs: int) -> list[_Side]:
-    sides = []
-    url = target.url.replace("http", "ws", 1) + "/v1/ws"
-    for number, (chat, *tokens) in enumerate(await make_pairs(target, pairs)):
-        for letter, token in zip("ab", tokens, strict=True):
-            side = _Side(chat, token, f"bench-{letter}{number}")
-            await ws_connect(lambda side=side: side, url)
-            sides.append(side)
-    for side in sides:
-        await side.live.wait()
-    return sides
+def add_half_load_options(parser: ArgumentParser) -> None:
+    """The maximum, unless it is to be measured first."""
+    parser.add_argument("--pairs", type=int, default=HALF_LOAD_PAIRS)
+    parser.add_argument("--maximum", type=float, help="messages/s; measured first if not given")
+    parser.add_argument("--seconds", type=float, default=5)
+
+
+async def run_half_load(options: Namespace) -> HalfLoad:
+    """Messages at an even pace of half the maximum."""
+    maximum = options.maximum
+    if maximum is None:
+        async with own_server() as target:
+            peak = await throughput(target, options.pairs, PEAK_WINDOW, options.seconds)
+        maximum = peak.rate
+    async with own_server() as target, Crowd(target.url, target.root_key) as crowd:
+        result = await runs.paced(
+            crowd, options.pairs, maximum / 2, options.seconds, server_cpu=target.cpu_seconds
+        )
+    print(f"Half of {maximum:,.0f} messages/s, sent at an even pace.")
+    print(line(HEAD))
+    print(line(result.row()), flush=True)
+    return HalfLoad(maximum, result)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everyone of a large group on a live socket: a few send, the others only listen."""
+
+from array import array
+from types import TracebackType
+from typing import Final, Self
+
+from picows import WSListener
+
+from tidings.load.people import TENANT, People
+from tidings.load.rest import LoadStopped, Rest
+from tidings.load.results import Latency, latency_of, together
+from tidings.load.side_by_side import side_by_side
+from tidings.load.talker import Talker, connect
+from tidings.load.watch import Watch
+
+CONNECTING_MAX: Final = 50
+LIVE_SECONDS_MAX: Final = 60.0
+SETTLING_SECONDS_MAX: Final = 30.0
+
+
+class Gathering:
+    """One group and the sockets of its members."""
+
+    def __init__(self, url: str, root_key: str, members: int, senders: int) -> None:
+        self.watch = Watch()
+        self._url = url
+        self._size = members
+        self._senders = senders
+        self._rest = Rest(url)
+        self._people = People(self._rest, root_key, TENANT)
+        self._members: list[Talker] = []
+
+    async def __aenter__(self) -> Self:
+        await self._people.start()
+        users = await self._people.users(range(self._size))
+        chat = await self._people.group(users)
+        self._members = [
+            Talker(chat, user.token, f"load-{user.name}", self.watch.stopped) for user in users
+        ]
+        sockets: list[WSListener] = list(self._members)
+        await side_by_side([connect(member, self._url) for member in sockets], CONNECTING_MAX)
+        if not await self.watch.until(self._is_live, LIVE_SECONDS_MAX):
+            raise LoadStopped("not everyone became live")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for member in self._members:
+            member.close()
+        self._rest.close()
+
+    @property
+    def sent(self) -> int:
+        """Messages acknowledged as durable."""
+        return sum(member.acknowledged for member in self._members)
+
+    @property
+    def delivered(self) -> int:
+        """Messages that came to somebody other than their sender."""
+        return sum(member.delivered for member in self._members)
+
+    def start(self, window: int) -> None:
+        """Have the senders keep so many sends unanswered."""
+        for member in self._members[: self._senders]:
+            member.start(window)
+
+    def forget_latencies(self) -> None:
+        """Take times from now on."""
+        for member in self._members:
+            member.latencies_ms = array("d")
+
+    def latency(self) -> Latency:
+        """From a send to its answer."""
+        return latency_of(together(member.latencies_ms for member in self._members))
+
+    async def settle(self) -> int:
+        """Send no more; returns how many deliveries never came."""
+        for member in self._members:
+            member.stop()
+        await self.watch.until(lambda: not self._missing(), SETTLING_SECONDS_MAX)
+        return self._missing()
+
+    def _is_live(self) -> bool:
+        return all(member.is_live for member in self._members)
+
+    def _missing(self) -> int:
+        unanswered = sum(member.unanswered for member in self._members)
+        return unanswered + abs(self.sent * (self._size - 1) - self.delivered)

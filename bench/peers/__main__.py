@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m bench.peers`: ejabberd with PostgreSQL under the same load, beside this server."""
+
+import argparse
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from bench.machine import machine
+from bench.peers.contest import CONTESTS, Contest, Settings, outcomes
+from bench.peers.outcome import Outcome
+from bench.peers.packages import Installed, install
+from bench.peers.processes import PeerError
+from bench.peers.report import progress, ratios, table
+from bench.peers.xmpp import XmppError
+from bench.server import LOAD_CORE, OUTPUT, SERVER_CORE, pin_load
+from tidings.load.rest import LoadStopped
+
+RESULTS: Final = OUTPUT / "peers.json"
+ABOUT: Final = f"""\
+Servers on core {SERVER_CORE} (ejabberd together with its PostgreSQL, unless said otherwise), load
+on core {LOAD_CORE}, no TLS, a fresh server and data folder for every run, one second to warm up.
+Ours: encrypted, idempotent, members checked, receipts stored, fsync before every answer. A message
+counts when it is both acknowledged and delivered.
+ejabberd: only the modules that the load needs, no stream management. A message counts when it is
+delivered. With the archive (mod_mam, default: always) that is after PostgreSQL has committed the
+sender's and the receiver's row; but a row that cannot be written does not hold the message back.
+"""
+
+
+def main() -> int:
+    """Install, measure, print, write down; not 0 if a run cannot be quoted."""
+    options = _options()
+    settings = Settings(
+        pairs=options.pairs,
+        window=options.window,
+        members=options.members,
+        senders=options.senders,
+        seconds=options.seconds,
+        rounds=options.rounds,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that folders are removed
+    try:
+        installed = _ready()
+        chosen = [CONTESTS[name] for name in options.only or CONTESTS]
+        found = {contest.name: _held(contest, settings, installed) for contest in chosen}
+    except (PeerError, XmppError, LoadStopped) as error:
+        print(f"\nNO COMPARISON: {error}", file=sys.stderr)
+        return 1
+    _write(settings, installed, found)
+    faults = [fault for runs in found.values() for run in runs for fault in run.faults]
+    print("".join(f"\nDO NOT QUOTE THIS: {fault}" for fault in faults), file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
+    parser.add_argument("--only", choices=CONTESTS, action="append")
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--window", type=int, default=8)
+    parser.add_argument("--members", type=int, default=200)
+    parser.add_argument("--senders", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    return parser.parse_args()
+
+
+def _ready() -> Installed:
+    if (os.cpu_count() or 1) < 2:
+        raise PeerError("it takes two cores, one for the server and one for the load.")
+    installed, here = install(), machine()
+    print(", ".join(f"{name} {version}" for name, version in installed.versions.items()))
+    print(f"{here.processor}, {here.cores} cores; an fdatasync takes {here.sync_ms:.2f} ms\n")
+    print(ABOUT, flush=True)
+    pin_load()
+    return installed
+
+
+def _held(contest: Contest, settings: Settings, installed: Installed) -> list[Outcome]:
+    print(f"--- {contest.name}: {_load(contest, settings)}", flush=True)
+    found = []
+    for outcome in outcomes(contest, settings, installed):
+        found.append(outcome)
+        print(progress(contest.name, outcome), flush=True)
+    durability = [run.durability for run in found if run.durability]
+    print(f"PostgreSQL said: {durability[-1] if durability else 'nothing'}\n")
+    print(table(contest.name, found) + "\n", flush=True)
+    return found
+
+
+def _load(contest: Contest, settings: Settings) -> str:
+    if contest.name == "1:1":
+        who = f"{settings.pairs} pairs, window {settings.window}"
+    else:
+        who = f"{settings.members} members, {settings.senders} send, window {settings.window}"
+    return f"{who}, {settings.seconds:g} s a run"
+
+
+def _write(settings: Settings, installed: Installed, found: dict[str, list[Outcome]]) -> None:
+    everything = {
+        "taken_at": datetime.now(UTC).isoformat(),
+        "machine": machine(),
+        "about": ABOUT,
+        "versions": installed.versions,
+        "settings": settings,
+        "ratios": {name: ratios(name, runs) for name, runs in found.items()},
+        "runs": found,
+    }
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(everything), indent=1))
+    print(f"results: {RESULTS}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the microseconds of one message go: sampled under full load, by stage and by component.
+
+py-spy tells which Python function is at work: the stages. perf tells which library or system call
+has the processor: the components. Both are scaled to what one message costs the server.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.server import own_server
+from bench.stages import STAGES, by_component, by_stage
+from tidings.load import runs
+from tidings.load.crowd import Crowd
+
+RATE: Final = 499
+TAIL_SECONDS: Final = 1.0
+
+
+class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Microseconds of one message."""
+
+    pairs: int
+    window: int
+    by_stage: dict[str, float]
+    by_component: dict[str, float]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Under which load."""
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--window", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=8)
+
+
+async def run(options: Namespace) -> ProfileResult:
+    """The same load twice, once under each tool."""
+    with tempfile.TemporaryDirectory() as folder:
+        stacks, samples = Path(folder) / "stacks", Path(folder) / "perf.data"
+        cost, _ = await _loaded(options, _py_spy(stacks, options.seconds))
+        stages = _scaled(by_stage(stacks.read_text().splitlines()), cost)
+        components: dict[str, float] = {}
+        if shutil.which("perf"):
+            cost, pid = await _loaded(options, _perf(samples, options.seconds))
+            components = _scaled(by_component(await _read_perf(samples), pid), cost)
+    print(f"One message, {options.pairs} pairs, window {options.window}, in microseconds.")
+    _print("by stage", {stage: stages[stage] for stage in STAGES if stage in stages})
+    _print("by component", components)
+    return ProfileResult(
+        pairs=options.pairs, window=options.window, by_stage=stages, by_component=components
+    )
+
+
+Tool = Callable[[int], list[str]]
+"""The command that samples a process."""
+
+
+async def _loaded(options: Namespace, tool: Tool) -> tuple[float, int]:
+    """Sample a fresh server under load; what a message cost it, and its process."""
+    async with own_server() as target, Crowd(target.url, target.root_key) as crowd:
+        await crowd.talkers(options.pairs)
+        sampling = asyncio.create_task(_sample(tool(target.pid)))
+        result = await runs.throughput(
+            crowd,
+            options.pairs,
+            options.window,
+            options.seconds + TAIL_SECONDS,
+            server_cpu=target.cpu_seconds,
+        )
+        await sampling
+    assert result.server_us is not None, "the server is a process of this machine"
+    return result.server_us, target.pid
+
+
+async def _sample(command: list[str]) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{command[0]} could not sample: {said.decode(errors='replace')}")
+
+
+def _py_spy(output: Path, seconds: float) -> Tool:
+    program = str(Path(sys.executable).with_name("py-spy"))
+    return lambda pid: [
+        program, "record", "--format", "raw", "--rate", str(RATE), "--duration", f"{seconds:.0f}",
+        "--output", str(output), "--pid", str(pid),
+    ]  # fmt: skip
+
+
+def _perf(output: Path, seconds: float) -> Tool:
+    return lambda pid: [
+        "perf", "record", "-F", str(4 * RATE), "-e", "cpu-clock", "-g", "-o", str(output),
+        "-p", str(pid), "--", "sleep", f"{seconds:.0f}",
+    ]  # fmt: skip
+
+
+async def _read_perf(samples: Path) -> list[str]:
+    process = await asyncio.create_subprocess_exec(
+        "perf", "script", "-i", str(samples), "-F", "tid,ip,sym,dso",
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    output, _ = await process.communicate()
+    return output.decode(errors="replace").splitlines()
+
+
+def _scaled(samples: Counter[str], cost: float) -> dict[str, float]:
+    """Samples as parts of what one message costs, the largest first."""
+    total = sum(samples.values())
+    return {name: count / total * cost for name, count in samples.most_common()}
+
+
+def _print(title: str, parts: dict[str, float]) -> None:
+    print(f"\n{title}")
+    for name, cost in parts.items():
+        print(f"  {name:24}{cost:7.1f} µs{cost / sum(parts.values()):7.1%}")

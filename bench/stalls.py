@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stalls of the event loop: full load, a sweeper at work, checkpoints, a long chat being read.
+
+Measured from outside: how late the answer to a ping is on an idle connection, every 5 ms.
+"""
+
+import asyncio
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.probe import Sample
+from bench.seeds import Seed, copied, fill, seeded
+from bench.server import Target, own_server
+from tidings.load import runs
+from tidings.load.crowd import Crowd
+from tidings.load.rest import Rest
+from tidings.load.results import HEAD, Latency, Result, latency_of, line
+from tidings.stores.sqlite.store import DATABASE
+
+STALL_MS: Final = 20.0
+TTL_SECONDS: Final = 2
+READ_EVERY_SECONDS: Final = 0.02
+PROBE_LEAD_SECONDS: Final = 1.0
+
+
+class StallsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pings found."""
+
+    load: Result
+    pings: Latency
+    net: Latency
+    """The same without the time in which the server had no core to run on."""
+    longer: int
+    """Pings that took longer than 20 ms."""
+    longer_net: int
+    log_bytes: int
+    """How long the write-ahead log became."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """How much, and how long."""
+    parser.add_argument("--messages", type=int, default=1_000_000, help="in the long chat")
+    parser.add_argument("--expiring", type=int, default=20_000, help="that expire at the start")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--window", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=15)
+
+
+async def run(options: Namespace) -> StallsResult:
+    """Everything at once."""
+    seed = await seeded(options.messages, options.seeds)
+    async with copied(seed) as store:
+        await fill(store, options.expiring, expires_at=1)
+        async with own_server(store.data) as target:
+            result = await _stalls(store, target, options)
+    _print(result)
+    return result
+
+
+async def _stalls(store: Seed, target: Target, options: Namespace) -> StallsResult:
+    token = await store.reader(target)
+    async with Crowd(target.url, target.root_key) as crowd:
+        talkers = await crowd.talkers(options.pairs)
+        for talker in talkers[::2]:
+            talker.expire_after(TTL_SECONDS)
+        async with _reading(store, target, token):
+            probing = asyncio.create_task(_probe(target, token, options.seconds))
+            load = await runs.throughput(
+                crowd,
+                options.pairs,
+                options.window,
+                options.seconds,
+                warm_up_seconds=PROBE_LEAD_SECONDS,
+                server_cpu=target.cpu_seconds,
+            )
+            samples = await probing
+    took = [sample.took for sample in samples]
+    net = [max(0.0, sample.took - sample.waited) for sample in samples]
+    return StallsResult(
+        load=load,
+        pings=latency_of(took),
+        net=latency_of(net),
+        longer=sum(one > STALL_MS for one in took),
+        longer_net=sum(one > STALL_MS for one in net),
+        log_bytes=(store.data / f"{DATABASE}-wal").stat().st_size,
+    )
+
+
+@asynccontextmanager
+async def _reading(store: Seed, target: Target, token: str) -> AsyncIterator[None]:
+    """Somebody pages through the long chat meanwhile."""
+    rest = Rest(target.url)
+
+    async def read() -> None:
+        before = store.messages
+        while True:
+            path = f"/v1/chats/{store.chat}/messages?limit=50&before={before}"
+            before = (await rest.call("GET", path, token))["next_before"] or store.messages
+            await asyncio.sleep(READ_EVERY_SECONDS)
+
+    reading = asyncio.create_task(read())
+    try:
+        yield
+    finally:
+        reading.cancel()
+        rest.close()
+
+
+async def _probe(target: Target, token: str, seconds: float) -> list[Sample]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.probe", target.url, token, str(target.pid), str(seconds),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    output, _ = await process.communicate()
+    return msgspec.json.decode(output, type=list[Sample])
+
+
+def _print(result: StallsResult) -> None:
+    print(
+        "Full load, half of it expiring after 2 s; a sweeper, checkpoints, a long chat being read"
+    )
+    print(line(HEAD))
+    print(line(result.load.row()))
+    print(f"{'ping every 5 ms':34}{'p50 ms':>8}{'p99 ms':>8}{'p99.9':>8}{'max':>8}  > 20 ms")
+    for name, pings, longer in (
+        ("answer", result.pings, result.longer),
+        ("without waiting for the core", result.net, result.longer_net),
+    ):
+        print(
+            f"{name:34}{pings.p50:8.1f}{pings.p99:8.1f}{pings.p999:8.1f}{pings.max:8.1f}"
+            f"  {longer} of {pings.count}"
+        )
+    print(f"write-ahead log up to {result.log_bytes / 2**20:.0f} MiB", flush=True)
