@@ -101,6 +101,15 @@ async def test_coalesced_receipts_of_three_devices_come_out_at_the_furthest(
     assert all(receipt.read <= receipt.delivered <= MESSAGES + 1 for receipt in moved)
 
 
+async def test_of_receipts_noted_in_one_turn_the_furthest_counts(deployment: Deployment) -> None:
+    chat = await written(deployment)
+    for delivered, read in ((5, 4), (30, 20), (40, 3), (7, 6)):
+        deployment.core.receipts.note(Move(BOB, chat, delivered, read))
+    await deployment.core.receipts.close()
+    receipt = await receipt_of(deployment, BOB, chat)
+    assert (receipt.delivered, receipt.read) == (40, 20)
+
+
 async def test_coalesced_receipts_beyond_the_head_move_nothing(deployment: Deployment) -> None:
     chat = await written(deployment)
     before = await receipt_of(deployment, CAT, chat)
