@@ -8,6 +8,7 @@ uncommitted change is ever seen.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -29,6 +30,8 @@ from tidings.model.refusals import (
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
 from tidings.ports.world import Chance, Clock
+
+log = logging.getLogger("tidings.appender")
 
 _Step = tuple[Proposal, list[Entry]]
 
@@ -196,7 +199,7 @@ class Appender:
             case Kept():
                 self._lanes.keep_state(lane, claimed)
                 for proposal, entries in steps:
-                    proposal.kept(entries)
+                    self._answer(proposal, entries)
                     for entry in entries:
                         self._bus.publish(Appended(entry, claimed))
                 self._next(lane)
@@ -212,6 +215,13 @@ class Appender:
                 for proposal, _ in steps:
                     proposal.refused(StoreUnavailable())
                 self._next(lane)
+
+    def _answer(self, proposal: Proposal, entries: list[Entry]) -> None:
+        try:
+            proposal.kept(entries)
+        except Exception:
+            # It is durable, whatever became of telling so: the others go on.
+            log.exception("answering failed", extra={"action": "answer_failed"})
 
     async def _answer_repeats(self, lane: Lane, steps: list[_Step], taken: set[int]) -> None:
         """Answer those whose message is in the log already; append the others again.

@@ -145,7 +145,7 @@ def _add_message_fields(fields: dict[str, object], entry: Entry) -> None:
         fields["expires_at"] = rfc3339(entry.expires_at)
     if entry.edited_at is not None:
         fields["edited_at"] = rfc3339(entry.edited_at)
-    if entry.reactions:
+    if entry.reactions and entry.gone is None:
         fields["reactions"] = entry.reactions
 
 
