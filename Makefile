@@ -57,7 +57,7 @@ lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
 	$(LOCK) $(ARGS) --extra chat --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove what building and testing left behind (your data folder stays)
-	rm -rf $(VENV) $(TEST_DATA) .test-results.xml .coverage .coverage.* htmlcov build dist
+	rm -rf $(VENV) $(TEST_DATA) .bench .test-results.xml .coverage .coverage.* htmlcov build dist
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -21,6 +21,8 @@ from bench.server import LOAD_CORE, OUTPUT, SERVER_CORE, pin_load
 from tidings.load.rest import LoadStopped
 
 RESULTS: Final = OUTPUT / "peers.json"
+QUIET: Final = 0.25
+"""Up to this share of a core, what others take is the kernel's work for our disk."""
 ABOUT: Final = f"""\
 Servers on core {SERVER_CORE} (ejabberd together with its PostgreSQL, unless said otherwise), load
 on core {LOAD_CORE}, no TLS, a fresh server and data folder for every run, one second to warm up.
@@ -53,7 +55,8 @@ def main() -> int:
         return 1
     _write(settings, installed, found)
     faults = [fault for runs in found.values() for run in runs for fault in run.faults]
-    print("".join(f"\nDO NOT QUOTE THIS: {fault}" for fault in faults), file=sys.stderr)
+    for fault in faults:
+        print(f"DO NOT QUOTE THIS: {fault}", file=sys.stderr)
     return 1 if faults else 0
 
 
@@ -86,9 +89,13 @@ def _held(contest: Contest, settings: Settings, installed: Installed) -> list[Ou
     for outcome in outcomes(contest, settings, installed):
         found.append(outcome)
         print(progress(contest.name, outcome), flush=True)
-    durability = [run.durability for run in found if run.durability]
-    print(f"PostgreSQL said: {durability[-1] if durability else 'nothing'}\n")
-    print(table(contest.name, found) + "\n", flush=True)
+    for name, value in found[-1].database.items():  # the last one is a run of the peer
+        print(f"  PostgreSQL: {name} = {value}")
+    print()
+    print(table(contest.name, found))
+    if (others := max(run.others for run in found)) > QUIET:
+        print(f"NOT A QUIET MACHINE: others took up to {others:.0%} of a core.")
+    print(flush=True)
     return found
 
 

@@ -96,7 +96,7 @@ def _on_peer(
         postgres_core=variant.postgres_core,
     ) as node:
         outcome = uvloop.run(_loaded(contest, variant, settings, node))
-        return msgspec.structs.replace(outcome, durability=node.postgres.durability())
+        return msgspec.structs.replace(outcome, database=node.postgres.settings())
 
 
 async def _loaded(

@@ -31,7 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a core the load took."""
     rows: Rows | None = None
     """None for ours, which acknowledges nothing that is not stored."""
-    durability: dict[str, str] = {}
+    database: dict[str, str] = {}
     """What the peer's database said about its commits."""
     errors: int = 0
     """Errors in the peer's log."""

@@ -44,7 +44,10 @@ def _install(missing: list[str]) -> None:
     if not Path("/usr/bin/apt-get").exists():
         raise PeerError(f"This needs a system with apt-get, to install {', '.join(missing)}.")
     if not is_root():
-        raise PeerError(f"Not installed, and only root may install: run `sudo {command}` first.")
+        raise PeerError(
+            f"{', '.join(missing)} missing, and only root may install: run this as root once, or"
+            f" `{command}` yourself, which may start them as services."
+        )
     print(f"Installing {', '.join(missing)} ...", flush=True)
     _apt("update")  # a fresh machine has no lists; if it fails, those it has may still do
     with _services_stay_down():

@@ -21,8 +21,8 @@ from bench.peers.processes import (
 
 ACCOUNT = "postgres"
 DATABASE = "ejabberd"
-# What durability stands on; asked of the running server, so that the report says what was true.
-DURABILITY = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
+# Asked of the running server, so that the report says what was true.
+_ASKED = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
 
 
 class Postgres:
@@ -56,9 +56,9 @@ class Postgres:
         where = ("--host=127.0.0.1", f"--port={self.port}")
         return [str(self._programs / program), *where, *options]
 
-    def durability(self) -> dict[str, str]:
-        """The settings that decide whether a commit survives a power cut."""
-        return {name: self.run(f"show {name}") for name in DURABILITY}
+    def settings(self) -> dict[str, str]:
+        """Those that decide whether a commit survives a power cut."""
+        return {name: self.run(f"show {name}") for name in _ASKED}
 
     def cpu_seconds(self) -> float:
         """Of the server and every process of it."""
