@@ -25,6 +25,11 @@ log = logging.getLogger("tidings.gateway")
 CLOSE_SECONDS_MAX = 2.0
 """How long a client has to answer a close frame before the socket is dropped: at most two ticks."""
 
+PICOWS_COPIES_BYTES = 8_192
+"""Up to this size picows copies a payload behind its header. Beyond it the header goes to the
+transport as a view of a buffer that the next send writes over; uvloop, which writes at the end of
+a turn, would then send the wrong one. Larger frames are put together here."""
+
 
 class Connection(WSListener):
     """One client, from accept to close."""
@@ -135,7 +140,10 @@ class Connection(WSListener):
         transport = self._transport
         if transport is None:
             return
-        transport.send(kind, payload)
+        if len(payload) > PICOWS_COPIES_BYTES and not transport.is_close_frame_sent:
+            transport.underlying_transport.write(_text_frame(payload))
+        else:
+            transport.send(kind, payload)
         if self.progress.is_paused and _backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self.close(Close.OVERLOADED)
 
@@ -190,6 +198,13 @@ class Connection(WSListener):
         transport.send(WSMsgType.TEXT, encode(bye))
         # picows names the standard codes only, and takes any number.
         transport.send_close(code, b"")  # type: ignore[arg-type]
+
+
+def _text_frame(payload: bytes) -> bytes:
+    """A text frame as a server writes it (RFC 6455, 5.2), for a payload of more than 125 bytes."""
+    size = len(payload)
+    length = b"\x7e" + size.to_bytes(2) if size < 1 << 16 else b"\x7f" + size.to_bytes(8)
+    return b"\x81" + length + payload
 
 
 def _backlog(transport: WSTransport) -> int:
