@@ -48,7 +48,7 @@ def add_options(parser: ArgumentParser) -> None:
     """How many, and how long."""
     parser.add_argument("--members", type=int, default=200)
     parser.add_argument("--senders", type=int, default=4)
-    parser.add_argument("--window", type=int, default=8)
+    parser.add_argument("--window", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=5)
 
 

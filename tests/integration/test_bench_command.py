@@ -1,38 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings bench` against a real server: every message counted, a table, a chart, figures."""
+"""`tidings bench` against a running server: the table, the chart, and what it refuses."""
 
 import asyncio
-import json
-import subprocess
-import sys
+import os
 from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
 
 from tests.harness.server import ServerProcess
+from tidings.cli import main
+from tidings.load.crowd import Crowd
+from tidings.load.rest import LoadStopped
+from tidings.load.results import Result
+from tidings.load.runs import paced
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def bench(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tidings", "bench", *options]
-    return await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, cwd=folder, timeout=90
-    )
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings but those a test gives, and a folder for the chart."""
+    for name in list(os.environ):
+        if name.startswith("TIDINGS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
 
 
-async def test_a_deployment_is_measured(tmp_path: Path) -> None:
-    async with ServerProcess(tmp_path / "data"):
-        done = await bench(
-            tmp_path, "--data", "data", "--pairs", "1", "3", "--window", "2",
-            "--seconds", "0.5", "--chart", "chart.svg", "--json", "figures.json",
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "chart.svg" in done.stdout
-    assert (tmp_path / "chart.svg").read_text().startswith("<svg")
-    figures = json.loads((tmp_path / "figures.json").read_text())
-    assert [figure["pairs"] for figure in figures] == [1, 3]
-    assert all(figure["sent"] > 0 and not figure["missing"] for figure in figures)
+async def bench(*words: str) -> int:
+    """Run the command beside the loop: it makes one of its own."""
+    return await asyncio.to_thread(main, ["bench", *words])
 
 
-async def test_without_a_server_it_says_what_is_missing(tmp_path: Path) -> None:
-    done = await bench(tmp_path, "--data", "nowhere", "--seconds", "0.5")
-    assert done.returncode == 2
-    assert "--url" in done.stderr
-    assert "Traceback" not in done.stderr
+async def test_every_message_arrives_and_is_counted(
+    server: ServerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--pairs", "2", "1", "--window", "1", "3", "--seconds", "0.2", "--json", "out.json"]
+    assert await bench("--data", str(server.data), *words) == 0
+    results = msgspec.json.decode((tmp_path / "out.json").read_bytes(), type=list[Result])
+    assert [(result.pairs, result.window) for result in results] == [(1, 1), (1, 3), (2, 1), (2, 3)]
+    for result in results:
+        assert result.sent > 0
+        assert (result.missing, result.refused, result.server_cpu) == (0, 0, None)
+        assert result.latency.count == result.sent
+    ElementTree.parse(tmp_path / "tidings-bench.svg")
+    told = capsys.readouterr().out
+    assert "sent/s" in told
+    assert len(told.splitlines()) == 2 + 4 + 1
+
+
+async def test_the_server_may_be_named(
+    server: ServerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = str(server.data / "root.key")
+    words = ["--pairs", "1", "--window", "1", "--seconds", "0.1", "--chart", "mine.svg"]
+    assert await bench("--url", server.url, "--root-key-file", key, *words) == 0
+    assert (tmp_path / "mine.svg").exists()
+    (tmp_path / "wrong.key").write_text("another-key-of-more-than-32-characters")
+    assert await bench("--url", server.url, "--root-key-file", "wrong.key", *words) == 2
+    assert "401" in capsys.readouterr().err
+
+
+async def test_what_is_missing_is_told(
+    server: ServerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, reason in (
+        ([], "no server has the folder"),
+        (["--url", server.url], "there is no root key"),
+        (["--url", server.url, "--root-key-file", "nowhere"], "nowhere"),
+    ):
+        assert await bench(*words) == 2
+        assert reason in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        await bench("--pairs", "0")
+
+
+async def test_at_a_pace(server: ServerProcess) -> None:
+    async with Crowd(server.url, server.root_key) as crowd:
+        ticks: list[int] = []
+        result = await paced(
+            crowd, 3, 300, 0.6, warm_up_seconds=0.1, tick=lambda sent, _: ticks.append(sent)
+        )
+        assert 100 < result.sent < 260
+        assert (result.missing, result.window) == (0, 0)
+        assert ticks == sorted(ticks)
+        [*_, last] = await crowd.talkers(3)
+        last.close()
+        crowd.watch.stopped("the server said bye")
+        with pytest.raises(LoadStopped, match="bye"):
+            await paced(crowd, 3, 300, 0.6)

@@ -26,7 +26,11 @@ class Crowd:
         self._talkers: list[Talker] = []
 
     async def __aenter__(self) -> Self:
-        await self._people.start()
+        try:
+            await self._people.start()
+        except BaseException:
+            self._rest.close()
+            raise
         return self
 
     async def __aexit__(

@@ -28,6 +28,7 @@ class Rest:
         self._address = parts
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="rest")
         self._of_thread = threading.local()
+        self._open: list[http.client.HTTPConnection] = []
 
     async def call(self, method: str, path: str, key: str, body: object = None) -> dict[str, Any]:
         """The answer's body.
@@ -41,6 +42,8 @@ class Rest:
     def close(self) -> None:
         """Let the connections go."""
         self._threads.shutdown()
+        for connection in self._open:
+            connection.close()
 
     def _call(self, method: str, path: str, key: str, body: object) -> dict[str, Any]:
         content = None if body is None else msgspec.json.encode(body)
@@ -68,4 +71,5 @@ class Rest:
             assert self._address.hostname is not None
             held = kind(self._address.hostname, self._address.port, timeout=ANSWER_SECONDS_MAX)
             self._of_thread.held = held
+            self._open.append(held)
         return held
