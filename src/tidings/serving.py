@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 
+from tidings.actions.slices import Slices
 from tidings.actions.sweeping import Sweeper
 from tidings.actions.tasks import Tasks
 from tidings.assembly import Core, open_core
@@ -75,6 +76,8 @@ class Server:
             receipts=core.receipts,
             appender=core.appender,
             bus=core.bus,
+            in_turn=Slices(),
+            writes=Slices(),
             hub=self._hub,
             clock=core.clock,
             epoch=core.store.deployment.epoch,

@@ -17,6 +17,16 @@ class Pipe:
     def __init__(self) -> None:
         self.backlog = 0
         self.pause_bytes = 0
+        self.frames: list[tuple[WSMsgType, bytes]] = []
+
+    def write(self, data: bytes) -> None:
+        while data:
+            size, start = data[1], 2
+            if size > 125:
+                start += 2 if size == 126 else 8
+                size = int.from_bytes(data[2:start])
+            self.frames.append((WSMsgType(data[0] & 0x0F), data[start : start + size]))
+            data = data[start + size :]
 
     def get_write_buffer_size(self) -> int:
         return self.backlog
@@ -29,7 +39,8 @@ class Pipe:
 class Wire:
     """A WebSocket transport that writes into lists."""
 
-    frames: list[tuple[WSMsgType, bytes]] = field(default_factory=list)
+    flush: Callable[[], None]
+    """Have the connection write what waits for the end of its turn."""
     closes: list[int] = field(default_factory=list)
     disconnects: list[bool] = field(default_factory=list)
     """How it was disconnected: True if gracefully."""
@@ -38,11 +49,16 @@ class Wire:
     """What the client does when it hears the goodbye."""
 
     @property
+    def frames(self) -> list[tuple[WSMsgType, bytes]]:
+        self.flush()
+        return self.underlying_transport.frames
+
+    @property
     def is_close_frame_sent(self) -> bool:
         return bool(self.closes)
 
     def send(self, kind: WSMsgType, payload: bytes) -> None:
-        self.frames.append((kind, payload))
+        self.underlying_transport.frames.append((kind, payload))
 
     def send_close(self, code: int, _reason: bytes = b"") -> None:
         self.closes.append(code)
@@ -79,7 +95,7 @@ class Client:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.wire = Wire()
+        self.wire = Wire(connection.flush)
         connection.on_ws_connected(self._transport)
 
     @property

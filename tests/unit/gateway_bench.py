@@ -14,6 +14,7 @@ from tests.unit.fake_line import FakeLine
 from tests.unit.worlds import HandClock
 from tidings.actions.identity import Caller, TenantCaller, UserCaller
 from tidings.actions.reading import ReadPage
+from tidings.actions.slices import Slices
 from tidings.assembly import Core, open_core
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
@@ -154,6 +155,8 @@ def _desk(core: Core, hub: Hub) -> Desk:
         receipts=core.receipts,
         appender=core.appender,
         bus=core.bus,
+        in_turn=Slices(),
+        writes=Slices(),
         hub=hub,
         clock=core.clock,
         epoch=core.store.deployment.epoch,

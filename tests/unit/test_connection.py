@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shell around one socket: fragments, pings, goodbyes, and clients that do not read."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from picows import WSMsgType
 
 from tests.unit.fake_wire import Client, Part
 from tests.unit.gateway_bench import ANN, GatewayBench, a_gateway
-from tidings.gateway.connection import Connection
+from tidings.gateway.connection import WRITE_BYTES_MAX, Connection
 from tidings.gateway.conversation import State
 from tidings.gateway.drain import drain
 from tidings.model import limits
@@ -144,9 +145,11 @@ async def test_a_client_that_lets_frames_pile_up_is_cut_off(client: Client) -> N
     client.connection.pause_writing()
     client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX
     client.connection.tell(b'{"op":"pong"}')
+    client.connection.flush()
     assert client.wire.disconnects == []
     client.wire.underlying_transport.backlog += 1
     client.connection.tell(b'{"op":"pong"}')
+    client.connection.flush()
     client.connection.tell(b'{"op":"pong"}')
 
     assert client.wire.disconnects == [False]
@@ -158,9 +161,37 @@ async def test_a_client_that_lets_frames_pile_up_is_cut_off(client: Client) -> N
 async def test_answers_to_pings_pile_up_no_higher(client: Client) -> None:
     client.connection.pause_writing()
     client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX + 1
-    client.says(*[Part(b"x" * 125, WSMsgType.PING)] * 3)
+    for _ in range(3):
+        client.says(Part(b"x" * 125, WSMsgType.PING))
+        client.connection.flush()
     assert len(client.wire.frames) == 1
     assert client.wire.disconnects == [False]
+
+
+async def test_the_frames_of_a_turn_leave_in_one_write(
+    bench: GatewayBench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[bytes] = []
+    monkeypatch.setattr(client.wire.underlying_transport, "write", writes.append)
+    for _ in range(3):
+        client.connection.tell(PING)
+    assert writes == []
+    await asyncio.sleep(0)
+    assert writes == [(b"\x81" + bytes([len(PING)]) + PING) * 3]
+
+
+async def test_much_does_not_wait_for_the_end_of_the_turn(client: Client) -> None:
+    client.connection.tell(b" " * WRITE_BYTES_MAX + PING)
+    assert len(client.wire.underlying_transport.frames) == 1
+    client.connection.tell(PING)
+    assert len(client.wire.underlying_transport.frames) == 1
+    assert client.wire.told == [{"op": "ping"}] * 2
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
+async def test_frames_of_every_length_are_framed(client: Client, size: int) -> None:
+    client.connection.tell(b" " * size)
+    assert client.wire.frames == [(WSMsgType.TEXT, b" " * size)]
 
 
 async def test_the_socket_pauses_where_entries_are_to_wait(client: Client) -> None:

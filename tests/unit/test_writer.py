@@ -146,6 +146,32 @@ async def test_an_answer_nobody_can_take_does_not_keep_others_from_theirs(bench:
     assert bench.settled == ["1 written", "2 written", "3 written"]
 
 
+async def test_a_job_is_made_when_its_transaction_begins(bench: Bench) -> None:
+    class Late(Thing):
+        def prepare(self) -> int:
+            self._number = len(bench.kept()) + 100
+            return 1
+
+    await bench.run(bench.thing(1), bench.thing(2))
+    await bench.run(Late(0, bench.diary))
+    assert bench.kept() == [1, 2, 102]
+
+
+async def test_a_job_without_anything_to_write_is_passed_over(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unmade(Thing):
+        def prepare(self) -> int:
+            raise RuntimeError("nothing to be had")
+
+    for job in (bench.thing(1, rows=0), Unmade(2, bench.diary)):
+        bench.writer.submit(job)
+    await bench.writer.close()
+    assert bench.kept() == []
+    assert bench.diary.lines == []
+    assert "preparing failed" in caplog.text
+
+
 async def test_a_caller_who_gave_up_harms_nobody(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,12 +48,15 @@ class Thing:
         error: Exception | None = None,
         rows: int = 1,
     ) -> None:
-        self.rows = rows
+        self._rows = rows
         self._number = number
         self._diary = diary
         self._alone = alone or error is not None
         self._error = error
         self.done = asyncio.Event()
+
+    def prepare(self) -> int:
+        return self._rows
 
     def bulk(self) -> Bulk | None:
         return None if self._alone else [(INSERT, [(self._number,)])]

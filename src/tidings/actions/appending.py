@@ -11,10 +11,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from tidings.actions.lanes import Lane, Lanes
 from tidings.actions.proposals import Proposal
+from tidings.actions.slices import Slices
 from tidings.actions.tasks import Tasks
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -34,6 +36,7 @@ from tidings.ports.world import Chance, Clock
 log = logging.getLogger("tidings.appender")
 
 _Step = tuple[Proposal, list[Entry]]
+_Outgoing = tuple[Proposal, list[Entry], ChatState]
 
 
 class Appender:
@@ -56,6 +59,7 @@ class Appender:
         self._mark = chance.token(8).hex()
         self._runs = 0
         self._tasks = Tasks("appender")
+        self._outgoing = Slices()
 
     def propose(self, chat: ChatId, proposal: Proposal) -> None:
         """Append this after all that was proposed for the chat before. Never waits."""
@@ -67,7 +71,7 @@ class Appender:
         if not lane.is_busy:
             # Not at once: what else this turn of the loop brings for the chat joins the run.
             lane.is_busy = True
-            asyncio.get_running_loop().call_soon(self._next, lane)
+            self._soon(lane)
 
     def state_nowait(self, chat: ChatId) -> ChatState | None:
         """A chat's state if it is cached: for writers and delivery, it admits no reader."""
@@ -83,6 +87,9 @@ class Appender:
 
     # One turn of a lane: load if cold, take a run, send it to the log.
 
+    def _soon(self, lane: Lane) -> None:
+        asyncio.get_running_loop().call_soon(self._next, lane)
+
     def _next(self, lane: Lane) -> None:
         if not lane.waiting:
             lane.is_busy = False
@@ -91,7 +98,7 @@ class Appender:
         elif not lane.waiting[0].is_ready:
             self._start(lane, self._prepare(lane, lane.waiting.popleft()))
         else:
-            self._send_run(lane, lane.state)
+            self._log.append_later(partial(self._make_run, lane))
 
     def _start(self, lane: Lane, work: Coroutine[Any, Any, None]) -> None:
         """Go on with the lane after some reading, which must never leave it standing still."""
@@ -130,23 +137,27 @@ class Appender:
             proposal.refused(refusal)
         self._next(lane)
 
-    def _send_run(self, lane: Lane, state: ChatState) -> None:
-        claimed = state.copy()
-        steps = self._take_steps(lane, claimed)
+    def _make_run(self, lane: Lane) -> Run | None:
+        """What waits in the lane now; None if the lane has to do something else first."""
+        assert lane.state is not None
+        claimed = lane.state.copy()
+        try:
+            steps = self._take_steps(lane, claimed)
+        except Exception:
+            self._refuse_all(lane, StoreUnavailable())
+            raise
         if not steps:
-            self._next(lane)
-            return
-        self._log.append(
-            Run(
-                chat_id=lane.chat_id,
-                entries=[entry for _, entries in steps for entry in entries],
-                keys=[
-                    None if proposal.is_claimed else proposal.key
-                    for proposal, entries in steps
-                    for _ in entries
-                ],
-                settle=lambda outcome: self._settled(lane, claimed, steps, outcome),
-            )
+            self._soon(lane)
+            return None
+        return Run(
+            chat_id=lane.chat_id,
+            entries=[entry for _, entries in steps for entry in entries],
+            keys=[
+                None if proposal.is_claimed else proposal.key
+                for proposal, entries in steps
+                for _ in entries
+            ],
+            settle=lambda outcome: self._settled(lane, claimed, steps, outcome),
         )
 
     def _take_steps(self, lane: Lane, claimed: ChatState) -> list[_Step]:
@@ -157,7 +168,7 @@ class Appender:
         steps: list[_Step] = []
         keys: set[tuple[str, str]] = set()
         waiting = lane.waiting
-        while waiting and len(steps) < limits.RUN_ENTRIES_MAX:
+        while waiting and len(steps) < self._log.run_entries_max:
             proposal = waiting[0]
             key = proposal.key
             if not proposal.is_ready or (steps and key is None):
@@ -199,9 +210,7 @@ class Appender:
             case Kept():
                 self._lanes.keep_state(lane, claimed)
                 for proposal, entries in steps:
-                    self._answer(proposal, entries)
-                    for entry in entries:
-                        self._bus.publish(Appended(entry, claimed))
+                    self._outgoing.do(self._tell, (proposal, entries, claimed))
                 self._next(lane)
             case KeyTaken(indexes):
                 self._start(lane, self._answer_repeats(lane, steps, set(indexes)))
@@ -216,12 +225,16 @@ class Appender:
                     proposal.refused(StoreUnavailable())
                 self._next(lane)
 
-    def _answer(self, proposal: Proposal, entries: list[Entry]) -> None:
+    def _tell(self, outgoing: _Outgoing) -> None:
+        """To the proposer what came of it, then to everyone what happened."""
+        proposal, entries, state = outgoing
         try:
             proposal.kept(entries)
         except Exception:
             # It is durable, whatever became of telling so: the others go on.
             log.exception("answering failed", extra={"action": "answer_failed"})
+        for entry in entries:
+            self._bus.publish(Appended(entry, state))
 
     async def _answer_repeats(self, lane: Lane, steps: list[_Step], taken: set[int]) -> None:
         """Answer those whose message is in the log already; append the others again.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidings.actions.appending import Appender
 from tidings.actions.identity import Caller
 from tidings.actions.receipts import CoalescedReceipts
+from tidings.actions.slices import Slices
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import Hub
 from tidings.model.chat_list import Held
@@ -27,6 +28,10 @@ class Desk:
     receipts: CoalescedReceipts
     appender: Appender
     bus: Bus
+    in_turn: Slices
+    """Sends, each carried out when its turn comes."""
+    writes: Slices
+    """Connections that have something to write."""
     hub: Hub
     clock: Clock
     epoch: str

@@ -108,9 +108,12 @@ class Requests:
             self._line.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
+        self._desk.in_turn.do(self._post, frame)
+
+    def _post(self, frame: SendFrame) -> None:
         self._desk.verbs.post(
             self._user,
-            chat,
+            ChatId(frame.chat),
             frame.client_message_id,
             frame.content,
             frame.content_type,

@@ -80,6 +80,11 @@ class Sent(msgspec.Struct, kw_only=True):
 class Log(Protocol):
     """The ordered entries of each chat: sequences 1..head, no hole, no place used twice."""
 
+    @property
+    def run_entries_max(self) -> int:
+        """How many messages a run should hold: more cost more than they save, or do not fit."""
+        ...
+
     def append(self, run: Run) -> None:
         """Claim the run's keys and put its entries, each at its own slot if nothing is there.
 
@@ -92,6 +97,13 @@ class Log(Protocol):
 
         `run.settle` is called exactly once, on the event loop, with the outcome; `Kept` only
         after all of it is durable. Runs of one chat settle in the order they were given.
+        """
+        ...
+
+    def append_later(self, make_run: Callable[[], Run | None]) -> None:
+        """Append the run that `make_run` returns when the store is about to write, if any.
+
+        What comes until then can join it.
         """
         ...
 

@@ -29,7 +29,9 @@ class Undo(Exception):
 class Job(Protocol):
     """Something to write in the next transaction."""
 
-    rows: int
+    def prepare(self) -> int:
+        """Called once, right before it is written: about how many rows it writes, 0 if none."""
+        ...
 
     def bulk(self) -> Bulk | None:
         """Statements that may be run together with those of other jobs; None if it goes alone.
@@ -60,9 +62,12 @@ class Call:
     def __init__(
         self, act: Callable[[apsw.Connection], Any], future: Future[Any], rows: int
     ) -> None:
-        self.rows = rows
+        self._rows = rows
         self._act = act
         self._future = future
+
+    def prepare(self) -> int:
+        return self._rows
 
     def bulk(self) -> None:
         return None
@@ -94,7 +99,9 @@ class Soon:
 
     def __init__(self, statements: Bulk) -> None:
         self._statements = statements
-        self.rows = sum(len(rows) for _, rows in statements)
+
+    def prepare(self) -> int:
+        return sum(len(rows) for _, rows in self._statements)
 
     def bulk(self) -> Bulk:
         return self._statements

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log on SQLite. A page and the reader's membership come from one snapshot."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import apsw
@@ -31,8 +32,15 @@ class SqliteLog:
         self._readers = readers
         self._failpoints = failpoints
 
+    @property
+    def run_entries_max(self) -> int:
+        return limits.RUN_ENTRIES_MAX
+
     def append(self, run: Run) -> None:
-        self._writer.submit(RunJob(run, self._failpoints))
+        self.append_later(lambda: run)
+
+    def append_later(self, make_run: Callable[[], Run | None]) -> None:
+        self._writer.submit(RunJob(make_run, self._failpoints))
 
     async def state(self, chat: ChatId) -> ChatState | None:
         return await self._readers.read(lambda db: _state(db, chat))

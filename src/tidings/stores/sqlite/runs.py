@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as a job of the writer: keys, entries, and what each kind of entry brings with it."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import apsw
@@ -24,13 +25,17 @@ _reactions = msgspec.json.Decoder(dict[str, int])
 class RunJob:
     """Writes one run, all or none."""
 
-    def __init__(self, run: Run, failpoints: Failpoints) -> None:
-        self._run = run
+    def __init__(self, make_run: Callable[[], Run | None], failpoints: Failpoints) -> None:
+        self._make_run = make_run
+        self._run: Run | None = None
         self._failpoints = failpoints
-        self.rows = 2 * len(run.entries)
+
+    def prepare(self) -> int:
+        self._run = self._make_run()
+        return 2 * len(self._run.entries) if self._run is not None else 0
 
     def bulk(self) -> Bulk | None:
-        run = self._run
+        run = self._prepared
         if self._failpoints.armed("between_key_and_entry"):
             return None
         for entry in run.entries:
@@ -41,38 +46,46 @@ class RunJob:
             (INSERT_MESSAGE, [to_message_row(entry) for entry in run.entries]),
         ]
 
+    @property
+    def _prepared(self) -> Run:
+        assert self._run is not None, "a run is made before it is written"
+        return self._run
+
     def write(self, db: apsw.Connection) -> Outcome:
-        self._claim_keys(db)
+        run = self._prepared
+        _claim_keys(db, run)
         if self._failpoints.armed("between_key_and_entry"):
             # What an engine without a transaction over both may show: the keys alone.
             db.execute("RELEASE job; COMMIT")
             self._failpoints.reach("between_key_and_entry")
             db.execute("BEGIN IMMEDIATE; SAVEPOINT job")
-        first = self._run.entries[0]
-        if _exists(db, first):
+        if _exists(db, run.entries[0]):
             raise Undo(SlotTaken())
-        for index, entry in enumerate(self._run.entries):
+        for index, entry in enumerate(run.entries):
             db.execute(INSERT_ENTRY, to_row(entry))
             if entry.kind != "message":
                 _apply(db, index, entry)
         return _KEPT
 
-    def _claim_keys(self, db: apsw.Connection) -> None:
-        now = self._run.entries[0].created_at
-        taken = tuple(
-            index
-            for index, key in enumerate(self._run.keys)
-            if key is not None and _is_claimed(db, self._run.chat_id, key, now)
-        )
-        if taken:
-            raise Undo(KeyTaken(taken))
-        db.executemany(_RECLAIM, _claim_rows(self._run))
-
     def settle(self, outcome: Any) -> None:  # noqa: ANN401
-        self._run.settle(_KEPT if outcome is Written else outcome)
+        self._prepared.settle(_KEPT if outcome is Written else outcome)
 
     def fail(self) -> None:
-        self._run.settle(Failed())
+        run = self._run or self._make_run()
+        if run is not None:
+            run.settle(Failed())
+
+
+def _claim_keys(db: apsw.Connection, run: Run) -> None:
+    now = run.entries[0].created_at
+    taken = tuple(
+        index
+        for index, key in enumerate(run.keys)
+        if key is not None and _is_claimed(db, run.chat_id, key, now)
+    )
+    if taken:
+        raise Undo(KeyTaken(taken))
+    db.executemany(_RECLAIM, _claim_rows(run))
 
 
 def _claim_rows(run: Run) -> list[tuple[Any, ...]]:

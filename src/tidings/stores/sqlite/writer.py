@@ -26,8 +26,8 @@ log = logging.getLogger("tidings.store")
 
 T = TypeVar("T")
 
-BATCH_ROWS_MAX: Final = 1_000
-"""How much one transaction takes: about 10 ms of statements."""
+BATCH_ROWS_MAX: Final = 500
+"""How much one transaction takes: a few milliseconds of statements."""
 WAITING_JOBS_MAX: Final = 100_000
 
 
@@ -99,6 +99,9 @@ class Writer:
 
     def _begin(self) -> None:
         batch = self._take_batch()
+        if not batch:
+            self._rest()
+            return
         try:
             self._db.execute("BEGIN IMMEDIATE")
             outcomes = self._write_all(batch)
@@ -116,9 +119,18 @@ class Writer:
         rows = 0
         while self._waiting and rows < BATCH_ROWS_MAX:
             job = self._waiting.popleft()
-            batch.append(job)
-            rows += job.rows
+            if count := self._prepared(job):
+                batch.append(job)
+                rows += count
         return batch
+
+    def _prepared(self, job: Job) -> int:
+        try:
+            return job.prepare()
+        except Exception:
+            # Whoever made it must look after it; the writer goes on.
+            log.exception("preparing failed", extra={"action": "prepare_failed"})
+            return 0
 
     def _write_all(self, batch: list[Job]) -> list[object]:
         try:
@@ -178,8 +190,11 @@ class Writer:
         if self._waiting:
             self._begin()
         else:
-            self._is_busy = False
-            self._idle.set()
+            self._rest()
+
+    def _rest(self) -> None:
+        self._is_busy = False
+        self._idle.set()
 
     def _give_up(self, error: BaseException, batch: list[Job]) -> None:
         self._trouble = StoreBroken(f"the store cannot write: {error}")
