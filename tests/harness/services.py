@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: the real DynamoDB Local, Kafka and Redis.
+
+`dynamodb_endpoint`, `kafka_address` and `redis_url` are shared by the whole run, started when the
+first test asks: a test names its tables, topics and keys so that no other uses them. Services that
+`make services` started are used if they are there. `own_dynamodb`, `own_kafka` and `own_redis`
+belong to one test, which may stop, kill and pause them; from a coroutine with `asyncio.to_thread`.
+
+Where a service cannot be had, its tests are skipped and the run says so at its end; with CI=true
+they fail.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+import pytest
+
+from scripts.services import running
+from scripts.services.dynamodb_local import DynamoDBLocal
+from scripts.services.kafka_broker import KafkaBroker
+from scripts.services.obtaining import Unavailable, must_be_had
+from scripts.services.process import ServiceProcess
+from scripts.services.redis_server import RedisServer
+
+__all__ = [
+    "DynamoDBLocal",
+    "KafkaBroker",
+    "RedisServer",
+    "dynamodb_endpoint",
+    "kafka_address",
+    "own_dynamodb",
+    "own_kafka",
+    "own_redis",
+    "redis_url",
+    "tell_what_was_missing",
+]
+
+Service = TypeVar("Service", bound=ServiceProcess)
+
+_MISSING: Final = pytest.StashKey[dict[str, str]]()
+
+
+@pytest.fixture(scope="session")
+def dynamodb_endpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The endpoint of a DynamoDB Local with its tables in memory."""
+    yield from _shared(request, DynamoDBLocal(tmp_path_factory.mktemp("dynamodb")))
+
+
+@pytest.fixture(scope="session")
+def kafka_address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Host and port of a Kafka broker. It makes no topic that nobody asked it to make."""
+    yield from _shared(request, KafkaBroker(tmp_path_factory.mktemp("kafka")))
+
+
+@pytest.fixture(scope="session")
+def redis_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a Redis."""
+    yield from _shared(request, RedisServer(tmp_path_factory.mktemp("redis")))
+
+
+@pytest.fixture
+def own_dynamodb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBLocal]:
+    """A running DynamoDB Local of the test's own; its tables outlive a restart."""
+    yield from _owned(request, DynamoDBLocal(tmp_path / "dynamodb", durable=True))
+
+
+@pytest.fixture
+def own_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A running broker of the test's own; its topics outlive a restart."""
+    yield from _owned(request, KafkaBroker(tmp_path / "kafka"))
+
+
+@pytest.fixture
+def own_redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    """A running Redis of the test's own; a restart empties it."""
+    yield from _owned(request, RedisServer(tmp_path / "redis"))
+
+
+def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:
+    """One line for each service that some test had to do without."""
+    for name, why in reporter.config.stash.get(_MISSING, {}).items():
+        reporter.write_line(f"NOT TESTED: all that needs {name}: {why}", red=True, bold=True)
+
+
+def _shared(request: pytest.FixtureRequest, service: ServiceProcess) -> Iterator[str]:
+    for other in running.services():
+        if other.name == service.name and running.is_up(other):
+            yield other.address
+            return
+    for started in _owned(request, service):
+        yield started.address
+
+
+def _owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]:
+    try:
+        service.start()
+    except Unavailable as error:
+        _do_without(request.config, service.name, str(error))
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def _do_without(config: pytest.Config, name: str, why: str) -> NoReturn:
+    config.stash.setdefault(_MISSING, {})[name] = why
+    if must_be_had():
+        pytest.fail(f"{name} is needed here: {why}", pytrace=False)
+    pytest.skip(f"{name}: {why}")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Compose deployment, as far as it can be read without running it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.services import dynamodb_local, kafka_broker
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "compose"
+DOCKERFILE = FOLDER / "Dockerfile"
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, dict[str, Any]]:
+    """The services by name, with all that they inherit."""
+    found = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    assert isinstance(found, dict)
+    return found
+
+
+def roles(service: dict[str, Any]) -> set[str]:
+    command = service.get("command", [])
+    return set(command[2].split(",")) if command[:2] == ["serve", "--roles"] else set()
+
+
+def dockerfile(instruction: str) -> list[str]:
+    return re.findall(rf"^{instruction} (.+)$", DOCKERFILE.read_text(), re.MULTILINE)
+
+
+def test_two_gateways_two_workers_and_one_of_the_others(services: dict[str, Any]) -> None:
+    all_roles = [role for service in services.values() for role in roles(service)]
+    assert sorted(all_roles) == ["api", "gateway", "gateway", "relay", "worker", "worker"]
+
+
+def test_every_image_is_of_one_version(services: dict[str, Any]) -> None:
+    images = [service["image"] for service in services.values()]
+    images += [name.removesuffix(" AS build") for name in dockerfile("FROM")]
+    assert [name for name in images if not re.search(r":\d+\.\d+\.\d+(-[a-z]+)?$", name)] == []
+
+
+def test_the_services_are_those_that_tests_run_on(services: dict[str, Any]) -> None:
+    assert services["kafka"]["image"] == f"apache/kafka:{kafka_broker.version()}"
+    assert services["dynamodb"]["image"] == f"amazon/dynamodb-local:{dynamodb_local.VERSION}"
+
+
+def test_our_processes_differ_in_nothing_but_their_roles(services: dict[str, Any]) -> None:
+    ours = [service for service in services.values() if roles(service)]
+    for name in ("environment", "image", "depends_on"):
+        assert all(service[name] == ours[0][name] for service in ours)
+
+
+def test_addresses_between_services_lead_to_one(services: dict[str, Any]) -> None:
+    settings = services["api"]["environment"]
+    told = [settings[f"TIDINGS_{name}"] for name in ("DYNAMODB_ENDPOINT", "KAFKA", "REDIS")]
+    hosts = {re.sub(r"^\w+://", "", address).split(":")[0] for address in told}
+    assert hosts == {"dynamodb", "kafka", "redis"}
+    assert hosts <= services.keys()
+    for service in services.values():
+        assert set(service.get("depends_on", ())) <= services.keys()
+
+
+def test_the_load_balancer_knows_every_gateway_and_the_api(services: dict[str, Any]) -> None:
+    text = (FOLDER / "Caddyfile").read_text()
+    proxied = re.findall(r"reverse_proxy ([^{]+)\{", text)
+    found = [{address.split(":")[0] for address in line.split()} for line in proxied]
+    gateways = {name for name, service in services.items() if "gateway" in roles(service)}
+    apis = {name for name, service in services.items() if "api" in roles(service)}
+    assert found == [gateways, apis]
+
+
+def test_only_the_load_balancer_can_be_reached_and_only_from_this_machine(
+    services: dict[str, Any],
+) -> None:
+    ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert ports == {"load-balancer": ["127.0.0.1:8080:8080"]}
+
+
+def test_keys_are_asked_for_and_not_in_the_file(services: dict[str, Any]) -> None:
+    settings = services["api"]["environment"]
+    for name in ("TIDINGS_ROOT_KEY", "TIDINGS_MASTER_KEY"):
+        assert settings[name].startswith(f"${{{name}:?")
+
+
+def test_tidings_runs_without_rights(services: dict[str, Any]) -> None:
+    assert dockerfile("USER") == ["tidings"]
+    for service in (service for service in services.values() if roles(service)):
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+
+
+def test_the_image_is_built_from_files_that_are_there_and_sent() -> None:
+    copied = [line.split()[:-1] for line in dockerfile("COPY") if "--from" not in line]
+    sent = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    for name in (name for names in copied for name in names):
+        assert (ROOT / name).exists()
+        assert f"!{name}" in sent

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services as processes: they end when they should, and only those end that are ours."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from scripts.services import running
+from scripts.services.process import HOST, ServiceDied, ServiceProcess, free_port
+
+ROOT = Path(__file__).parents[2]
+POLL_SECONDS = 0.01
+END_SECONDS_MAX = 20
+
+
+class Sleeper(ServiceProcess):
+    """A service that does nothing, as long as it is let."""
+
+    name: ClassVar[str] = "Sleeper"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def command(self) -> list[str]:
+        return ["sleep", "600"]
+
+    def answers(self) -> bool:
+        return True
+
+
+class Failing(Sleeper):
+    """A service that has only last words."""
+
+    def command(self) -> list[str]:
+        return ["sh", "-c", "echo no disk left"]
+
+    def answers(self) -> bool:
+        return False
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that waits to be buried does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_for_end(pid: int) -> None:
+    end = time.monotonic() + END_SECONDS_MAX
+    while is_alive(pid):
+        assert time.monotonic() < end, "it still runs"
+        time.sleep(POLL_SECONDS)
+
+
+def test_a_service_that_dies_tells_what_it_said(tmp_path: Path) -> None:
+    service = Failing(tmp_path)
+    with pytest.raises(ServiceDied, match="no disk left"):
+        service.start()
+    assert not service.is_running
+
+
+def test_a_restart_keeps_the_port_and_changes_the_process(tmp_path: Path) -> None:
+    with Sleeper(tmp_path) as service:
+        port, pid = service.port, service.pid
+        service.restart()
+        assert service.port == port
+        assert service.pid != pid
+        assert not is_alive(pid)
+
+
+def test_a_paused_service_can_be_stopped(tmp_path: Path) -> None:
+    with Sleeper(tmp_path) as service:
+        pid = service.pid
+        service.pause()
+    assert not is_alive(pid)
+
+
+def test_a_service_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from tests.unit.test_service_process import Sleeper\n"
+        "service = Sleeper(Path(sys.argv[1])); service.start()\n"
+        "print(service.pid, flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        assert is_alive(pid)
+        starter.kill()
+    wait_for_end(pid)
+
+
+def test_a_free_port_is_not_one_that_clients_are_given() -> None:
+    told = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    assert free_port() < int(told.split()[0])
+
+
+def test_what_was_started_is_found_again_and_stopped_once(tmp_path: Path) -> None:
+    started, found = Sleeper(tmp_path, 1, guarded=False), Sleeper(tmp_path, 1, guarded=False)
+    assert not running.is_up(found)
+    running.start(started)
+    assert running.is_up(found)
+    assert running.stop(found)
+    assert not running.is_up(found)
+    assert not running.stop(found)
+    started.stop()
+
+
+def test_a_process_that_took_over_the_number_is_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        (tmp_path / "pid").write_text(str(stranger.pid))
+        assert not running.stop(Sleeper(tmp_path, 1, guarded=False))
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+@pytest.mark.parametrize(("where", "code"), [({}, 0), ({"CI": "true"}, 1)])
+def test_without_a_service_its_tests_are_skipped_aloud_or_fail_where_all_must_run(
+    tmp_path: Path, where: dict[str, str], code: int
+) -> None:
+    kept = {name: text for name, text in os.environ.items() if name != "CI"}
+    one_test = ["tests/integration/test_services.py", "-k", "stopped_dynamodb"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *one_test, f"--basetemp={tmp_path / 'run'}"],
+        cwd=ROOT,
+        env=kept | where | {"PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "NOT TESTED: all that needs DynamoDB Local: `java` is not installed" in ended.stdout
+    assert ended.returncode == code
