@@ -57,8 +57,6 @@ def main() -> None:
         for name in names:
             options = chosen if chosen.part else parser.parse_args([name])
             options.seeds = chosen.seeds or folder
-            if name == "half-load" and options.maximum is None:
-                options.maximum = _highest(found.get("throughput"))
             found[name], found[f"{name} others"] = _measure(PARTS[name], options)
     RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
     print(f"\nresults: {RESULTS}")
@@ -82,11 +80,6 @@ def _introduced(here: Machine) -> Machine:
         f"a little Python in {here.python_ns:.0f} ns"
     )
     return here
-
-
-def _highest(results: object) -> float | None:
-    """The most messages in a second that any of these runs reached."""
-    return max(result.rate for result in results) if isinstance(results, list) else None
 
 
 def _parser() -> ArgumentParser:

@@ -27,7 +27,8 @@ class Stream:
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
         """Until the chats are known: first and last entry that passed by, and the chat's size."""
         self._is_pumping = True
-        self._has_room = asyncio.Event()
+        self._has_room: asyncio.Event | None = None
+        """There while somebody waits for it."""
         self._stalled_at: int | None = None
 
     @property
@@ -160,7 +161,8 @@ class Stream:
         """There may be room, or something to read from the log."""
         if self._line.progress.room > 0:
             self._stalled_at = None
-            self._has_room.set()
+            if self._has_room is not None:
+                self._has_room.set()
         if not self._is_pumping and self._is_open() and self._line.progress.behind():
             self._is_pumping = True
             self._line.start(self._pump())
@@ -215,5 +217,6 @@ class Stream:
         while self._line.progress.room <= 0:
             if self._stalled_at is None:
                 self._stalled_at = self._line.now()
-            self._has_room.clear()
+            self._has_room = asyncio.Event()
             await self._has_room.wait()
+        self._has_room = None
