@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.contract.engines import Store
+from tidings.model import limits
 from tidings.model.chat_list import ChatRow
 from tidings.model.chats import Chat, ChatState, ChatType
 from tidings.model.entries import Entry, Key, Person
@@ -136,15 +137,20 @@ def draft(
         created_at=now,
     )
     first = Person(members[0], "owner" if kind == "group" else "member")
-    entry = Entry(
-        chat_id=chat.chat_id,
-        kind="created",
-        sender=members[0],
-        people=(first, *people(members[1:])),
-        name=chat.name,
-    )
-    blank(chat).stamp(entry, now, "test")
-    return chat, [entry]
+    everyone = (first, *people(members[1:]))
+    state, entries = blank(chat), []
+    for start in range(0, len(everyone), limits.MEMBERS_PER_ENTRY_MAX):
+        entry = Entry(
+            chat_id=chat.chat_id,
+            kind="added" if start else "created",
+            sender=members[0],
+            people=everyone[start : start + limits.MEMBERS_PER_ENTRY_MAX],
+            name=None if start else chat.name,
+        )
+        state.stamp(entry, now, "test")
+        state.fold(entry)
+        entries.append(entry)
+    return chat, entries
 
 
 def blank(chat: Chat) -> ChatState:
@@ -168,6 +174,14 @@ async def a_chat(
     for entry in entries:
         state.fold(entry)
     return state
+
+
+async def many_chats(store: Store, user: UserKey, count: int) -> None:
+    """So many chats of one user, some of them made at once."""
+    for start in range(0, count, 50):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(start, min(start + 50, count)):
+                group.create_task(a_chat(store, user))
 
 
 def submit(
@@ -211,6 +225,12 @@ async def append(
 ) -> Outcome:
     """Append a run after the state's head and say what came of it."""
     return await submit(store, state, *entries, keys=keys, now=now)
+
+
+async def append_many(store: Store, state: ChatState, entries: Sequence[Entry]) -> None:
+    """Append more entries than one run of every engine holds."""
+    for start in range(0, len(entries), 50):
+        assert await append(store, state, *entries[start : start + 50]) == Kept()
 
 
 async def page(store: Store, state: ChatState, reader: UserKey = ANN, after: int = 0) -> Page:

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.engines import ENGINES, Engine, Store
+from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
+from tests.harness.dynamo_tables import some_tables
 
 
-@pytest.fixture(params=["sqlite"])
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
-    """Where data is kept between one opening and the next."""
-    return ENGINES[request.param](tmp_path / "data")
+@pytest.fixture(params=["sqlite", "dynamodb"])
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
+    """Where data is kept between one opening and the next; empty at first."""
+    if request.param == "sqlite":
+        yield SqliteEngine(tmp_path / "data")
+        return
+    endpoint: str = request.getfixturevalue("dynamodb_endpoint")
+    async with some_tables(endpoint) as prefix:
+        yield DynamoEngine(endpoint, prefix)
 
 
 @pytest.fixture

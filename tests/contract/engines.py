@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines the contract suites run on. Another engine is one more line in ENGINES."""
+"""The engines the contract suites run on, each for real."""
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
+from tests.harness.dynamo_tables import open_tables
 from tidings.ports.chats import Chats
 from tidings.ports.failpoints import Failpoints, NoFailpoints, Place
 from tidings.ports.log import Log
 from tidings.ports.people import Tenants, Users
 from tidings.ports.receipts import Receipts
+from tidings.ports.revocations import Revocations
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sweeping import Sweeping
 from tidings.stores.sqlite.store import open_store
@@ -35,6 +36,8 @@ class Store(Protocol):
     def deployment(self) -> Deployment: ...
     @property
     def sweeping(self) -> Sweeping: ...
+    @property
+    def revocations(self) -> Revocations: ...
 
 
 class Engine(Protocol):
@@ -57,7 +60,18 @@ class SqliteEngine:
         return open_store(self.folder, failpoints=failpoints, broken=self.broke.append)
 
 
-ENGINES: Final[dict[str, Callable[[Path], Engine]]] = {"sqlite": SqliteEngine}
+class DynamoEngine:
+    """The store for scale on tables of its own, which somebody has made."""
+
+    def __init__(self, endpoint: str, prefix: str) -> None:
+        self._endpoint = endpoint
+        self._prefix = prefix
+
+    def open(
+        self,
+        failpoints: Failpoints = NoFailpoints(),  # noqa: B008 - it has no state
+    ) -> AbstractAsyncContextManager[Store]:
+        return open_tables(self._endpoint, self._prefix, failpoints=failpoints)
 
 
 class Died(Exception):

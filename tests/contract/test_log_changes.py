@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What entries bring with them: members, names, content, reactions."""
 
-import asyncio
-
 import pytest
 
 from tests.contract.builders import (
@@ -16,6 +14,7 @@ from tests.contract.builders import (
     append,
     edited,
     entry_at,
+    many_chats,
     message,
     page,
     reacted,
@@ -105,11 +104,12 @@ async def test_a_chat_is_renamed(store: Store) -> None:
     assert row.name == "After"
 
 
-async def test_nobody_is_added_beyond_the_limit_of_chats(store: Store) -> None:
+async def test_nobody_is_added_beyond_the_limit_of_chats(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "USER_CHATS_MAX", 60)
     state = await a_chat(store, ANN)
-    async with asyncio.TaskGroup() as group:
-        for _ in range(limits.USER_CHATS_MAX):
-            group.create_task(a_chat(store, BOB))
+    await many_chats(store, BOB, 60)
 
     assert await append(store, state, added(CAT, BOB)) == Declined(0, "too_many_chats")
 
@@ -187,6 +187,44 @@ async def test_what_has_expired_cannot_be_changed(store: Store, change: Entry) -
 
     assert await append(store, state, change, now=NOW + 10) == GONE
     assert await append(store, state, change, now=NOW + 9) == Kept()
+
+
+async def test_a_message_that_will_expire_is_changed_like_any_other(store: Store) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN, "before", expires_at=NOW + 10))
+    await append(store, state, edited(2, "after", box_key=7), now=NOW + 5)
+    await append(store, state, reacted(2, "👍"), now=NOW + 6)
+
+    target, edit, _ = (await page(store, state, after=1)).entries
+    assert (target.box, target.box_key, target.edited_at) == (b"after", 7, NOW + 5)
+    assert (target.expires_at, target.reactions) == (NOW + 10, {"👍": 1})
+    assert edit.shown is not None
+    assert (edit.shown.box, edit.shown.box_key) == (b"after", 7)
+    row = await store.chats.row(BOB, state.chat_id, NOW)
+    assert row is not None
+    assert row.last is not None
+    assert row.last.box == b"after"
+
+    await append(store, state, redacted(2), now=NOW + 9)
+    stone = await entry_at(store, state, 2)
+    assert (stone.box, stone.box_key, stone.redacted) == (None, 0, True)
+    assert (stone.reactions, stone.expires_at) == (None, NOW + 10)
+
+
+@pytest.mark.parametrize("kind", ["reacted", "unreacted"])
+@pytest.mark.parametrize("was_there", [True, False])
+async def test_of_what_has_expired_a_repeated_reaction_is_still_no_change(
+    store: Store, kind: str, was_there: bool
+) -> None:
+    state = await a_chat(store)
+    await append(store, state, message(ANN, expires_at=NOW + 10))
+    if was_there:
+        await append(store, state, reacted(2, "👍"))
+    change = reacted(2, "👍") if kind == "reacted" else unreacted(2, "👍")
+
+    is_change = (kind == "reacted") != was_there
+    expected = GONE if is_change else Declined(0, "no_change")
+    assert await append(store, state, change, now=NOW + 10) == expected
 
 
 @pytest.mark.parametrize("target", [1, 2, 3], ids=["created", "itself", "beyond the head"])

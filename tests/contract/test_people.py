@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants with their keys, and users."""
 
+import asyncio
+
+import msgspec
 import pytest
 
 from tests.contract.builders import ANN, BOB, CAT, DAN, NOW, a_chat, append, removed, some_users
@@ -141,22 +144,37 @@ async def seen_at(store: Store, user: str) -> int | None:
     return found.last_seen_at
 
 
-async def test_when_a_user_was_seen_only_moves_forward(store: Store) -> None:
-    await store.users.put(ANN, display_name=None, phone_number=None, now=NOW)
-    assert await seen_at(store, "ann") is None
+async def wait_until_seen(store: Store, user: str, time: int) -> None:
+    """It is kept soon, not at once."""
+    async with asyncio.timeout(10):
+        while await seen_at(store, user) != time:
+            await asyncio.sleep(0.01)
 
-    for time in (NOW + 5, NOW + 3):
-        store.users.seen({ANN: time, BOB: time})
-    # Best effort and soon: what is written after it comes after it.
-    await store.users.put(CAT, display_name=None, phone_number=None, now=NOW)
 
-    assert await seen_at(store, "ann") == NOW + 5
-    assert await store.users.get(BOB) is None
+async def test_when_a_user_was_seen_only_moves_forward(engine: Engine) -> None:
+    async with engine.open() as store:
+        await store.users.put(ANN, display_name=None, phone_number=None, now=NOW)
+        assert await seen_at(store, "ann") is None
+        store.users.seen({ANN: NOW + 5, BOB: NOW + 5})
+        await wait_until_seen(store, "ann", NOW + 5)
+        store.users.seen({ANN: NOW + 3, BOB: NOW + 3})
+
+    async with engine.open() as store:  # closing waits for what was still to be kept
+        assert await seen_at(store, "ann") == NOW + 5
+        assert await store.users.get(BOB) is None
+
+
+async def test_a_user_who_was_seen_is_otherwise_the_same(store: Store) -> None:
+    before, _ = await store.users.put(ANN, display_name="Ann", phone_number="+49", now=NOW)
+    store.users.seen({ANN: NOW + 5})
+    await wait_until_seen(store, "ann", NOW + 5)
+    assert await store.users.get(ANN) == msgspec.structs.replace(before, last_seen_at=NOW + 5)
 
 
 async def test_peers_are_those_in_small_chats_with_the_user(store: Store) -> None:
     await store.users.put(BOB, display_name=None, phone_number=None, now=NOW)
     store.users.seen({BOB: NOW + 5})
+    await wait_until_seen(store, "bob", NOW + 5)
     await a_chat(store, ANN, BOB)
     shared = await a_chat(store, BOB, CAT, ANN)
     await a_chat(store, BOB, DAN)
@@ -165,6 +183,12 @@ async def test_peers_are_those_in_small_chats_with_the_user(store: Store) -> Non
     await append(store, shared, removed(CAT))
     assert await store.users.peers(ANN) == {BOB: NOW + 5}
     assert await store.users.peers(CAT) == {}
+
+
+async def test_peers_of_a_chat_too_large_for_its_own_item_to_name_them(store: Store) -> None:
+    crowd = some_users(limits.LISTED_MEMBERS_MAX + 2)
+    await a_chat(store, *crowd)
+    assert set(await store.users.peers(crowd[0])) == set(crowd[1:])
 
 
 @pytest.mark.parametrize("extra", [0, 1])

@@ -16,6 +16,7 @@ from tests.contract.builders import (
     a_chat,
     added,
     append,
+    append_many,
     message,
     page,
     reacted,
@@ -118,8 +119,7 @@ async def test_unread_is_exact_up_to_a_thousand_entries(store: Store, own_every:
     state = await a_chat(store, ANN, BOB)
     left = limits.UNREAD_ENTRIES_MAX
     entries = [message(BOB if n % own_every == 0 else ANN) for n in range(left)]
-    for start in range(0, left, limits.RUN_ENTRIES_MAX):
-        await append(store, state, *entries[start : start + limits.RUN_ENTRIES_MAX])
+    await append_many(store, state, entries)
 
     exact = left - left // own_every
     assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(exact)

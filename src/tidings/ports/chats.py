@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chats as their members see them: making one, the chat list, members, mute."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -66,4 +67,16 @@ class Chats(Protocol):
 
     async def held(self, user: UserKey) -> list[Held]:
         """All chats of a user with heads and receipts, latest activity first; read strongly."""
+        ...
+
+    async def ids(self, user: UserKey) -> list[ChatId]:
+        """The chats a user is in, in any order; read strongly."""
+        ...
+
+    async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
+        """How far these logs reach, or were delivered; chats that do not exist are left out.
+
+        Read strongly, and no less than this process has seen. It asks nobody who reads: it is for
+        finding out where to look.
+        """
         ...

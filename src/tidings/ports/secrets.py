@@ -124,6 +124,15 @@ class Deployment(Protocol):
         """A deployment secret as it is kept: the id of the master key that seals it, and it."""
         ...
 
+    async def keep_first_sealed(
+        self, name: str, master_key_id: str, sealed: bytes
+    ) -> tuple[str, bytes]:
+        """Keep a deployment secret unless there is one; returns the one that counts now.
+
+        Whatever processes do this at the same moment, they are all told the same.
+        """
+        ...
+
     async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
         """Keep a deployment secret, sealed by a master key; durable when it returns.
 

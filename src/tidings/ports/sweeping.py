@@ -7,12 +7,16 @@ from tidings.model.ids import ChatId
 
 
 class Sweeping(Protocol):
-    """Small steps, each short enough not to hold up a writer."""
+    """Small steps, each short enough not to hold up a writer.
+
+    An engine that deletes by itself what has expired, in its own time, has nothing to do here.
+    """
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         """Remove the content of some expired messages, never their entries.
 
-        Returns (chat, sequence) of those emptied; fewer than `limit` means that none is left.
+        Returns (chat, sequence) of those emptied; fewer than `limit` means that none is left that
+        the engine would not see to by itself.
         """
         ...
 

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings schema`: the tables in an account, and as files that make them there."""
+
+import argparse
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tidings.stores.dynamodb.schema.trouble import SchemaRefused
+
+if TYPE_CHECKING:
+    from tidings.stores.dynamodb.schema.differences import Difference
+    from tidings.stores.dynamodb.schema.live import LiveTables
+
+PREFIX: Final = "tidings-"
+DIFFERENT: Final = 1
+"""The exit code of `verify` when something is not as declared."""
+
+_NO_PITR: Final = (
+    "This endpoint knows no point-in-time recovery: whether it is on was not looked at."
+)
+
+
+def add_schema_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings schema`."""
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument("--endpoint", metavar="URL", help="where (AWS, in your region)")
+    place.add_argument("--region", help="which region (that of your AWS settings)")
+    place.add_argument("--prefix", help=f"what the names of tables begin with ({PREFIX})")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("plan", parents=[place], help="say what is not as declared")
+    actions.add_parser("apply", parents=[place], help="create and change; nothing is deleted")
+    actions.add_parser("verify", parents=[place], help="end with 1 if anything is not as declared")
+    for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
+        files = actions.add_parser(kind, help=f"write the {name} files")
+        files.add_argument(
+            "--to", type=Path, default=Path(kind), metavar="FOLDER", help=f"({kind})"
+        )
+
+
+def schema(options: argparse.Namespace) -> int:
+    """Do it; returns the exit code.
+
+    Raises:
+        SchemaRefused: What only the operator can put right.
+    """
+    if options.action in ("cloudformation", "terraform"):
+        return _write_files(options.action, options.to)
+    return asyncio.run(_look(options, os.environ))
+
+
+async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    # Only here: the other commands do without the SDK, which takes its time to load.
+    try:
+        from tidings.stores.dynamodb.schema.live import live_tables
+    except ModuleNotFoundError as missing:
+        raise SchemaRefused(f"this needs {missing.name}: pip install 'tidings[scale]'") from missing
+
+    prefix = options.prefix or environment.get("TIDINGS_DYNAMODB_PREFIX") or PREFIX
+    async with live_tables(
+        endpoint=options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT"),
+        region=options.region
+        or environment.get("TIDINGS_DYNAMODB_REGION")
+        or environment.get("AWS_REGION"),
+        prefix=prefix,
+    ) as tables:
+        match options.action:
+            case "apply":
+                return await _apply(tables, prefix)
+            case "verify":
+                return await _verify(tables, prefix)
+            case _:
+                return await _plan(tables, prefix)
+
+
+async def _plan(tables: "LiveTables", prefix: str) -> int:
+    found = await tables.differences()
+    for one in found:
+        print(f"{'apply  ' if one.curable else 'by hand'}  {_line(one, prefix)}")
+    print(_summary(found))
+    return 0
+
+
+async def _apply(tables: "LiveTables", prefix: str) -> int:
+    left = await tables.apply(lambda step: print(f"apply    {_line(step, prefix)}", flush=True))
+    for one in left:
+        print(f"by hand  {_line(one, prefix)}")
+    print(_summary(left))
+    return DIFFERENT if left else 0
+
+
+async def _verify(tables: "LiveTables", prefix: str) -> int:
+    found = await tables.differences()
+    for one in found:
+        print(_line(one, prefix))
+    if not await tables.knows_pitr():
+        print(_NO_PITR)
+    print(_summary(found))
+    return DIFFERENT if found else 0
+
+
+def _line(difference: "Difference", prefix: str) -> str:
+    return f"{prefix}{difference.table.name}: {difference.says}"
+
+
+def _summary(found: "list[Difference]") -> str:
+    return f"{len(found)} not as declared." if found else "All tables are as declared."
+
+
+def _write_files(kind: str, folder: Path) -> int:
+    from tidings.stores.dynamodb.schema import cloudformation, terraform
+
+    files = cloudformation.templates() if kind == "cloudformation" else terraform.files()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_text(as_text(content))
+            print(folder / name)
+    except OSError as error:
+        raise SchemaRefused(f"{error.filename}: {error.strerror}") from error
+    return 0
+
+
+def as_text(content: dict[str, Any]) -> str:
+    """A generated file."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

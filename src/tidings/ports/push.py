@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Telling users who have no connection that something waits for them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from tidings.model.ids import ChatId, UserKey
+
+
+class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """A new message in a chat, for those of its members who are not connected.
+
+    It names the message and says nothing of its content.
+    """
+
+    chat_id: ChatId
+    sequence: int
+    sender: UserKey
+    users: tuple[UserKey, ...]
+
+
+class Push(Protocol):
+    """Hands notices on to whoever can reach the users' devices."""
+
+    async def send(self, notices: Sequence[PushNotice]) -> None:
+        """Hand them on: at least tried once; a failure is logged, not raised."""
+        ...

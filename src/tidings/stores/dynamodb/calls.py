@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request under its pattern: completed, sent until there is an answer, recorded."""
+
+import logging
+from typing import Any, Final
+
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.world import Chance
+from tidings.stores.dynamodb.patterns import Pattern
+from tidings.stores.dynamodb.recording import Recorder, units_of, usage_of
+from tidings.stores.dynamodb.retrying import Retrying
+from tidings.stores.dynamodb.transport import Transport
+from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Rejected
+
+log = logging.getLogger("tidings.dynamodb")
+
+_MISTAKES: Final = frozenset({"ValidationException", "ValidationError", "SerializationException"})
+
+
+class Calls:
+    """Sends requests to the tables of one deployment."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        retrying: Retrying,
+        chance: Chance,
+        *,
+        prefix: str,
+        record: Recorder | None = None,
+    ) -> None:
+        self.retrying = retrying
+        self.chance = chance
+        self.prefix = prefix
+        self._transport = transport
+        self._record = record
+
+    async def call(
+        self,
+        pattern: Pattern,
+        request: dict[str, Any],
+        *,
+        tables: tuple[str, ...] | None = None,
+        gives_way: bool = False,
+    ) -> dict[str, Any]:
+        """Send a request of one table, or of those named inside it, and have its use recorded."""
+        if tables is None and "RequestItems" not in request:
+            request["TableName"] = self.prefix + pattern.table
+            if pattern.index is not None:
+                request["IndexName"] = pattern.index
+        request["ReturnConsumedCapacity"] = "TOTAL"
+        try:
+            answer = await self.retrying.call(
+                lambda until: self._transport.send(pattern.operation, request, until),
+                gives_way=gives_way,
+            )
+        except (ConditionFailed, Canceled):
+            self._note(pattern, tables, units_of(request, None))
+            raise
+        except Rejected as rejected:
+            if rejected.code in _MISTAKES:
+                raise
+            log.error(
+                "the store refuses requests: %s",
+                rejected,
+                extra={"action": "store_refuses", "code": rejected.code, "pattern": pattern.name},
+            )
+            raise StoreUnavailable from rejected
+        self._note(pattern, tables, units_of(request, answer))
+        return answer
+
+    def _note(self, pattern: Pattern, tables: tuple[str, ...] | None, units: float) -> None:
+        if self._record is not None:
+            self._record(usage_of(pattern, tables or pattern.tables, units))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chats on DynamoDB: making one, the chat list, members, mute."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tidings.model.chat_list import ChatRow, Held
+from tidings.model.chats import Chat
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.roles import Member
+from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.creating import ChatMaker
+from tidings.stores.dynamodb.items import member_key
+from tidings.stores.dynamodb.listing import ChatList
+from tidings.stores.dynamodb.patterns import MUTE
+from tidings.stores.dynamodb.states import members_of
+from tidings.stores.dynamodb.trouble import ConditionFailed
+
+_MUTE: Final = "SET #muted_until = :until"
+_UNMUTE: Final = "REMOVE #muted_until"
+
+
+class DynamoChats:
+    """Chats and memberships."""
+
+    def __init__(self, dynamo: Dynamo, maker: ChatMaker, listed: ChatList) -> None:
+        self._dynamo = dynamo
+        self._maker = maker
+        self._list = listed
+
+    async def create(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created:
+        return await self._maker.create(chat, entries, request, now)
+
+    async def listing(
+        self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
+    ) -> list[ChatRow]:
+        return await self._list.page(user, below, limit, now)
+
+    async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
+        return await self._list.row(user, chat, now)
+
+    async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
+        # One query, at most a thousand rows, the reader's own among them: no second look is needed.
+        members = await members_of(self._dynamo, chat)
+        return members if reader in members else None
+
+    async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
+        update, values = (_UNMUTE, None) if until is None else (_MUTE, {":until": until})
+        try:
+            await self._dynamo.update(
+                MUTE, member_key(chat, user), update, "attribute_exists(#chat_id)", values
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    async def held(self, user: UserKey) -> list[Held]:
+        return await self._list.held(user)
+
+    async def ids(self, user: UserKey) -> list[ChatId]:
+        return await self._list.ids(user)
+
+    async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
+        return await self._list.heads(chats)
+
+
+_conforms: type[Chats] = DynamoChats

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every access pattern, declared once.
+
+A request names its pattern and takes table, index and consistency from it: what is declared is what
+is done. The matrix in the docs, the rights of each role and the tests of invariants read this list.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Operation = Literal[
+    "GetItem",
+    "PutItem",
+    "UpdateItem",
+    "DeleteItem",
+    "Query",
+    "BatchGetItem",
+    "BatchWriteItem",
+    "TransactWriteItems",
+    "Scan",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One way in which the tables are used."""
+
+    name: str
+    operation: Operation
+    tables: tuple[str, ...]
+    """One, except for a transaction: all that it may touch."""
+    serves: str
+    """What it is for, in words of the product."""
+    index: str | None = None
+    strong: bool = False
+    """Reads see every write that was answered before them."""
+    deletes: tuple[str, ...] = ()
+    """Of a transaction: the tables in which it may delete."""
+
+    @property
+    def table(self) -> str:
+        """The table of a pattern that has just one."""
+        (table,) = self.tables
+        return table
+
+
+# The log.
+
+CLAIM_KEY: Final = Pattern("claim_key", "PutItem", ("idempotency_keys",), "a send claims its key")
+FIND_KEY: Final = Pattern(
+    "find_key", "GetItem", ("idempotency_keys",), "what became of a claimed key", strong=True
+)
+MOVE_HINT: Final = Pattern(
+    "move_hint", "UpdateItem", ("idempotency_keys",), "a long search is not made twice"
+)
+PUT_BODY: Final = Pattern(
+    "put_body", "PutItem", ("bodies",), "content of a message that expires, before its entry"
+)
+READ_BODIES: Final = Pattern(
+    "read_bodies", "BatchGetItem", ("bodies",), "content of messages that expire", strong=True
+)
+CLAIM_SLOT: Final = Pattern("claim_slot", "PutItem", ("messages",), "a message takes its place")
+CHANGE_CHAT: Final = Pattern(
+    "change_chat",
+    "TransactWriteItems",
+    ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
+    "an entry together with what it changes: members, name, a message, a reaction",
+    deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
+)
+READ_LOG: Final = Pattern(
+    "read_log", "Query", ("messages",), "entries in order, up or down", strong=True
+)
+READ_ENTRY: Final = Pattern("read_entry", "GetItem", ("messages",), "one entry", strong=True)
+READ_ENTRIES: Final = Pattern(
+    "read_entries", "BatchGetItem", ("messages",), "entries by their places", strong=True
+)
+READ_OWN_REACTIONS: Final = Pattern(
+    "read_own_reactions", "BatchGetItem", ("reactions",), "a reader's own reactions", strong=True
+)
+READ_REACTIONS: Final = Pattern(
+    "read_reactions", "Query", ("reactions",), "who reacted to a message", strong=True
+)
+FORGET_REACTIONS: Final = Pattern(
+    "forget_reactions", "BatchWriteItem", ("reactions",), "a redacted message keeps no reactions"
+)
+
+# Members and chats.
+
+CHECK_MEMBER: Final = Pattern(
+    "check_member", "GetItem", ("chat_memberships",), "whether a reader is admitted", strong=True
+)
+LIST_MEMBERS: Final = Pattern(
+    "list_members", "Query", ("chat_memberships",), "who is in a chat", strong=True
+)
+MUTE: Final = Pattern(
+    "mute", "UpdateItem", ("chat_memberships",), "no push from a chat for a while"
+)
+READ_CHAT: Final = Pattern("read_chat", "GetItem", ("chats",), "what a chat is", strong=True)
+SHOW_CHAT: Final = Pattern("show_chat", "GetItem", ("chats",), "what a chat is, for display")
+FIND_PAIR: Final = Pattern(
+    "find_pair", "GetItem", ("chats",), "the direct chat of two users", strong=True
+)
+FIND_REQUEST: Final = Pattern(
+    "find_request", "GetItem", ("idempotency_keys",), "a request to create a chat", strong=True
+)
+KEEP_REQUEST: Final = Pattern(
+    "keep_request", "PutItem", ("idempotency_keys",), "a request that found the chat it asked for"
+)
+FINISH_REQUEST: Final = Pattern(
+    "finish_request", "UpdateItem", ("idempotency_keys",), "all people of a large chat are in it"
+)
+CREATE_CHAT: Final = Pattern(
+    "create_chat",
+    "TransactWriteItems",
+    ("messages", "chats", "chat_memberships", "delivery_state", "idempotency_keys"),
+    "a chat with its first entry and first members",
+)
+COUNT_CHATS: Final = Pattern(
+    "count_chats", "Query", ("delivery_state",), "whether a user may be in one more chat"
+)
+
+# The chat list, receipts, heads.
+
+LIST_CHATS: Final = Pattern(
+    "list_chats", "Query", ("delivery_state",), "a user's chats with the receipts", strong=True
+)
+LIST_ROLES: Final = Pattern(
+    "list_roles",
+    "Query",
+    ("chat_memberships",),
+    "a user's roles and mutes, for the chat list",
+    index="user_chats-index",
+)
+READ_ROLES: Final = Pattern(
+    "read_roles",
+    "BatchGetItem",
+    ("chat_memberships",),
+    "roles and mutes that the index does not show yet",
+    strong=True,
+)
+SHOW_CHATS: Final = Pattern("show_chats", "BatchGetItem", ("chats",), "chats of a page of the list")
+SHOW_LAST: Final = Pattern(
+    "show_last", "BatchGetItem", ("messages",), "last messages, for the previews of the list"
+)
+COUNT_UNREAD: Final = Pattern(
+    "count_unread", "Query", ("messages",), "messages of others after the read mark"
+)
+READ_RECEIPT: Final = Pattern(
+    "read_receipt", "GetItem", ("delivery_state",), "how far a user is", strong=True
+)
+SHOW_RECEIPTS: Final = Pattern(
+    "show_receipts", "BatchGetItem", ("delivery_state",), "how far the members of a chat are"
+)
+MOVE_RECEIPT: Final = Pattern(
+    "move_receipt", "UpdateItem", ("delivery_state",), "a user has received or read more"
+)
+READ_HEADS: Final = Pattern(
+    "read_heads", "BatchGetItem", ("chat_counters",), "where the logs of a user end", strong=True
+)
+SHOW_HEADS: Final = Pattern(
+    "show_heads", "BatchGetItem", ("chat_counters",), "where logs end, for the chat list"
+)
+ADVANCE_HEAD: Final = Pattern(
+    "advance_head", "UpdateItem", ("chat_counters",), "a log was delivered up to here"
+)
+
+# Delivery.
+
+CHECK_HEADS: Final = Pattern(
+    "check_heads",
+    "BatchGetItem",
+    ("chat_counters",),
+    "how far the relay need not look",
+    strong=True,
+)
+LIST_MUTES: Final = Pattern(
+    "list_mutes", "Query", ("chat_memberships",), "who wants no push from a chat"
+)
+
+# Tenants.
+
+FIND_TENANT: Final = Pattern("find_tenant", "GetItem", ("tenants",), "a tenant", strong=True)
+CREATE_TENANT: Final = Pattern(
+    "create_tenant", "TransactWriteItems", ("tenants",), "a tenant with its first signing key"
+)
+RENAME_TENANT: Final = Pattern("rename_tenant", "UpdateItem", ("tenants",), "a tenant's name")
+FIND_TENANT_KEY: Final = Pattern(
+    "find_tenant_key", "GetItem", ("tenants",), "who calls the API", strong=True
+)
+ADD_TENANT_KEY: Final = Pattern("add_tenant_key", "PutItem", ("tenants",), "a new tenant key")
+REVOKE: Final = Pattern(
+    "revoke", "TransactWriteItems", ("tenants",), "what is of no use any more, and that it is not"
+)
+READ_REVOCATIONS: Final = Pattern(
+    "read_revocations", "Query", ("tenants",), "what was revoked of late", strong=True
+)
+LIST_SIGNING_KEYS: Final = Pattern(
+    "list_signing_keys", "Query", ("tenants",), "what user tokens are checked with", strong=True
+)
+SCAN_SIGNING_KEYS: Final = Pattern(
+    "scan_signing_keys", "Scan", ("tenants",), "a rotation looks for signing keys", strong=True
+)
+REWRAP_SIGNING_KEY: Final = Pattern(
+    "rewrap_signing_key", "UpdateItem", ("tenants",), "a rotation takes over a signing key"
+)
+
+# Users.
+
+SHOW_USER: Final = Pattern("show_user", "GetItem", ("users",), "a profile")
+FIND_USER: Final = Pattern(
+    "find_user", "GetItem", ("users",), "a profile that was not seen at first", strong=True
+)
+CREATE_USER: Final = Pattern("create_user", "PutItem", ("users",), "a new user")
+CHANGE_USER: Final = Pattern("change_user", "UpdateItem", ("users",), "a profile changes")
+SHOW_USERS: Final = Pattern("show_users", "BatchGetItem", ("users",), "many profiles")
+FIND_USERS: Final = Pattern(
+    "find_users", "BatchGetItem", ("users",), "profiles that were not seen at first", strong=True
+)
+KEEP_LAST_SEEN: Final = Pattern(
+    "keep_last_seen", "UpdateItem", ("users",), "when a user was last online"
+)
+LIST_SHARED_CHATS: Final = Pattern(
+    "list_shared_chats", "Query", ("delivery_state",), "in which chats a user has peers"
+)
+LIST_PEERS: Final = Pattern(
+    "list_peers", "Query", ("chat_memberships",), "with whom a user shares a chat"
+)
+
+# Secrets.
+
+READ_DATA_KEY: Final = Pattern(
+    "read_data_key", "GetItem", ("keys",), "what an author's content is sealed with", strong=True
+)
+ADD_DATA_KEY: Final = Pattern("add_data_key", "UpdateItem", ("keys",), "an author's new data key")
+DESTROY_DATA_KEY: Final = Pattern(
+    "destroy_data_key", "UpdateItem", ("keys",), "an author's content is erased"
+)
+SCAN_DATA_KEYS: Final = Pattern(
+    "scan_data_keys", "Scan", ("keys",), "a rotation looks for data keys", strong=True
+)
+REWRAP_DATA_KEY: Final = Pattern(
+    "rewrap_data_key", "UpdateItem", ("keys",), "a rotation takes over a data key"
+)
+READ_VALUE: Final = Pattern(
+    "read_value", "GetItem", ("tenants",), "a value of the deployment", strong=True
+)
+KEEP_VALUE: Final = Pattern("keep_value", "PutItem", ("tenants",), "a value of the deployment")
+LIST_MASTER_KEYS: Final = Pattern(
+    "list_master_keys", "Query", ("tenants",), "which master keys wrap data keys", strong=True
+)
+CLOSE_MASTER_KEY: Final = Pattern(
+    "close_master_key", "UpdateItem", ("tenants",), "a rotation is about to look for its last ones"
+)
+STRIKE_OFF_MASTER_KEY: Final = Pattern(
+    "strike_off_master_key", "DeleteItem", ("tenants",), "a master key wraps no data key any more"
+)
+
+
+def declared() -> tuple[Pattern, ...]:
+    """All patterns of this file, in its order."""
+    return tuple(one for one in globals().values() if isinstance(one, Pattern))

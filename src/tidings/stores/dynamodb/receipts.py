@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts on DynamoDB, and the one function that computes unread.
+
+The marks for received and read are kept apart and each only ever set to more than it is; reading
+counts as receiving when a receipt is read. So a move is one conditional update, and what it may
+not do twice it cannot do twice.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.entries import Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt, Unread, unread_without_a_look
+from tidings.model.refusals import ReceiptBeyondHead
+from tidings.ports.receipts import Move, OwnSends, Receipts
+from tidings.stores.dynamodb.background import together
+from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.entries import head_of_chat
+from tidings.stores.dynamodb.heads import Heads
+from tidings.stores.dynamodb.items import place, receipt_key, to_receipt
+from tidings.stores.dynamodb.pages import receipts_of
+from tidings.stores.dynamodb.patterns import (
+    COUNT_UNREAD,
+    MOVE_RECEIPT,
+    READ_ENTRIES,
+    READ_RECEIPT,
+)
+from tidings.stores.dynamodb.states import members_of, membership_row
+from tidings.stores.dynamodb.trouble import ConditionFailed, Item
+
+_Places = dict[tuple[ChatId, int], int]
+"""Of entries that are there: how many messages the log holds up to them."""
+
+_RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
+_READ: Final = "attribute_exists(#user_id) AND #read < :read"
+_OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
+_SET_RECEIVED: Final = "SET #delivered = :delivered"
+_SET_READ: Final = "#read = :read, #read_number = :read_number"
+
+# The same as model.receipts.counts_as_unread, which the contract suite holds it to.
+_COUNTS: Final = (
+    "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
+    " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
+)
+
+
+class DynamoReceipts:
+    """How far each user is in each chat."""
+
+    def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
+        self._dynamo = dynamo
+        self._heads = heads
+
+    async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        numbers = await self._numbers(moves)
+        by_row: dict[tuple[UserKey, ChatId], list[Move | OwnSends]] = {}
+        for move in moves:
+            by_row.setdefault((move.user, move.chat), []).append(move)
+        results = await together(
+            partial(self._move_in_turn, in_turn, numbers) for in_turn in by_row.values()
+        )
+        return [
+            (chat, receipt)
+            for (_, chat), receipt in zip(by_row, results, strict=True)
+            if receipt is not None
+        ]
+
+    async def _move_in_turn(
+        self, moves: Sequence[Move | OwnSends], numbers: _Places
+    ) -> Receipt | None:
+        """Moves of one receipt, one after the other; where it stands if it is further."""
+        moved = None
+        for move in moves:
+            moved = await self._apply(move, numbers) or moved
+        return moved
+
+    async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
+        far = max(move.delivered, move.read)
+        head = self._heads.known(move.chat)
+        if far > head.sequence or not head.sequence:
+            head = await head_of_chat(self._dynamo, move.chat)
+            self._heads.saw(move.chat, head)
+        if far > head.sequence and await self._receipt(move.user, move.chat) is not None:
+            raise ReceiptBeyondHead(f"the log ends at {head.sequence}")
+        moved = await self._apply(move, await self._numbers([move]))
+        standing = moved or await self._receipt(move.user, move.chat)
+        return None if standing is None else (standing, head)
+
+    async def of_chat(self, chat: ChatId, reader: UserKey) -> list[Receipt] | None:
+        receipts = await receipts_of(self._dynamo, chat, await members_of(self._dynamo, chat))
+        return receipts if await membership_row(self._dynamo, chat, reader) else None
+
+    async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
+        receipt = await self._receipt(user, chat)
+        if receipt is None:
+            return None
+        head = await head_of_chat(self._dynamo, chat)
+        return await unread_of(self._dynamo, chat, head, receipt, now)
+
+    async def _receipt(self, user: UserKey, chat: ChatId) -> Receipt | None:
+        item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
+        return to_receipt(item) if item else None
+
+    async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Places:
+        """Which of the places moved to are there, with their numbers.
+
+        Logs have no holes: that an entry stands at a place means "not beyond the head". What the
+        last head this process saw tells needs no reading.
+        """
+        numbers: _Places = {}
+        wanted: dict[tuple[ChatId, int], None] = {}
+        for move in moves:
+            head = self._heads.known(move.chat)
+            for sequence in _places_of(move):
+                if sequence == head.sequence:
+                    numbers[move.chat, sequence] = head.number
+                elif sequence < head.sequence and sequence == _only_received(move):
+                    numbers[move.chat, sequence] = 0  # its number is not asked for
+                else:
+                    wanted[move.chat, sequence] = None
+        keys = [place(*one) for one in wanted]
+        for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
+            numbers[item["chat_id"], item["sequence"]] = item["number"]
+        return numbers
+
+    async def _apply(self, move: Move | OwnSends, numbers: _Places) -> Receipt | None:
+        """Move one receipt; where it stands if it is further than before."""
+        places = _places_of(move)
+        if not places or any((move.chat, sequence) not in numbers for sequence in places):
+            return None
+        key = receipt_key(move.user, move.chat)
+        if isinstance(move, Move):
+            return await self._move_marks(key, move, numbers)
+        if numbers[move.chat, move.to_sequence] != move.to_number:
+            return None
+        return await self._update(
+            key,
+            f"SET {_SET_READ}",
+            _OWN,
+            _read_values(move.to_sequence, move.to_number),
+            {":from_number": move.from_number},
+        )
+
+    async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
+        """Move one mark or both: together if they can, else the one that has to."""
+        received = {":delivered": move.delivered}
+        if not move.read:
+            return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
+        read = _read_values(move.read, numbers[move.chat, move.read])
+        if move.delivered <= move.read:  # reading is also receiving
+            return await self._update(key, f"SET {_SET_READ}", _READ, read)
+        both = f"{_SET_RECEIVED}, {_SET_READ}"
+        if moved := await self._update(key, both, f"{_RECEIVED} AND {_READ}", received | read):
+            return moved
+        first = await self._update(key, f"SET {_SET_READ}", _READ, read)
+        second = await self._update(key, _SET_RECEIVED, _RECEIVED, received)
+        return second or first
+
+    async def _update(
+        self, key: Item, update: str, condition: str, new: Item, others: Item | None = None
+    ) -> Receipt | None:
+        """Set these attributes, named after their values; None if the condition does not hold."""
+        values = new | others if others else new
+        try:
+            item = await self._dynamo.update(MOVE_RECEIPT, key, update, condition, values)
+        except ConditionFailed as failed:
+            item = failed.item or {}
+            if not failed.is_repeat or any(item.get(n[1:]) != value for n, value in new.items()):
+                return None
+        return to_receipt(item)
+
+
+def _places_of(move: Move | OwnSends) -> list[int]:
+    """The places that have to be there; those below a place that is there are."""
+    if isinstance(move, OwnSends):
+        return [move.to_sequence]
+    if move.delivered <= move.read:
+        return [move.read] if move.read > 0 else []
+    return [move.delivered, move.read] if move.read > 0 else [move.delivered]
+
+
+def _only_received(move: Move | OwnSends) -> int:
+    """The place that is received and not read; 0 if there is none."""
+    return move.delivered if isinstance(move, Move) and move.delivered > move.read else 0
+
+
+def _read_values(sequence: int, number: int) -> Item:
+    return {":read": sequence, ":read_number": number}
+
+
+async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
+    """What the receipt's user has not read: a subtraction, then at most one bounded look."""
+    known = unread_without_a_look(head, receipt)
+    if known is not None:
+        return known
+    count = await dynamo.count(
+        COUNT_UNREAD,
+        "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
+        {
+            ":chat": chat,
+            ":first": receipt.read + 1,
+            ":last": receipt.read + limits.UNREAD_ENTRIES_MAX,
+            ":message": "message",
+            ":reader": receipt.user,
+            ":now": now,
+        },
+        only=_COUNTS,
+    )
+    return Unread(count)
+
+
+_conforms: type[Receipts] = DynamoReceipts

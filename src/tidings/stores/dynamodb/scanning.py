@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking through a whole table: for operators, a page at a time, and never faster than so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.patterns import Pattern
+from tidings.stores.dynamodb.trouble import Item
+
+ITEMS_PER_SECOND: Final = 5_000
+"""Some 250 read units, of small items: serving goes on beside it."""
+
+
+class Walk:
+    """A scan in steps. Each goes on where the last one stopped, and at the end begins anew."""
+
+    def __init__(self, dynamo: Dynamo, pattern: Pattern) -> None:
+        self._dynamo = dynamo
+        self._pattern = pattern
+        self._turn = asyncio.Lock()
+        self._asked: object = None
+        self._pages: AsyncIterator[list[Item]] | None = None
+        self._rests_until = 0.0
+
+    async def some(self, only: str, values: dict[str, Any], limit: int) -> list[Item]:
+        """At most so many items for which this holds.
+
+        None only if a whole pass, begun during this call, met none.
+        """
+        async with self._turn:
+            if self._asked != (only, values, limit):
+                self._asked, self._pages = (only, values, limit), None
+            is_whole = False
+            while True:
+                if self._pages is None:
+                    self._pages = self._dynamo.scan(self._pattern, 0, 1, limit, only, values)
+                    is_whole = True
+                await self._rest(limit)
+                page = await anext(self._pages, None)
+                if page:
+                    return page
+                if page is None:
+                    self._pages = None
+                    if is_whole:
+                        return []
+
+    async def _rest(self, items: int) -> None:
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, self._rests_until - now))
+        self._rests_until = max(now, self._rests_until) + items / ITEMS_PER_SECOND

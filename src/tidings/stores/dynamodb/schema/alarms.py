@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The alarms of each table, as values: what is watched, and from where on it is worth a call.
+
+Their size is taken from the declaration: a table that may scale warns near the end of its range,
+not near the capacity of the moment, which scaling keeps close to the load on purpose. Throttling
+and latency warn at once. There is none for the size of a chat: DynamoDB limits a collection of
+items only where there is a local index, and publishes no figure where there is none.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tidings.stores.dynamodb.patterns import declared
+from tidings.stores.dynamodb.tables import TABLES, Range, Table
+
+Statistic = Literal["Sum", "p99"]
+Kind = Literal["capacity", "throttling", "latency"]
+KINDS: Final[tuple[Kind, ...]] = ("capacity", "throttling", "latency")
+
+PERIOD_SECONDS: Final = 60
+BUSY: Final = 0.8
+"""The part of the capacity from which on a table counts as busy."""
+ON_DEMAND_UNITS: Final = Range(0, 40_000)
+"""What an account lets one table on demand use a second, unless its quota was raised."""
+SLOW_MS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One CloudWatch alarm: above the threshold in so many minutes in a row."""
+
+    kind: Kind
+    name: str
+    says: str
+    table: Table
+    metric: str
+    statistic: Statistic
+    threshold: int
+    minutes: int = 1
+    index: str | None = None
+    operation: str | None = None
+
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """What narrows the figure down, besides the table."""
+        narrowed = {"GlobalSecondaryIndexName": self.index, "Operation": self.operation}
+        return {name: value for name, value in narrowed.items() if value is not None}
+
+
+def alarms(table: Table, operations: Iterable[str]) -> Iterator[Alarm]:
+    """All alarms of a table that is spoken to in these operations."""
+    for index in (None, *(index.name for index in table.indexes)):
+        yield from _capacity(table, index)
+        yield from _throttling(table, index)
+    for operation in sorted(set(operations)):
+        yield Alarm(
+            kind="latency",
+            name=f"{table.name}-{operation}-slow",
+            says=f"{operation} on {table.name}: one of a hundred takes more than {SLOW_MS} ms",
+            table=table,
+            metric="SuccessfulRequestLatency",
+            statistic="p99",
+            threshold=SLOW_MS,
+            minutes=5,
+            operation=operation,
+        )
+
+
+def _capacity(table: Table, index: str | None) -> Iterator[Alarm]:
+    read, write = (
+        (table.capacity.read, table.capacity.write)
+        if table.capacity
+        else (ON_DEMAND_UNITS, ON_DEMAND_UNITS)
+    )
+    for what, units in (("Read", read), ("Write", write)):
+        yield Alarm(
+            kind="capacity",
+            name=f"{index or table.name}-{what.lower()}s-busy",
+            says=f"{_place(table, index)} uses more than {BUSY:.0%} of its {what.lower()} capacity",
+            table=table,
+            metric=f"Consumed{what}CapacityUnits",
+            statistic="Sum",
+            threshold=round(BUSY * units.most * PERIOD_SECONDS),
+            minutes=5,
+            index=index,
+        )
+
+
+def _throttling(table: Table, index: str | None) -> Iterator[Alarm]:
+    for what in ("Read", "Write"):
+        yield Alarm(
+            kind="throttling",
+            name=f"{index or table.name}-{what.lower()}s-throttled",
+            says=f"{_place(table, index)} turns {what.lower()}s away",
+            table=table,
+            metric=f"{what}ThrottleEvents",
+            statistic="Sum",
+            threshold=0,
+            index=index,
+        )
+
+
+def _place(table: Table, index: str | None) -> str:
+    return f"{index} of {table.name}" if index else table.name
+
+
+def all_alarms() -> Iterator[Alarm]:
+    """The alarms of all tables. What only operators do may take its time."""
+    for table in TABLES:
+        yield from alarms(
+            table,
+            (
+                pattern.operation
+                for pattern in declared()
+                if table.name in pattern.tables and pattern.operation != "Scan"
+            ),
+        )

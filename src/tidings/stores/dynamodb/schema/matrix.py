@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and access patterns as tables of a page: what the docs show is what is declared."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from tidings.stores.dynamodb.patterns import Pattern, declared
+from tidings.stores.dynamodb.tables import TABLES, Index, Key, Provisioned, Range
+
+BEGINS: Final = "<!-- generated: {} -->"
+ENDS: Final = "<!-- end -->"
+_READS: Final = frozenset({"GetItem", "Query", "BatchGetItem", "Scan"})
+
+
+def filled_in(page: str) -> str:
+    """The page with its generated parts as they should be."""
+    for name, part in (("tables", _tables()), ("patterns", _patterns())):
+        before, begins, rest = page.partition(BEGINS.format(name))
+        _, ends, after = rest.partition(ENDS)
+        assert begins and ends, f"the page has no place for {name}"
+        page = f"{before}{begins}\n{part}\n{ends}{after}"
+    return page
+
+
+def _tables() -> str:
+    return _table(
+        ("Table", "Key", "Index", "Mode", "TTL", "Stream", "PITR", "Backups", "Holds"),
+        (
+            (
+                f"`{table.name}`",
+                _key(table.partition, table.sort),
+                ", ".join(map(_index, table.indexes)),
+                _mode(table.capacity),
+                f"`{table.ttl}`" if table.ttl else "",
+                "keys" if table.stream == "KEYS_ONLY" else table.stream or "",
+                "on" if table.pitr else "**off**",
+                f"daily, {table.backup_days} days" if table.backup_days else "",
+                table.holds,
+            )
+            for table in TABLES
+        ),
+    )
+
+
+def _key(partition: Key, sort: Key | None) -> str:
+    keys = [partition] if sort is None else [partition, sort]
+    return ", ".join(f"`{key.name}`{' (N)' if key.type == 'N' else ''}" for key in keys)
+
+
+def _index(index: Index) -> str:
+    return f"`{index.name}`: {_key(index.partition, index.sort)}; {index.projection}"
+
+
+def _mode(capacity: Provisioned | None) -> str:
+    if capacity is None:
+        return "on demand"
+    return f"{_range(capacity.read)} r, {_range(capacity.write)} w"
+
+
+def _range(units: Range) -> str:
+    return f"{units.least:,} to {units.most:,}"
+
+
+def _patterns() -> str:
+    return _table(
+        ("Access pattern", "Table", "Index", "Operation", "Consistency", "For"),
+        (
+            (
+                f"`{pattern.name}`",
+                ", ".join(f"`{table}`" for table in pattern.tables),
+                f"`{pattern.index}`" if pattern.index else "",
+                pattern.operation,
+                _consistency(pattern),
+                pattern.serves,
+            )
+            for pattern in sorted(declared(), key=_place)
+        ),
+    )
+
+
+def _place(pattern: Pattern) -> tuple[bool, int]:
+    """Operators' patterns last, the others by their first table."""
+    names = [table.name for table in TABLES]
+    return pattern.operation == "Scan", names.index(pattern.tables[0])
+
+
+def _consistency(pattern: Pattern) -> str:
+    if pattern.operation not in _READS:
+        return ""
+    return "strong" if pattern.strong else "eventual"
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join("| " + " | ".join(cell or "-" for cell in line) + " |" for line in lines)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A declared table as DynamoDB wants to hear of it."""
+
+from typing import Any
+
+from tidings.stores.dynamodb.tables import Index, Key, Provisioned, Table
+
+Request = dict[str, Any]
+
+
+def create_table(table: Table, prefix: str) -> Request:
+    """Everything a new table can be given at once; TTL and PITR can only follow."""
+    request: Request = {
+        "TableName": prefix + table.name,
+        "AttributeDefinitions": attributes(table),
+        "KeySchema": key_schema(table.partition, table.sort),
+        **billing(table.capacity),
+    }
+    if table.indexes:
+        request["GlobalSecondaryIndexes"] = [index(table, one) for one in table.indexes]
+    if table.stream:
+        request["StreamSpecification"] = stream(table)
+    return request
+
+
+def attributes(table: Table) -> list[dict[str, str]]:
+    """The attributes that are part of a key, the table's own or an index's."""
+    keys = [table.partition, table.sort]
+    for one in table.indexes:
+        keys += [one.partition, one.sort]
+    types = {key.name: key.type for key in keys if key is not None}
+    return [{"AttributeName": name, "AttributeType": kind} for name, kind in sorted(types.items())]
+
+
+def key_schema(partition: Key, sort: Key | None) -> list[dict[str, str]]:
+    """A primary key."""
+    keys = [{"AttributeName": partition.name, "KeyType": "HASH"}]
+    if sort is not None:
+        keys.append({"AttributeName": sort.name, "KeyType": "RANGE"})
+    return keys
+
+
+def index(table: Table, index: Index) -> Request:
+    """An index, with capacity of its own where its table has some."""
+    request: Request = {
+        "IndexName": index.name,
+        "KeySchema": key_schema(index.partition, index.sort),
+        "Projection": {"ProjectionType": index.projection},
+    }
+    if table.capacity is not None:
+        request["ProvisionedThroughput"] = throughput(table.capacity)
+    return request
+
+
+def billing(capacity: Provisioned | None) -> Request:
+    """How the table is paid for."""
+    if capacity is None:
+        return {"BillingMode": "PAY_PER_REQUEST"}
+    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput(capacity)}
+
+
+def throughput(capacity: Provisioned) -> dict[str, int]:
+    """The capacity to begin with; scaling takes it from there."""
+    return {
+        "ReadCapacityUnits": capacity.read.least,
+        "WriteCapacityUnits": capacity.write.least,
+    }
+
+
+def stream(table: Table) -> Request:
+    """The table's stream, switched on."""
+    return {"StreamEnabled": True, "StreamViewType": table.stream}
+
+
+def change_mode(table: Table, indexes: list[str]) -> Request:
+    """From one way of paying to the other; the indexes that are there go with their table."""
+    request = billing(table.capacity)
+    if table.capacity is not None and indexes:
+        request["GlobalSecondaryIndexUpdates"] = [
+            _index_capacity(name, throughput(table.capacity)) for name in indexes
+        ]
+    return request
+
+
+def change_capacity(index: Index | None, throughput: dict[str, int]) -> Request:
+    """Another capacity for a table, or for one of its indexes."""
+    if index is None:
+        return {"ProvisionedThroughput": throughput}
+    return {"GlobalSecondaryIndexUpdates": [_index_capacity(index.name, throughput)]}
+
+
+def add_index(table: Table, added: Index) -> Request:
+    """One more index on a table that is there."""
+    return {
+        "AttributeDefinitions": attributes(table),
+        "GlobalSecondaryIndexUpdates": [{"Create": index(table, added)}],
+    }
+
+
+def _index_capacity(name: str, throughput: dict[str, int]) -> Request:
+    return {"Update": {"IndexName": name, "ProvisionedThroughput": throughput}}

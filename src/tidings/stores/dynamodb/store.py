@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening the store for scale: the client, and the ports on the tables behind it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.failpoints import Failpoints
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb.chats import DynamoChats
+from tidings.stores.dynamodb.client import Dynamo, open_client
+from tidings.stores.dynamodb.creating import ChatMaker
+from tidings.stores.dynamodb.heads import Heads
+from tidings.stores.dynamodb.listing import ChatList
+from tidings.stores.dynamodb.log import DynamoLog
+from tidings.stores.dynamodb.receipts import DynamoReceipts
+from tidings.stores.dynamodb.recording import Recorder
+from tidings.stores.dynamodb.revocations import DynamoRevocations
+from tidings.stores.dynamodb.runs import Runs
+from tidings.stores.dynamodb.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
+from tidings.stores.dynamodb.sweeping import DynamoSweeping
+from tidings.stores.dynamodb.tenants import DynamoTenants
+from tidings.stores.dynamodb.transport import CONNECTIONS_DEFAULT
+from tidings.stores.dynamodb.trouble import Rejected, StoreRefused
+from tidings.stores.dynamodb.users import DynamoUsers
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoStore:
+    """Every port chat needs, on the tables of one deployment."""
+
+    log: DynamoLog
+    chats: DynamoChats
+    receipts: DynamoReceipts
+    tenants: DynamoTenants
+    users: DynamoUsers
+    data_keys: DynamoDataKeys
+    deployment: DynamoDeployment
+    sweeping: DynamoSweeping
+    revocations: DynamoRevocations
+    heads: Heads
+
+
+@asynccontextmanager
+async def open_store(
+    *,
+    endpoint: str | None,
+    region: str,
+    prefix: str,
+    clock: Clock,
+    chance: Chance,
+    failpoints: Failpoints,
+    writes_heads: bool = True,
+    connections: int = CONNECTIONS_DEFAULT,
+    record: Recorder | None = None,
+) -> AsyncIterator[DynamoStore]:
+    """Open the tables with this prefix, which must be there: on AWS or at an own endpoint.
+
+    With `writes_heads` this process writes the head copy of what it appends. That is right where
+    no delivery worker does it: a head copy means "delivered up to here".
+
+    Raises:
+        StoreRefused: There are no credentials, or no such tables.
+        StoreUnavailable: The tables cannot be reached.
+    """
+    async with open_client(
+        endpoint=endpoint,
+        region=region,
+        prefix=prefix,
+        clock=clock,
+        chance=chance,
+        connections=connections,
+        record=record,
+    ) as dynamo:
+        epoch = await _first_answer(dynamo, prefix, chance)
+        heads = Heads(dynamo, writes=writes_heads)
+        runs = Runs(dynamo, heads, chance, failpoints)
+        store = _store(dynamo, runs, heads, epoch)
+        try:
+            yield store
+        finally:
+            await store.log.close()
+            await heads.close()
+            await store.users.close()
+
+
+async def _first_answer(dynamo: Dynamo, prefix: str, chance: Chance) -> str:
+    """The epoch; asking for it tells whether the tables are there."""
+    try:
+        return await ensure_epoch(dynamo, chance)
+    except StoreUnavailable as unavailable:
+        cause = unavailable.__cause__
+        if isinstance(cause, Rejected) and cause.code == "ResourceNotFoundException":
+            raise StoreRefused(
+                f"there are no tables with the prefix {prefix!r}: `tidings schema apply` makes them"
+            ) from cause
+        raise
+
+
+def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
+    return DynamoStore(
+        log=DynamoLog(dynamo, runs, heads),
+        chats=DynamoChats(dynamo, ChatMaker(dynamo, runs, heads), ChatList(dynamo, heads)),
+        receipts=DynamoReceipts(dynamo, heads),
+        tenants=DynamoTenants(dynamo),
+        users=DynamoUsers(dynamo),
+        data_keys=DynamoDataKeys(dynamo),
+        deployment=DynamoDeployment(dynamo, epoch),
+        sweeping=DynamoSweeping(),
+        revocations=DynamoRevocations(dynamo),
+        heads=heads,
+    )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables, declared once.
+
+Creating and checking them, the CloudFormation and Terraform files, the alarms, the rights of each
+role and the page about them in the docs all come from here. A table's real name is a prefix of the
+deployment's own choice and the name below.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+KeyType = Literal["S", "N"]
+Projection = Literal["ALL", "KEYS_ONLY"]
+StreamView = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
+
+TTL: Final = "ttl"
+"""The attribute DynamoDB deletes by, in seconds. Reads judge by `expires_at`, in milliseconds."""
+
+BACKUP_DAYS: Final = 90
+KEY_BACKUP_DAYS: Final = 7
+"""So long may a destroyed data key still be found, in a backup; and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One attribute of a primary key."""
+
+    name: str
+    type: KeyType = "S"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A global secondary index: always read eventually, and written with every item."""
+
+    name: str
+    partition: Key
+    sort: Key | None = None
+    projection: Projection = "ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Units per second: what is always there, and what it may grow to under load."""
+
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """Capacity paid for by the hour; the same for the table and each of its indexes."""
+
+    read: Range
+    write: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with everything about it that can be got wrong in an account."""
+
+    name: str
+    holds: str
+    partition: Key
+    sort: Key | None = None
+    indexes: tuple[Index, ...] = ()
+    capacity: Provisioned | None = None
+    """None: on demand."""
+    ttl: str | None = None
+    stream: StreamView | None = None
+    pitr: bool = True
+    backup_days: int | None = BACKUP_DAYS
+    """How long each daily backup is kept; None: there are none."""
+
+
+_CHAT: Final = Key("chat_id")
+_USER: Final = Key("user_id")
+
+MESSAGES: Final = Table(
+    name="messages",
+    holds="the log of each chat: one item for each entry, never deleted",
+    partition=_CHAT,
+    sort=Key("sequence", "N"),
+    stream="KEYS_ONLY",
+)
+BODIES: Final = Table(
+    name="bodies",
+    holds="the content of messages that expire; a deletion in its stream is a cleanup",
+    partition=_CHAT,
+    sort=Key("body_id"),
+    ttl=TTL,
+    stream="KEYS_ONLY",
+    backup_days=None,
+)
+IDEMPOTENCY_KEYS: Final = Table(
+    name="idempotency_keys",
+    holds="claimed keys: of sends by chat, of requests to create a chat under `r#<user>`",
+    partition=_CHAT,
+    sort=Key("claim"),
+    ttl=TTL,
+    backup_days=None,
+)
+CHAT_COUNTERS: Final = Table(
+    name="chat_counters",
+    holds="the head copy of each chat: delivered up to here; no content",
+    partition=_CHAT,
+)
+CHATS: Final = Table(
+    name="chats",
+    holds="each chat's type, name, creator and member count; the claim of a pair under `d#`",
+    partition=_CHAT,
+    capacity=Provisioned(read=Range(30, 3_000), write=Range(5, 500)),
+)
+CHAT_MEMBERSHIPS: Final = Table(
+    name="chat_memberships",
+    holds="who is in which chat: role, since when, muted until when",
+    partition=_CHAT,
+    sort=_USER,
+    indexes=(Index("user_chats-index", partition=_USER, sort=_CHAT),),
+    capacity=Provisioned(read=Range(50, 5_000), write=Range(5, 500)),
+)
+REACTIONS: Final = Table(
+    name="reactions",
+    holds="who reacted to a message, one item each",
+    partition=Key("message_id"),
+    sort=Key("reaction"),
+)
+DELIVERY_STATE: Final = Table(
+    name="delivery_state",
+    holds="a user's chats with the receipts: how far received, how far read",
+    partition=_USER,
+    sort=_CHAT,
+)
+USERS: Final = Table(
+    name="users",
+    holds="profiles, and when a user was last seen",
+    partition=_USER,
+    capacity=Provisioned(read=Range(20, 2_000), write=Range(5, 500)),
+)
+KEYS: Final = Table(
+    name="keys",
+    holds="each author's data key, wrapped; kept apart so that a destroyed one stays destroyed",
+    partition=Key("author"),
+    pitr=False,
+    backup_days=KEY_BACKUP_DAYS,
+)
+TENANTS: Final = Table(
+    name="tenants",
+    holds="tenants, signing keys, tenant keys by id, what was revoked, values of the deployment",
+    partition=Key("pk"),
+    sort=Key("sk"),
+)
+
+TABLES: Final[tuple[Table, ...]] = (
+    MESSAGES,
+    BODIES,
+    IDEMPOTENCY_KEYS,
+    CHAT_COUNTERS,
+    CHATS,
+    CHAT_MEMBERSHIPS,
+    REACTIONS,
+    DELIVERY_STATE,
+    USERS,
+    KEYS,
+    TENANTS,
+)
+
+
+def ttl_seconds(expires_at: int) -> int:
+    """The TTL of what expires at this millisecond: the first second that is not before it."""
+    return -(-expires_at // 1_000)
+
+
+def request_keys_of(user: str) -> str:
+    """Where a user's request keys stand among the claimed keys; no chat id has a `#`."""
+    return f"r#{user}"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A set of tables for one test, under a prefix of its own, and stores on it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+from uuid import uuid4
+
+from tidings.ports.failpoints import Failpoints, NoFailpoints
+from tidings.stores.dynamodb.recording import Recorder
+from tidings.stores.dynamodb.schema.requests import create_table
+from tidings.stores.dynamodb.store import DynamoStore, open_store
+from tidings.stores.dynamodb.tables import TABLES
+from tidings.stores.dynamodb.transport import open_transport
+from tidings.world import SystemChance, SystemClock
+
+REGION: Final = "eu-west-1"
+
+# DynamoDB Local takes any. Without some the SDK asks the network for them, which may take seconds.
+os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
+os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
+_SECONDS_MAX: Final = 20.0
+
+
+def new_prefix() -> str:
+    """A prefix that no other test has."""
+    return f"test_{uuid4().hex[:12]}_"
+
+
+async def make_tables(endpoint: str, prefix: str) -> None:
+    """Make every declared table, all at once; TTL stays off: tests have a time of their own."""
+    async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
+        until = asyncio.get_running_loop().time() + _SECONDS_MAX
+        for table in TABLES:
+            await transport.send("CreateTable", create_table(table, prefix), until)
+
+
+async def drop_tables(endpoint: str, prefix: str) -> None:
+    """Delete them again."""
+    async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
+        until = asyncio.get_running_loop().time() + _SECONDS_MAX
+        for table in TABLES:
+            await transport.send("DeleteTable", {"TableName": prefix + table.name}, until)
+
+
+@asynccontextmanager
+async def some_tables(endpoint: str) -> AsyncIterator[str]:
+    """Tables for a while; gives their prefix."""
+    prefix = new_prefix()
+    await make_tables(endpoint, prefix)
+    try:
+        yield prefix
+    finally:
+        await drop_tables(endpoint, prefix)
+
+
+def open_tables(
+    endpoint: str,
+    prefix: str,
+    *,
+    failpoints: Failpoints = NoFailpoints(),  # noqa: B008 - it has no state
+    writes_heads: bool = True,
+    record: Recorder | None = None,
+) -> AbstractAsyncContextManager[DynamoStore]:
+    """A store on the tables with this prefix; several at once are several processes."""
+    return open_store(
+        endpoint=endpoint,
+        region=REGION,
+        prefix=prefix,
+        clock=SystemClock(),
+        chance=SystemChance(),
+        failpoints=failpoints,
+        writes_heads=writes_heads,
+        record=record,
+    )
