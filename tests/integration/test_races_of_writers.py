@@ -121,6 +121,30 @@ async def test_a_writer_with_a_stale_cache_posts_nothing_after_a_removal(
     assert await messages(deployment, chat) == ["mine"]
 
 
+async def test_a_writer_with_a_stale_cache_refuses_nobody_who_joined_elsewhere(
+    deployment: Deployment,
+) -> None:
+    chat = await deployment.group(ANN, BOB)
+    stale = deployment.another_writing()
+    await stale.send(BOB, chat)
+    await deployment.people(CAT)
+    await deployment.core.verbs.put_member(ANN, chat, CAT, None)
+    entry = await stale.send(CAT, chat, "here I am", cmid="joined")
+    assert entry.sequence == 4
+
+
+async def test_a_writer_with_a_stale_cache_finds_what_is_left_to_change(
+    deployment: Deployment,
+) -> None:
+    chat = await deployment.group(ANN, BOB, CAT)
+    stale = deployment.another_writing()
+    await stale.send(BOB, chat)
+    await deployment.core.verbs.remove_member(ANN, chat, CAT)
+    # As far as the stale one knows, nothing has to be done.
+    assert await stale.put_member(ANN, chat, CAT, None)
+    assert (await deployment.log(chat, ANN))[-1].kind == "added"
+
+
 async def test_a_writer_that_dies_between_key_and_entry_leaves_room_for_a_repeat(
     tmp_path: Path,
 ) -> None:

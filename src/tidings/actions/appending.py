@@ -147,7 +147,10 @@ class Appender:
             self._refuse_all(lane, StoreUnavailable())
             raise
         if not steps:
-            self._soon(lane)
+            if lane.is_doubtful:
+                self._start(lane, self._look_into(lane))
+            else:
+                self._soon(lane)
             return None
         return Run(
             chat_id=lane.chat_id,
@@ -175,8 +178,10 @@ class Appender:
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
                 break  # a repeat within the run: the next one will find the first
-            waiting.popleft()
             entries = self._decide(lane, proposal, claimed, now)
+            if lane.is_doubtful:
+                break
+            waiting.popleft()
             if not entries:
                 continue
             for entry in entries:
@@ -189,17 +194,33 @@ class Appender:
         return steps
 
     def _decide(self, lane: Lane, proposal: Proposal, state: ChatState, now: int) -> list[Entry]:
+        """The entries to append; none if the proposal was answered, or the lane is in doubt."""
+        refusal = None
         try:
             entries = proposal.decide(state, now)
-        except Refusal as refusal:
-            if proposal.key is None:
-                proposal.refused(refusal)
-            else:
-                self._tasks.start(self._refuse_unless_sent(lane.chat_id, proposal, refusal))
-            return []
-        if not entries:
+        except Refusal as raised:
+            refusal, entries = raised, []
+        lane.is_doubtful = not entries and not proposal.was_looked_into
+        if entries or lane.is_doubtful:
+            return entries
+        if refusal is None:
             proposal.kept([])
-        return entries
+        elif proposal.key is None:
+            proposal.refused(refusal)
+        else:
+            self._tasks.start(self._refuse_unless_sent(lane.chat_id, proposal, refusal))
+        return []
+
+    async def _look_into(self, lane: Lane) -> None:
+        """Another process may have appended what makes the proposal possible after all."""
+        proposal = lane.waiting[0]
+        try:
+            await self._read_on(lane)
+        except Refusal as refusal:
+            lane.waiting.popleft()
+            proposal.refused(refusal)
+        proposal.was_looked_into = True
+        self._next(lane)
 
     # What came of a run.
 
@@ -282,23 +303,27 @@ class Appender:
 
     async def _catch_up(self, lane: Lane, steps: list[_Step]) -> None:
         """Another writer was first: take in what it wrote, then try again after it."""
-        assert lane.state is not None
-        state = lane.state.copy()
         try:
-            while missed := await self._log.tail(lane.chat_id, state.head):
-                for entry in missed:
-                    state.fold(entry)
+            await self._read_on(lane)
         except Refusal as refusal:
             for proposal, _ in steps:
                 proposal.refused(refusal)
             self._next(lane)
             return
-        self._lanes.keep_state(lane, state)
         again = [proposal for proposal, _ in steps if not self._gave_up(proposal)]
         lane.waiting.extendleft(reversed(again))
         if again:
             await self._backoff(again[0].attempts)
         self._next(lane)
+
+    async def _read_on(self, lane: Lane) -> None:
+        """Bring the lane's state up to the end of the log."""
+        assert lane.state is not None
+        state = lane.state.copy()
+        while missed := await self._log.tail(lane.chat_id, state.head):
+            for entry in missed:
+                state.fold(entry)
+        self._lanes.keep_state(lane, state)
 
     def _gave_up(self, proposal: Proposal) -> bool:
         # The winner may have been a repeat of this very send: claiming the key anew will tell.

@@ -27,6 +27,7 @@ class Change:
         self.key: Key | None = None
         self.is_claimed = False
         self.attempts = 0
+        self.was_looked_into = False
         self._decide = decide
         self.answer: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
 

@@ -12,7 +12,7 @@ from tidings.model.ids import ChatId
 class Lane:
     """One chat."""
 
-    __slots__ = ("chat_id", "is_busy", "state", "waiting")
+    __slots__ = ("chat_id", "is_busy", "is_doubtful", "state", "waiting")
 
     def __init__(self, chat_id: ChatId) -> None:
         self.chat_id = chat_id
@@ -20,6 +20,8 @@ class Lane:
         self.waiting: deque[Proposal] = deque()
         self.is_busy = False
         """A run is on its way to the log, or something is being read: no other may start."""
+        self.is_doubtful = False
+        """The first that waits would be refused, if the state is as it was seen last."""
 
 
 class Lanes:

@@ -31,7 +31,7 @@ class Send:
 
     __slots__ = (
         "_answer", "_chat", "_content", "_content_type", "_sealed", "_sender", "_ttl_ms", "_vault",
-        "attempts", "is_claimed", "key",
+        "attempts", "is_claimed", "key", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +47,7 @@ class Send:
         self.key: Key | None = key
         self.is_claimed = False
         self.attempts = 0
+        self.was_looked_into = False
         self._vault = vault
         self._chat = chat
         self._sender = key.sender

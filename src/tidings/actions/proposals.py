@@ -17,6 +17,8 @@ class Proposal(Protocol):
     is_claimed: bool
     """The key is claimed, and a search up to the head has found no entry for it."""
     attempts: int
+    was_looked_into: bool
+    """The log was read up to its end since it was proposed: only then may it be refused."""
 
     @property
     def is_ready(self) -> bool:
