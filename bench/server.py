@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
@@ -69,12 +69,14 @@ async def own_server(data: Path | None = None) -> AsyncIterator[Target]:
         await process.wait()
 
 
-async def launch(data: Path) -> asyncio.subprocess.Process:
-    """Start the process, without waiting for anything."""
+async def launch(
+    data: Path, settings: Mapping[str, str] | None = None, core: int | None = SERVER_CORE
+) -> asyncio.subprocess.Process:
+    """Start the process, without waiting for anything; `core` is the one it has to stay on."""
     # A killed server leaves it behind, and only the new one may say where it is.
     (data / "server.json").unlink(missing_ok=True)
     kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
-    settings = {
+    usual = {
         "TIDINGS_DRAIN_SECONDS": "0",
         "TIDINGS_LOG_LEVEL": "warning",
         "TIDINGS_LIMITS": "off",
@@ -82,19 +84,21 @@ async def launch(data: Path) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tidings", "serve", "--port", "0", "--data", str(data),
         stdout=asyncio.subprocess.DEVNULL,
-        env=kept | settings,
-        preexec_fn=on_core(SERVER_CORE),
+        env=kept | usual | dict(settings or {}),
+        preexec_fn=None if core is None else on_core(core),
     )  # fmt: skip
 
 
-async def ready(data: Path, process: asyncio.subprocess.Process) -> Target:
-    """Wait until the server says that it is ready."""
+async def ready(
+    data: Path, process: asyncio.subprocess.Process, root_key: str | None = None
+) -> Target:
+    """Wait until the server says that it is ready; its key is in its folder unless it was given."""
     async with asyncio.timeout(START_SECONDS_MAX):
         while (url := _ready_at(data)) is None:
             if process.returncode is not None:
                 raise SystemExit("the server did not start")
             await asyncio.sleep(POLL_SECONDS)
-    return Target(url, (data / "root.key").read_text().strip(), process.pid)
+    return Target(url, root_key or (data / "root.key").read_text().strip(), process.pid)
 
 
 def _ready_at(data: Path) -> str | None:
@@ -117,6 +121,11 @@ def pin_load() -> None:
     """Keep this process off the server's core, where there is more than one."""
     if (on_load_core := on_core(LOAD_CORE)) is not None:
         on_load_core()
+
+
+def unpin() -> None:
+    """Let this process, and those it starts from now on, run anywhere."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
 def on_core(core: int) -> Callable[[], None] | None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A crowd: pairs of users, each with a live connection, made as they are needed."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -18,9 +19,12 @@ SETTLING_SECONDS_MAX: Final = 30.0
 class Crowd:
     """Pairs who talk to each other."""
 
-    def __init__(self, url: str, root_key: str, tenant: str = TENANT) -> None:
+    def __init__(
+        self, url: str, root_key: str, tenant: str = TENANT, gateways: Sequence[str] = ()
+    ) -> None:
+        """Sockets go to the gateways in turn, so that the two of a pair meet across two of them."""
         self.watch = Watch()
-        self._url = url
+        self._gateways = gateways or (url,)
         self._rest = Rest(url)
         self._people = People(self._rest, root_key, tenant)
         self._talkers: list[Talker] = []
@@ -62,7 +66,11 @@ class Crowd:
             for pair in pairs
             for user in pair.users
         ]
-        await side_by_side([connect(talker, self._url) for talker in made], CONNECTING_MAX)
+        gateways = self._gateways
+        await side_by_side(
+            [connect(talker, gateways[n % len(gateways)]) for n, talker in enumerate(made)],
+            CONNECTING_MAX,
+        )
         if not await self.watch.until(
             lambda: all(talker.is_live for talker in made), LIVE_SECONDS_MAX
         ):

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A steady load on DynamoDB Local: one process, or four of them with Kafka and Redis.
+
+DynamoDB Local is a program for tests that shares these cores. What is measured is how much of a
+processor Tidings needs for a message, and whether answers keep coming in time.
+"""
+
+import asyncio
+import base64
+import secrets
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.server import Target, launch, own_folder, ready, unpin
+from scripts.services.dynamodb_local import DynamoDBLocal
+from scripts.services.kafka_broker import KafkaBroker
+from scripts.services.redis_server import RedisServer
+from tidings.load import runs
+from tidings.load.crowd import Crowd
+from tidings.load.results import HEAD, Result, line
+
+ROLES: Final = ("gateway,api", "gateway,api", "worker,relay", "worker")
+REGION: Final = "eu-west-1"
+
+
+class ScaleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the steady load found."""
+
+    processes: int
+    result: Result
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """How much, how long, on how many processes."""
+    parser.add_argument("--rate", type=float, default=120, help="messages/s")
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--warm-up", type=float, default=60)
+    parser.add_argument("--many", action="store_true", help="four processes, Kafka and Redis")
+
+
+async def run(options: Namespace) -> ScaleResult:
+    """The same load for minutes, at an even pace."""
+    unpin()  # more programs than cores
+    with own_folder() as folder:
+        async with _deployment(folder, is_many=options.many) as targets:
+            result = await _steady(targets, options)
+    print(f"{options.rate:.0f} messages/s for {options.seconds:.0f} s, {len(targets)} process(es).")
+    print(line(HEAD))
+    print(line(result.row()))
+    print(f"missing {result.missing}, refused {result.refused}", flush=True)
+    return ScaleResult(processes=len(targets), result=result)
+
+
+async def _steady(targets: list[Target], options: Namespace) -> Result:
+    gateways = [target.url for target in targets[:2]] if options.many else []
+    async with Crowd(targets[0].url, targets[0].root_key, gateways=gateways) as crowd:
+        return await runs.paced(
+            crowd,
+            options.pairs,
+            options.rate,
+            options.seconds,
+            warm_up_seconds=options.warm_up,
+            server_cpu=lambda: sum(target.cpu_seconds() for target in targets),
+        )
+
+
+@asynccontextmanager
+async def _deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Target]]:
+    """Services, tables and processes, which all end with it."""
+    async with AsyncExitStack() as stack:
+        dynamodb = stack.enter_context(DynamoDBLocal(folder / "dynamodb"))
+        settings = {
+            "TIDINGS_STORE": "dynamodb",
+            "TIDINGS_DYNAMODB_ENDPOINT": dynamodb.address,
+            "TIDINGS_DYNAMODB_REGION": REGION,
+            "TIDINGS_ROOT_KEY": secrets.token_urlsafe(32),
+            "TIDINGS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+            "AWS_ACCESS_KEY_ID": "local",
+            "AWS_SECRET_ACCESS_KEY": "local",
+        }
+        await _make_tables(dynamodb.address)
+        if not is_many:
+            yield [await stack.enter_async_context(_process(folder / "all", settings))]
+            return
+        kafka = stack.enter_context(KafkaBroker(folder / "kafka"))
+        redis = stack.enter_context(RedisServer(folder / "redis"))
+        settings |= {
+            "TIDINGS_BUS": "kafka",
+            "TIDINGS_KAFKA": kafka.address,
+            "TIDINGS_REGISTRY": "redis",
+            "TIDINGS_REDIS": redis.address,
+        }
+        yield [
+            await stack.enter_async_context(
+                _process(folder / f"process-{number}", settings | {"TIDINGS_ROLES": roles})
+            )
+            for number, roles in enumerate(ROLES)
+        ]
+
+
+async def _make_tables(endpoint: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tidings", "schema", "apply", "--endpoint", endpoint,
+        "--region", REGION, stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    if await process.wait():
+        raise SystemExit("the tables could not be made")
+
+
+@asynccontextmanager
+async def _process(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Target]:
+    data.mkdir()
+    process = await launch(data, settings, core=None)
+    try:
+        target = await ready(data, process, settings["TIDINGS_ROOT_KEY"])
+        yield target
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
