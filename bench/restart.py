@@ -16,7 +16,7 @@ from bench.seeds import Seed, copied, seeded
 from bench.server import launch, ready
 from tidings.load.crowd import Crowd
 from tidings.load.talker import Talker
-from tidings.stores.sqlite.store import DATABASE
+from tidings.stores.sqlite.connections import DATABASE
 
 LOAD_PAIRS: Final = 50
 LOAD_WINDOW: Final = 8

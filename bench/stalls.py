@@ -21,7 +21,7 @@ from tidings.load import runs
 from tidings.load.crowd import Crowd
 from tidings.load.rest import Rest
 from tidings.load.results import HEAD, Latency, Result, latency_of, line
-from tidings.stores.sqlite.store import DATABASE
+from tidings.stores.sqlite.connections import DATABASE
 
 STALL_MS: Final = 20.0
 TTL_SECONDS: Final = 2

@@ -5,15 +5,17 @@ from litestar import Litestar
 
 from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
-from tidings.api.app import make_app
+from tidings.api.app import make_app, make_health_app
 from tidings.api.callers import IdentityVerbs
 from tidings.api.health import Health
 from tidings.assembly import Core
 from tidings.web import load_pages
 
 
-def make_rest(core: Core, health: Health) -> Litestar:
-    """All routes and pages."""
+def make_rest(core: Core, health: Health, *, is_whole: bool = True) -> Litestar:
+    """All routes and pages; or, of a process that does other things, only its health."""
+    if not is_whole:
+        return make_health_app(health, core.chance)
     return make_app(
         chat_verbs=core.verbs,
         identity_verbs=_identity(core),

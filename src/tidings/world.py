@@ -51,4 +51,9 @@ async def back_off(attempt: int) -> None:
     await asyncio.sleep(random.uniform(0, 0.002 * 2**attempt))
 
 
+async def wait_patiently(attempt: int) -> None:
+    """Wait before another attempt at a service that is away: full jitter, up to ten seconds."""
+    await asyncio.sleep(random.uniform(0, min(10.0, 0.1 * 2 ** min(attempt, 10))))
+
+
 _conforms: tuple[type[Clock], type[Chance], type[Failpoints]] = (SystemClock, SystemChance, ExitAt)

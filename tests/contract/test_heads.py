@@ -18,8 +18,8 @@ from tests.contract.engines import Store
 async def test_heads_are_those_of_the_logs(store: Store) -> None:
     one = await a_chat(store, ANN, BOB)
     other = await a_chat(store, ANN, CAT)
-    await append(store, one, message("hello"))
-    await append(store, one, message("again"))
+    await append(store, one, message(ANN))
+    await append(store, one, message(ANN))
 
     heads = await store.chats.heads([one.chat_id, other.chat_id])
 

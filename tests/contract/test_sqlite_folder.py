@@ -22,8 +22,8 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import SqliteEngine
 from tidings.ports.secrets import WrappedKey
+from tidings.stores.sqlite.connections import DATABASE, connect
 from tidings.stores.sqlite.schema import VERSION
-from tidings.stores.sqlite.store import DATABASE, _connect
 from tidings.stores.sqlite.trouble import StoreRefused
 
 OPEN_IN_A_PROCESS = """
@@ -135,7 +135,7 @@ async def test_nobody_else_reads_the_files(engine: SqliteEngine) -> None:
 
 
 def test_a_connection_has_its_settings(tmp_path: Path) -> None:
-    db = _connect(tmp_path / DATABASE)
+    db = connect(tmp_path / DATABASE)
     wanted = {
         "journal_mode": "wal",
         "synchronous": 2,

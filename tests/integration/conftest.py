@@ -7,10 +7,29 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.harness.engine import Settings, as_environment, some_engine
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
 from tests.integration.cores import Deployment, open_deployment
+from tests.integration.rest_world import Rest, open_rest
 from tests.integration.socket_town import troubles
+
+
+@pytest.fixture(scope="module")
+def engine() -> str:
+    """The engine that suites run on which do not ask for each of them."""
+    return "sqlite"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def settings(request: pytest.FixtureRequest, engine: str) -> AsyncIterator[Settings]:
+    """The settings of the engine, with nothing in it yet."""
+
+    def endpoint() -> str:
+        return str(request.getfixturevalue("dynamodb_endpoint"))
+
+    async with some_engine(engine, endpoint) as made:
+        yield made
 
 
 @pytest.fixture
@@ -21,9 +40,19 @@ async def deployment(tmp_path: Path) -> AsyncIterator[Deployment]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerProcess]:
+async def rest(tmp_path_factory: pytest.TempPathFactory, settings: Settings) -> AsyncIterator[Rest]:
+    """The REST application for all tests of a module."""
+    async with open_rest(tmp_path_factory.mktemp("rest"), settings=settings) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(
+    tmp_path_factory: pytest.TempPathFactory, settings: Settings
+) -> AsyncIterator[ServerProcess]:
     """A server for all tests of a module; whatever they did to it, it has logged no trouble."""
-    async with ServerProcess(tmp_path_factory.mktemp("server") / "data") as running:
+    data = tmp_path_factory.mktemp("server") / "data"
+    async with ServerProcess(data, environment=as_environment(settings)) as running:
         yield running
     assert running.exit_code == 0
     assert troubles(running) == []

@@ -3,7 +3,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,12 +143,17 @@ class Deployment:
 
 @asynccontextmanager
 async def open_deployment(
-    folder: Path, *, clock: HandClock | None = None, failpoints: Failpoints | None = None
+    folder: Path,
+    *,
+    clock: HandClock | None = None,
+    failpoints: Failpoints | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Deployment]:
     """Open a folder; closing it is a clean stop."""
     broke: list[Exception] = []
     clock = clock or HandClock()
-    config = Config(data=folder, port=0)
+    engine: dict[str, Any] = dict(settings or {})
+    config = Config(data=folder, port=0, **engine)
     async with open_core(config, broke.append, clock=clock, failpoints=failpoints) as core:
         deployment = Deployment(core, clock, [], Writing(core, core.appender))
         core.bus.subscribe(deployment.events.append)

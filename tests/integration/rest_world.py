@@ -186,10 +186,13 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 
 @asynccontextmanager
-async def open_rest(folder: Path, *, master_key: bytes | None = None) -> AsyncIterator[Rest]:
+async def open_rest(
+    folder: Path, *, master_key: bytes | None = None, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Rest]:
     """Open a deployment in the folder; with a master key it comes from the environment."""
     clock, disk, condition = HandClock(), Disk(), Condition()
-    config = Config(data=folder, root_key=ROOT_KEY, master_key=master_key)
+    engine: Json = dict(settings or {})
+    config = Config(data=folder, root_key=ROOT_KEY, master_key=master_key, **engine)
     broke: list[Exception] = []
     async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
         app = make_rest(core, condition)

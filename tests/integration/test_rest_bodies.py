@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.conformance import DOCUMENT
-from tests.integration.rest_world import Actor, Json, Rest, address, open_rest, problem
+from tests.integration.rest_world import Actor, Json, Rest, address, problem
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 from tidings.model import limits
@@ -22,12 +22,6 @@ WITH_BODY: Final = [one for one in OPERATIONS if one.body]
 SERVER_FIELDS: Final = (
     "sender_id", "tenant_id", "sequence", "created_at", "message_id", "role_of", "unread", "status",
 )  # fmt: skip
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chats over REST: making one, finding one, the chat list, names and mutes."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from tests.harness.canary import canary
+from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest, open_rest, problem
 from tidings.model import limits
 from tidings.model.times import rfc3339
@@ -15,12 +14,6 @@ from tidings.model.times import rfc3339
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 INVALID = (400, "request.invalid")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 async def test_a_direct_chat_is_one_per_pair(rest: Rest) -> None:

@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages over REST: history downwards, messages upwards, the log itself. Nothing twice, no hole."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 import pytest_asyncio
 
 from tests.harness.canary import canary
-from tests.integration.rest_world import Actor, Json, Rest, open_rest
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Actor, Json, Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="module")

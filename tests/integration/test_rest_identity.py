@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants, their keys, tokens, users and profiles over REST: who may, and what becomes of it."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from tests.harness.canary import canary
 from tests.integration.rest_world import Actor, Rest, open_rest, problem
@@ -17,12 +15,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FORBIDDEN = (403, "auth.forbidden")
 NO_TENANT = (404, "tenant.not_found")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 async def test_a_tenant_is_made_then_renamed(rest: Rest) -> None:

@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members over REST: who may add, promote and remove whom."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
-from tests.integration.rest_world import Actor, Rest, open_rest
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Actor, Rest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROLES = ("owner", "admin", "member")
 FORBIDDEN = (403, "auth.forbidden")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 async def team(rest: Rest, *roles: str) -> tuple[str, Actor, list[Actor]]:

@@ -2,13 +2,13 @@
 """Messages over REST: posting once, content at its limits, editing, redacting, expiring."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from tests.harness.canary import MARK, canary
-from tests.integration.rest_world import Actor, Rest, open_rest, problem
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import Actor, Rest, problem
 from tidings.model import limits
 from tidings.model.times import rfc3339
 
@@ -17,12 +17,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 INVALID = (400, "request.invalid")
 NO_MESSAGE = (404, "message.not_found")
 SMILE = "😀"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="module")

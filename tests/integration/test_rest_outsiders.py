@@ -4,15 +4,14 @@
 The table is made from the application's own operations, so that a new route cannot be forgotten.
 """
 
-from collections.abc import AsyncIterator
 from typing import Final
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from tests.harness.canary import canary
-from tests.integration.rest_world import NOWHERE, Json, Rest, address, open_rest
+from tests.integration.engines import engine as engine
+from tests.integration.rest_world import NOWHERE, Json, Rest, address
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 
@@ -28,12 +27,6 @@ BODIES: Final[dict[str, Json]] = {
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 def same(answer: httpx.Response, other: httpx.Response) -> bool:

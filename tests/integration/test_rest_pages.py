@@ -3,23 +3,15 @@
 
 import logging
 import re
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
-from tests.integration.rest_world import Rest, open_rest, problem
+from tests.integration.rest_world import Rest, problem
 from tidings.web import load_pages
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGES = load_pages()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 async def test_health_needs_no_key(rest: Rest) -> None:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How requests are read apart from their bodies: credentials, queries, paths, methods, headers."""
 
-from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
 import pytest_asyncio
 
-from tests.integration.rest_world import Actor, Rest, address, open_rest, problem
+from tests.integration.rest_world import Actor, Rest, address, problem
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 
@@ -15,12 +14,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WITHOUT_QUERY: Final = [one for one in OPERATIONS if one.query is None]
 WITH_KEY: Final = [one for one in OPERATIONS if one.key is not None]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rest(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rest]:
-    async with open_rest(tmp_path_factory.mktemp("rest")) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -10,6 +10,7 @@ from tests.harness.client_socket import Socket
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
 from tests.integration.cores import all_of
+from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
     closed_with,
     code_of_hello,

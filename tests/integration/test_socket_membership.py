@@ -8,6 +8,7 @@ import pytest
 from tests.harness.client_socket import Frame, Refused, Socket
 from tests.harness.device import Device
 from tests.harness.people import Person, Town
+from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
     friends,
     people,

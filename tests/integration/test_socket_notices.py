@@ -9,6 +9,7 @@ from tests.harness.client_socket import Frame
 from tests.harness.device import Device
 from tests.harness.people import Town
 from tests.integration.cores import all_of
+from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
     friends,
     people,

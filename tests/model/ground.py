@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, preco
 from hypothesis.strategies import SearchStrategy
 
 from tests.harness.canary import canary
-from tests.model.product import Product
+from tests.model.product import Engine, Product
 from tests.model.reference import Room
 from tidings.model.chats import ChatType
 from tidings.model.ids import ChatId, UserKey, user_key
@@ -42,7 +42,7 @@ class Ground(RuleBasedStateMachine):
 
     chats: Bundle[ChatId] = Bundle("chats")
 
-    def __init__(self, engine: str, folder: Path, happened: Counter[str]) -> None:
+    def __init__(self, engine: Engine, folder: Path, happened: Counter[str]) -> None:
         super().__init__()
         self.happened = happened
         self.product = Product(engine, folder, USERS)

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tests.harness.engine import Settings
 from tests.integration.cores import Deployment, open_deployment
 from tests.unit.worlds import HandClock
 from tidings.actions.verbs import ChatVerbs
@@ -17,12 +18,8 @@ from tidings.model.refusals import Refusal
 
 T = TypeVar("T")
 
-Opening = Callable[[Path, HandClock], AbstractAsyncContextManager[Deployment]]
-
-ENGINES: Final[dict[str, Opening]] = {
-    "sqlite": lambda folder, clock: open_deployment(folder, clock=clock),
-}
-"""Another engine is one more line."""
+Engine = Callable[[], AbstractAsyncContextManager[Settings]]
+"""Makes an engine with nothing in it, for as long as the context is open."""
 
 SETTLED_WITHIN_S: Final = 5
 
@@ -41,11 +38,12 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 class Product:
     """One deployment on one event loop, closed and opened again at will."""
 
-    def __init__(self, engine: str, folder: Path, users: list[UserKey]) -> None:
+    def __init__(self, engine: Engine, folder: Path, users: list[UserKey]) -> None:
         self.clock = HandClock()
-        self._engine = engine
         self._folder = folder
         self._loop = SkippingLoop()
+        self._engine = AsyncExitStack()
+        self._settings = self.run(self._engine.enter_async_context(engine()))
         self._stack = AsyncExitStack()
         self.deployment = self._open()
         self.run(self.deployment.people(*users))
@@ -53,6 +51,11 @@ class Product:
     @property
     def verbs(self) -> ChatVerbs:
         return self.deployment.core.verbs
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether expired content goes when the sweeper runs; other engines have no need of it."""
+        return not self._settings
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run this to its end."""
@@ -64,12 +67,13 @@ class Product:
         self.deployment = self._open()
 
     def _open(self) -> Deployment:
-        opening = ENGINES[self._engine](self._folder, self.clock)
+        opening = open_deployment(self._folder, clock=self.clock, settings=self._settings)
         return self.run(self._stack.enter_async_context(opening))
 
     def close(self) -> None:
         """Stop for good."""
         self.run(self._stack.aclose())
+        self.run(self._engine.aclose())
         self.run(self._loop.shutdown_default_executor())
         self._loop.close()
 

@@ -5,7 +5,7 @@ import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, get_args
 
@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.harness.engine import ENGINES, some_engine
 from tests.model.member_rules import MemberRules
 from tests.model.message_rules import MessageRules
-from tests.model.product import ENGINES
+from tests.model.product import Engine
 from tests.model.reading_rules import ReadingRules
 from tests.model.time_rules import TimeRules
 from tidings.model.entries import Kind
@@ -31,6 +32,7 @@ QUICK: Final = settings(
     database=None,
     suppress_health_check=list(HealthCheck),
 )
+SHORT: Final = settings(QUICK, max_examples=4, stateful_step_count=50)
 LONG: Final = settings(QUICK, stateful_step_count=200)
 
 EVERYTHING: Final = {
@@ -46,7 +48,17 @@ class ChatMachine(MessageRules, MemberRules, TimeRules, ReadingRules):
     """Users of one tenant, doing everything that can be done with chats."""
 
 
-def run(engine: str, folder: Path, how: settings, seeds: Iterable[int]) -> Counter[str]:
+@pytest.fixture
+def engine_of(request: pytest.FixtureRequest) -> Callable[[str], Engine]:
+    """What makes an engine of a kind."""
+
+    def endpoint() -> str:
+        return str(request.getfixturevalue("dynamodb_endpoint"))
+
+    return lambda kind: lambda: some_engine(kind, endpoint)
+
+
+def run(engine: Engine, folder: Path, how: settings, seeds: Iterable[int]) -> Counter[str]:
     """Run from each seed, each run in a folder of its own; returns how often what happened."""
     runs = itertools.count()
     happened: Counter[str] = Counter()
@@ -63,13 +75,26 @@ def run(engine: str, folder: Path, how: settings, seeds: Iterable[int]) -> Count
 
 @pytest.mark.slow
 @pytest.mark.timeout(0 if IS_SOAK else 300)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_product_does_what_the_reference_says(engine: str, tmp_path: Path) -> None:
-    happened = run(engine, tmp_path, QUICK, range(6))
+def test_the_product_does_what_the_reference_says(
+    engine_of: Callable[[str], Engine], tmp_path: Path
+) -> None:
+    happened = run(engine_of("sqlite"), tmp_path, QUICK, range(6))
     assert {what for what in EVERYTHING if not happened[what]} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0 if IS_SOAK else 300)
+def test_the_product_does_so_on_dynamodb(
+    engine_of: Callable[[str], Engine], tmp_path: Path
+) -> None:
+    """Fewer steps: each is a few requests to another process."""
+    happened = run(engine_of("dynamodb"), tmp_path, SHORT, range(4))
+    assert {kind for kind in get_args(Kind) if not happened[kind]} == set()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_product_does_what_the_reference_says_for_long(engine: str, tmp_path: Path) -> None:
-    run(engine, tmp_path, LONG, (random.randrange(2**32) for _ in range(200)))
+def test_the_product_does_what_the_reference_says_for_long(
+    engine_of: Callable[[str], Engine], engine: str, tmp_path: Path
+) -> None:
+    run(engine_of(engine), tmp_path, LONG, (random.randrange(2**32) for _ in range(200)))

@@ -2,7 +2,7 @@
 """A connection without a socket: its client hears into a list."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,10 +11,10 @@ from tidings.actions.tasks import Tasks
 from tidings.gateway.conversation import Closing, Conversation, State, refused
 from tidings.gateway.desk import Desk
 from tidings.gateway.line import Line
+from tidings.gateway.offers import Offer
 from tidings.gateway.progress import Progress
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
-from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.wire.codes import Close
@@ -76,7 +76,10 @@ class FakeLine:
     async def hang_up(self) -> None:
         """Be gone."""
         self.conversation.state = State.CLOSED
-        self._desk.hub.closed(self, self.conversation.user)
+        user = self.conversation.user
+        self._desk.hub.closed(self, user)
+        if user is not None:
+            self._desk.unregister(user, self.conversation.connection)
         await self._tasks.close()
 
     # What it heard.
@@ -110,8 +113,15 @@ class FakeLine:
     def now(self) -> int:
         return self.time
 
-    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+    def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
         self.stream.offer(entry, frame, is_small=is_small)
+
+    def notice(self, chat: ChatId, frame: bytes) -> None:
+        if self.progress.get(chat) is not None:
+            self.tell(frame)
+
+    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+        return self.stream.reached(heads)
 
     def wake(self) -> None:
         self.stream.wake()

@@ -22,6 +22,7 @@ from tidings.cli.keys import running_server
 from tidings.config import Config
 from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import ensure_root_key
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.secrets import KeyRefused, master_key
 from tidings.stores.sqlite.trouble import StoreRefused
 
@@ -70,7 +71,7 @@ def test_serving_refuses_bad_settings(capsys: pytest.CaptureFixture[str]) -> Non
     assert "there is no root key" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], ["keys"], ["config"], ["dance"], ["serve", "--roles", "x"]])
+@pytest.mark.parametrize("words", [[], ["keys"], ["config"], ["dance"], ["chat", "--roles", "x"]])
 def test_words_it_does_not_know(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
@@ -156,6 +157,16 @@ def test_trouble_that_only_an_operator_can_end(
     served.append(trouble)
     assert main(["serve"]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_store_that_does_not_answer_is_worth_another_try(
+    served: list[Config | BaseException | int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trouble = StoreUnavailable()
+    trouble.__cause__ = OSError("nobody listens there")
+    served.append(trouble)
+    assert main(["serve"]) == 1
+    assert "The store cannot be reached or cannot write: nobody listens" in capsys.readouterr().err
 
 
 def test_other_trouble_is_not_hidden(served: list[Config | BaseException | int]) -> None:

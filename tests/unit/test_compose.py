@@ -2,6 +2,7 @@
 """The Compose deployment, as far as it can be read without running it."""
 
 import re
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from scripts.services import dynamodb_local, kafka_broker
+from tidings.config import load_config
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "compose"
@@ -62,6 +64,19 @@ def test_addresses_between_services_lead_to_one(services: dict[str, Any]) -> Non
     assert hosts <= services.keys()
     for service in services.values():
         assert set(service.get("depends_on", ())) <= services.keys()
+
+
+def test_its_settings_are_right(services: dict[str, Any], tmp_path: Path) -> None:
+    """With keys filled in, every process would start with them."""
+    keys = {
+        "TIDINGS_ROOT_KEY": "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa",
+        "TIDINGS_MASTER_KEY": b64encode(bytes(32)).decode(),
+    }
+    for service in (service for service in services.values() if roles(service)):
+        given = {**service["environment"], **keys}
+        flags = {"roles": ",".join(roles(service))}
+        config = load_config(flags, given, tmp_path / "tidings.toml")
+        assert set(config.roles) == roles(service)
 
 
 def test_the_load_balancer_knows_every_gateway_and_the_api(services: dict[str, Any]) -> None:

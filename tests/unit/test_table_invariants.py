@@ -16,7 +16,15 @@ STORE = Path(patterns.__file__).parent
 BY_NAME = {table.name: table for table in TABLES}
 DECLARED = patterns.declared()
 
-OPERATORS_SCANS = {"scan_data_keys", "scan_signing_keys"}
+OPERATORS_SCANS = {
+    "scan_data_keys",
+    "scan_signing_keys",
+    "scan_tenants",
+    "scan_users",
+    "scan_authors",
+    "scan_requests",
+    "scan_chats",
+}
 CRITICAL = {
     "messages",
     "users",

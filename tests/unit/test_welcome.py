@@ -96,3 +96,25 @@ def test_it_says_what_the_key_file_is_worth(tmp_path: Path) -> None:
     elsewhere = welcome(Config(data=tmp_path), "http://x", None, None)
     assert "comes from TIDINGS_MASTER_KEY" in elsewhere
     assert "beside the data" not in elsewhere
+
+
+def test_it_says_where_tables_are_and_what_the_key_is_worth_there(tmp_path: Path) -> None:
+    config = Config(data=tmp_path, store="dynamodb", dynamodb_region="eu-west-1")
+    text = welcome(config, "http://x", tmp_path / "root.key", tmp_path / "master.key")
+    assert "tables tidings-* at DynamoDB in eu-west-1" in text
+    about = " ".join(text[text.index("The master key") :].split())
+    assert f"is in {tmp_path / 'master.key'}" in about
+    assert "It protects the tables and every backup of them" in about
+    assert "It protects the tables and every backup of them" in " ".join(
+        welcome(config, "http://x", None, None).split()
+    )
+    own = Config(data=tmp_path, store="dynamodb", dynamodb_endpoint="http://localhost:8000")
+    assert "tables tidings-* at http://localhost:8000" in welcome(own, "http://x", None, None)
+
+
+def test_a_process_without_the_api_offers_none_to_try(tmp_path: Path) -> None:
+    text = welcome(Config(data=tmp_path, roles=("worker", "relay")), "http://x", None, None)
+    assert "  roles    worker, relay\n" in text
+    for part in ("/docs", "BASE=", "root key"):
+        assert part not in text
+    assert "  roles " not in welcome(Config(data=tmp_path), "http://x", None, None)

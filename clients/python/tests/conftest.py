@@ -4,24 +4,45 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.harness.engine import as_environment, some_engine
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
+from tests.harness.services import dynamodb_endpoint as dynamodb_endpoint
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def engine() -> str:
+    """The engine that suites run on which do not ask for each of them."""
+    return "sqlite"
+
+
+@pytest.fixture(scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: str
+) -> Iterator[ServerProcess]:
     """One server process for a module."""
-    process = ServerProcess(tmp_path_factory.mktemp("server"))
-    asyncio.run(process.start())
-    try:
-        yield process
-    finally:
-        asyncio.run(process.terminate())
+
+    def endpoint() -> str:
+        return str(request.getfixturevalue("dynamodb_endpoint"))
+
+    stack = AsyncExitStack()
+    with asyncio.Runner() as runner:
+        settings = runner.run(stack.enter_async_context(some_engine(engine, endpoint)))
+        process = ServerProcess(
+            tmp_path_factory.mktemp("server"), environment=as_environment(settings)
+        )
+        runner.run(process.start())
+        try:
+            yield process
+        finally:
+            runner.run(process.terminate())
+            runner.run(stack.aclose())
 
 
 @pytest.fixture

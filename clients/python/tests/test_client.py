@@ -11,6 +11,7 @@ import pytest
 from clients.python.tests.screens import Screen
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
+from tests.integration.engines import engine as engine
 from tidings_client import (
     Backoff,
     ChatResynced,

@@ -98,11 +98,12 @@ class Vault:
         purpose = deployment_secret_purpose(name)
         kept = await self._deployment.sealed(name)
         if kept is None:
-            secret = self._chance.token(_SECRET_BYTES)
-            await self.wrapping.keep(
-                purpose, secret, lambda key_id, box: self._deployment.keep_sealed(name, key_id, box)
+            # Another process may be starting on the same empty store: what it kept counts then.
+            kept = await self.wrapping.keep(
+                purpose,
+                self._chance.token(_SECRET_BYTES),
+                lambda key_id, box: self._deployment.keep_first_sealed(name, key_id, box),
             )
-            return secret
         try:
             return self.wrapping.unwrap(purpose, *kept)
         except CannotUnwrap as reason:

@@ -93,6 +93,26 @@ def make_app(
     )
 
 
+def make_health_app(own_health: health.Health, chance: Chance) -> Litestar:
+    """The application of a process that answers no requests but those for its health."""
+    return Litestar(
+        list(health.HANDLERS),
+        dependencies={"health": _always(own_health)},
+        exception_handlers={
+            Refusal: problems.answer_refusal,
+            HTTPException: problems.answer_http_exception,
+            Exception: problems.answer_failure,
+        },
+        before_send=[make_header_hook(chance)],
+        request_class=StrictRequest,
+        request_max_body_size=limits.REQUEST_BODY_BYTES_MAX,
+        openapi_config=None,
+        logging_config=None,
+        debug=False,
+        pdb_on_exception=False,
+    )
+
+
 def _methods(files: Mapping[str, Page]) -> dict[str, list[str]]:
     """The methods of each path."""
     methods = {path: ["GET", "HEAD"] for path in files}

@@ -10,20 +10,27 @@ from pathlib import Path
 from typing import Final
 
 from tidings import __version__
-from tidings.cli import keys
+from tidings.capacity.prices import PricesRefused
+from tidings.cli import keys, moving
 from tidings.cli.bench import BenchRefused, add_bench_options, bench
+from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import ChatRefused, chat
 from tidings.cli.logs import start_logging
+from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.welcome import welcome
-from tidings.config import FILE_NAME, Config, ConfigMistakes, load_config
+from tidings.config import FILE_NAME, ROLES, Config, ConfigMistakes, load_config
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.secrets import KeyRefused
-from tidings.stores.sqlite.trouble import StoreRefused
+from tidings.stores.dynamodb.schema.trouble import SchemaRefused
+from tidings.stores.trouble import StoreRefused
 
 REFUSED: Final = 2
 """The exit code of what cannot work until the operator changes something."""
+UNREACHED: Final = 1
+"""The exit code of what may work when it is tried again."""
 
 _ADDRESS_TROUBLE: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
-_FLAGS: Final = ("host", "port", "data")
+_FLAGS: Final = ("host", "port", "data", "roles")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,14 +40,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options)
     except ConfigMistakes as mistakes:
         return _refuse(f"the settings are not right:\n{mistakes}")
-    except (StoreRefused, KeyRefused, ChatRefused, BenchRefused) as reason:
+    except (
+        StoreRefused,
+        KeyRefused,
+        ChatRefused,
+        BenchRefused,
+        SchemaRefused,
+        PricesRefused,
+    ) as reason:
         return _refuse(str(reason))
+    except StoreUnavailable as reason:
+        return _tell(f"{reason.title}: {reason.__cause__ or reason.detail}", UNREACHED)
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.command == "version":
         print(f"tidings {__version__}")
         return 0
+    if options.command == "schema":
+        return schema(options)  # it has settings of its own
+    if options.command == "capacity":
+        return capacity(options)
     given = {name: getattr(options, name, None) for name in _FLAGS}
     config = load_config(given, os.environ, Path(FILE_NAME))
     match options.command, options.action:
@@ -50,6 +70,10 @@ def _run(options: argparse.Namespace) -> int:
             return chat(config, options)
         case "bench", _:
             return bench(config, options)
+        case "export", _:
+            return moving.export(config, options.file)
+        case "import", _:
+            return moving.import_(config, options.file)
         case "keys", "rotate":
             return keys.rotate(config)
         case "keys", _:
@@ -85,8 +109,12 @@ def _in_words(error: OSError, config: Config) -> str:
 
 
 def _refuse(reason: str) -> int:
+    return _tell(reason, REFUSED)
+
+
+def _tell(reason: str, exit_code: int) -> int:
     print(f"tidings: {reason}", file=sys.stderr)
-    return REFUSED
+    return exit_code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     address = argparse.ArgumentParser(add_help=False)
     address.add_argument("--host", help="the address to listen on (127.0.0.1)")
     address.add_argument("--port", help="the port to listen on (8080)")
+    address.add_argument("--roles", help=f"what this process does, with commas ({','.join(ROLES)})")
 
     serve = commands.add_parser("serve", parents=[address, folder], help="run the server")
     serve.set_defaults(action=None)
@@ -112,6 +141,13 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("status", parents=[folder], help="say which master key is in use")
     _add_chat(commands.add_parser("chat", parents=[folder], help="talk to somebody, for a try"))
     add_bench_options(commands.add_parser("bench", parents=[folder], help="measure a deployment"))
+    add_schema_options(commands.add_parser("schema", help="look after the tables on DynamoDB"))
+    add_capacity_options(commands.add_parser("capacity", help="plan tables and processes"))
+    for word, does in (
+        ("export", "write all data to a file"),
+        ("import", "read all data from one"),
+    ):
+        moving.add_moving_options(commands.add_parser(word, parents=[folder], help=does))
     commands.add_parser("version", help="say which version this is")
     return parser
 

@@ -16,7 +16,7 @@ from tidings.keyrings.environment import EnvironmentKeyring
 from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import read_root_key
 from tidings.ports.secrets import KeyRefused, MasterKeys
-from tidings.stores.sqlite.store import is_in_use
+from tidings.stores.folder import is_in_use
 from tidings.world import SystemChance
 
 SERVER_FILE: Final = "server.json"
@@ -58,6 +58,8 @@ def status(config: Config) -> int:
     print(f"master key  {keyring.current.key_id}  from {source}")
     for key in keyring.previous:
         print(f"before it   {key.key_id}  still needed: run `tidings keys rotate` to finish")
+    if not config.is_alone:
+        return 0  # each of the processes has the keys from the settings
     url = running_server(config.data)
     print(f"server      {f'{url}, says {SERVER_FILE}' if url else 'none has this folder open'}")
     return 0

@@ -4,7 +4,7 @@
 import shlex
 from pathlib import Path
 
-from tidings.config import Config
+from tidings.config import ROLES, Config
 
 _TRY_IT = """\
 Try it: paste this into a second terminal (bash, with curl and python3).
@@ -40,9 +40,17 @@ The master key, which seals all content, is in {path}, beside the data.
   Keep a copy   apart from the data: without the key the content is lost.
 """
 
+_KEY_FILE_OF_TABLES = """\
+The master key, which seals all content, is in {path}.
+  It protects   the tables and every backup of them: content in them is sealed.
+  It does not   protect against someone who can read both the tables and this folder, or the
+                memory of the running server.
+  Keep a copy   apart from this machine: without the key the content is lost.
+"""
+
 _KEY_FROM_ENVIRONMENT = """\
 The master key, which seals all content, comes from TIDINGS_MASTER_KEY.
-  It protects   the whole data folder and every backup of it, as long as the key is not in it.
+  It protects   {what} and every backup of {it}, as long as the key is not in {it}.
   It does not   protect against someone who can read the memory or the environment of the
                 running server.
   Keep a copy   in a safe place: without the key the content is lost.
@@ -53,17 +61,23 @@ def welcome(
     config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
 ) -> str:
     """The start-up text. A source is the file that holds the key; None means the environment."""
-    return "\n".join(
-        [
-            f"Tidings is serving at {url}",
-            f"  API      {url}/docs",
-            f"  data     {config.data.absolute()}",
-            f"  root key {root_key_source.absolute() if root_key_source else 'TIDINGS_ROOT_KEY'}",
-            "",
-            _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source)),
-            _about_master_key(master_key_source),
-        ]
-    )
+    root_key = root_key_source.absolute() if root_key_source else "TIDINGS_ROOT_KEY"
+    lines = [f"Tidings is serving at {url}", f"  data     {_data(config)}"]
+    if config.roles != ROLES:
+        lines.append(f"  roles    {', '.join(config.roles)}")
+    if "api" in config.roles:
+        lines.insert(1, f"  API      {url}/docs")
+        try_it = _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source))
+        lines += [f"  root key {root_key}", "", try_it]
+    lines.append(_about_master_key(config, master_key_source))
+    return "\n".join(lines)
+
+
+def _data(config: Config) -> str:
+    if config.store == "sqlite":
+        return str(config.data.absolute())
+    where = config.dynamodb_endpoint or f"DynamoDB in {config.dynamodb_region}"
+    return f"tables {config.dynamodb_prefix}* at {where}"
 
 
 def _read(root_key_source: Path | None) -> str:
@@ -72,7 +86,10 @@ def _read(root_key_source: Path | None) -> str:
     return f'"$(cat {shlex.quote(str(root_key_source.absolute()))})"'
 
 
-def _about_master_key(source: Path | None) -> str:
+def _about_master_key(config: Config, source: Path | None) -> str:
+    is_embedded = config.store == "sqlite"
     if source is None:
-        return _KEY_FROM_ENVIRONMENT
-    return _KEY_FILE.format(path=source.absolute())
+        what, it = ("the whole data folder", "it") if is_embedded else ("the tables", "them")
+        return _KEY_FROM_ENVIRONMENT.format(what=what, it=it)
+    text = _KEY_FILE if is_embedded else _KEY_FILE_OF_TABLES
+    return text.format(path=source.absolute())

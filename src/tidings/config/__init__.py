@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings: flags, environment and file made into checked values, all mistakes told at once."""
 
-from tidings.config.loading import FILE_NAME, Config, ConfigMistakes, load_config
+from tidings.config.loading import FILE_NAME, ConfigMistakes, load_config
+from tidings.config.settings import ROLES, Config
 
-__all__ = ["FILE_NAME", "Config", "ConfigMistakes", "load_config"]
+__all__ = ["FILE_NAME", "ROLES", "Config", "ConfigMistakes", "load_config"]

@@ -5,25 +5,23 @@ A flag counts before the environment (`TIDINGS_*`), that before `tidings.toml` i
 server is started in. A name that means nothing is a mistake too: it may be one that is misspelt.
 """
 
-import ipaddress
-import re
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.config.values import PARSE, why_weak
-from tidings.keyrings.root import read_root_key
-from tidings.ports.failpoints import Place
-from tidings.ports.secrets import KeyRefused
+from tidings.config.settings import Config
+from tidings.config.together import mistakes_together
+from tidings.config.values import PARSE
 
 PREFIX: Final = "TIDINGS_"
 FILE_NAME: Final = "tidings.toml"
-SECRETS: Final = ("root_key", "master_key", "master_key_previous")
+SECRETS: Final = ("root_key", "master_key", "master_key_previous", "push_secret")
 
-_NOT_YET: Final = re.compile(r"dynamodb_\w+|kafka_\w+|redis_\w+|roles")
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""Where the tools of AWS look for a region, too."""
 
 
 class ConfigMistakes(Exception):
@@ -32,40 +30,6 @@ class ConfigMistakes(Exception):
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = mistakes
         super().__init__("\n".join(f"- {mistake}" for mistake in mistakes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """Checked settings."""
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-    """0 takes any port that is free."""
-    data: Path = Path("tidings-data")
-    root_key: str | None = field(default=None, repr=False)
-    """None: the one kept in the data folder, which is made on the first start."""
-    master_key: bytes | None = field(default=None, repr=False)
-    """None: the one kept in the data folder, likewise."""
-    master_key_previous: bytes | None = field(default=None, repr=False)
-    allowed_origins: tuple[str, ...] = ()
-    """Browser origins besides this host's own that may open a socket."""
-    drain_seconds: float = 5
-    log_level: str = "info"
-    failpoints: Mapping[Place, int] = field(default_factory=dict)
-    store: str = "sqlite"
-    bus: str = "memory"
-    registry: str = "memory"
-    limits: str = "on"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
 
 assert set(PARSE) == {setting.name for setting in fields(Config)}, "every setting is read"
@@ -83,6 +47,8 @@ def load_config(
     given = _from_file(file, mistakes)
     given |= _from_environment(environment, mistakes)
     given |= {name: (f"--{name}", value) for name, value in flags.items() if value is not None}
+    if given.get("store", ("", ""))[1].lower() == "dynamodb":
+        given = _region(environment) | given
     values: dict[str, Any] = {}
     for name, (source, text) in given.items():
         try:
@@ -90,7 +56,7 @@ def load_config(
         except ValueError as error:
             mistakes.append(f"{source}: {error}")
     config = Config(**values)
-    mistakes += _mistakes_between(config)
+    mistakes += mistakes_together(config, given, given.keys() - values.keys())
     if mistakes:
         raise ConfigMistakes(mistakes)
     return config
@@ -113,6 +79,13 @@ def _from_environment(
     return given
 
 
+def _region(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    for variable in _REGIONS:
+        if environment.get(variable):
+            return {"dynamodb_region": (variable, environment[variable])}
+    return {}
+
+
 def _from_file(file: Path, mistakes: list[str]) -> dict[str, tuple[str, str]]:
     try:
         with file.open("rb") as opened:
@@ -123,7 +96,7 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, tuple[str, str]]:
     except (OSError, ValueError) as error:
         mistakes.append(f"{file}: {error}")
         return {}
-    if mode & 0o077 and any(name in table for name in SECRETS):
+    if mode & 0o077 and _holds_secret(table):
         mistakes.append(f"{file} holds a key and may be read by others: chmod 600 {file}")
     given = {}
     for name, value in table.items():
@@ -137,6 +110,10 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, tuple[str, str]]:
     return given
 
 
+def _holds_secret(table: Mapping[str, object]) -> bool:
+    return any(name in table for name in SECRETS) or "@" in str(table.get("redis", ""))
+
+
 def _as_text(value: object) -> str | None:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ",".join(value)
@@ -148,46 +125,6 @@ def _as_text(value: object) -> str | None:
 def _is_known(name: str, source: str, mistakes: list[str]) -> bool:
     if name in PARSE:
         return True
-    if _NOT_YET.fullmatch(name):
-        mistakes.append(f"{source}: this version runs in one process on the embedded store only")
-    else:
-        known = ", ".join(sorted(PARSE))
-        mistakes.append(f"{source}: there is no such setting; there are {known}")
+    known = ", ".join(sorted(PARSE))
+    mistakes.append(f"{source}: there is no such setting; there are {known}")
     return False
-
-
-# --- What settings mean together ---------------------------------------------------------------
-
-
-def _mistakes_between(config: Config) -> list[str]:
-    mistakes = []
-    if config.master_key_previous is not None:
-        if config.master_key is None:
-            mistakes.append("TIDINGS_MASTER_KEY_PREVIOUS means nothing without TIDINGS_MASTER_KEY")
-        elif config.master_key == config.master_key_previous:
-            mistakes.append("TIDINGS_MASTER_KEY_PREVIOUS is the same as TIDINGS_MASTER_KEY")
-    if not config.is_loopback:
-        mistakes += _mistakes_in_public(config)
-    return mistakes
-
-
-def _mistakes_in_public(config: Config) -> list[str]:
-    mistakes = []
-    if config.limits == "off":
-        mistakes.append(f"limits off: not on {config.host}, which others can reach")
-    try:
-        root_key = config.root_key or read_root_key(config.data)
-    except KeyRefused as error:
-        return [*mistakes, str(error)]
-    if root_key is None:
-        mistakes.append(
-            f"{config.host} can be reached by others, and there is no root key yet: set "
-            "TIDINGS_ROOT_KEY (openssl rand -base64 32 makes a good one), or start once on "
-            "127.0.0.1, which makes one"
-        )
-    elif reason := why_weak(root_key):
-        mistakes.append(
-            f"{config.host} can be reached by others, and the root key is weak: {reason}; "
-            "openssl rand -base64 32 makes a good one"
-        )
-    return mistakes

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from tidings.config import addresses
 from tidings.model import limits
 from tidings.ports.failpoints import PLACES, Place
 from tidings.ports.secrets import MASTER_KEY_BYTES
@@ -113,15 +114,6 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
-def _only(choice: str, *, later: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text == later:
-            raise ValueError(f"{later} is not in this version; it has {choice}")
-        return _one_of(choice)(text)
-
-    return parse
-
-
 PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "host": _host,
     "port": _port,
@@ -133,9 +125,20 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "drain_seconds": _drain_seconds,
     "log_level": _one_of(*LOG_LEVELS),
     "failpoints": _failpoints,
-    "store": _only("sqlite", later="dynamodb"),
-    "bus": _only("memory", later="kafka"),
-    "registry": _only("memory", later="redis"),
     "limits": _one_of("on", "off"),
+    "roles": addresses.roles,
+    "store": _one_of("sqlite", "dynamodb"),
+    "dynamodb_endpoint": addresses.url("http", "https"),
+    "dynamodb_prefix": addresses.prefix("_-."),
+    "dynamodb_region": addresses.region,
+    "bus": _one_of("memory", "kafka"),
+    "kafka": addresses.servers,
+    "kafka_prefix": addresses.prefix("_-."),
+    "registry": _one_of("memory", "redis"),
+    "redis": addresses.url("redis", "rediss"),
+    "redis_prefix": addresses.prefix("_-.:"),
+    "push": _one_of("off", "log", "webhook"),
+    "push_url": addresses.url("https", "http"),
+    "push_secret": addresses.push_secret,
 }
 """How each setting is read, by its name in Config, in the file, and after TIDINGS_."""

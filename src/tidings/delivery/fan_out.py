@@ -23,8 +23,8 @@ class Receiver(Protocol):
         """An entry of one of the user's chats; `frame` is the same for everyone."""
         ...
 
-    def tell(self, frame: bytes) -> None:
-        """Something without a sequence: best effort."""
+    def notice(self, chat: ChatId, frame: bytes) -> None:
+        """Something without a sequence about a chat: best effort, and only if it follows it."""
         ...
 
 
@@ -110,7 +110,7 @@ class FanOut:
                 self._tell_others(state, user, frame)
                 own = tuple(self._connections.of(user))
                 if len(own) > 1 and state.is_small:
-                    _tell(own, frame)
+                    _tell(own, chat, frame)
                 if own and by_reading:
                     self._later(self._tell_unread(user, chat))
 
@@ -120,7 +120,7 @@ class FanOut:
             return
         for other in state.members:
             if other != user:
-                _tell(self._connections.of(other), frame)
+                _tell(self._connections.of(other), state.chat_id, frame)
 
     async def _expired(self, event: Expired) -> None:
         state = await self._read_state(event.chat)
@@ -133,7 +133,7 @@ class FanOut:
         unread = await self._count_unread(user, chat)
         if unread is not None:
             frame = encode(UnreadFrame(chat, unread.count, unread.exact))
-            _tell(self._connections.of(user), frame)
+            _tell(self._connections.of(user), chat, frame)
 
 
 def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
@@ -148,6 +148,6 @@ async def _best_effort(work: Coroutine[Any, Any, None]) -> None:
         await work
 
 
-def _tell(connections: Iterable[Receiver], frame: bytes) -> None:
+def _tell(connections: Iterable[Receiver], chat: ChatId, frame: bytes) -> None:
     for connection in connections:
-        connection.tell(frame)
+        connection.notice(chat, frame)

@@ -3,7 +3,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
@@ -11,11 +11,13 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from tidings.actions.tasks import Tasks
 from tidings.gateway.conversation import Closing, Conversation, State, refused
 from tidings.gateway.desk import Desk
+from tidings.gateway.framing import PONG_FRAME, TEXT, backlog, header
+from tidings.gateway.offers import Offer
 from tidings.gateway.progress import Progress
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.model import limits
-from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal
 from tidings.wire.codes import RECONNECT, Close
 from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, encode
@@ -24,9 +26,6 @@ log = logging.getLogger("tidings.gateway")
 
 CLOSE_SECONDS_MAX = 2.0
 """How long a client has to answer a close frame before the socket is dropped: at most two ticks."""
-
-_TEXT_HEADER = 0x81
-_PONG_HEADER = 0x8A
 
 WRITE_BYTES_MAX = 32 * limits.KIB
 """What waits for the end of a turn is written sooner if it is more than this."""
@@ -74,7 +73,7 @@ class Connection(WSListener):
         elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._take_part(frame)
         elif frame.msg_type == WSMsgType.PING:
-            self._queue(_PONG_HEADER, frame.get_payload_as_bytes())
+            self._queue(PONG_FRAME, frame.get_payload_as_bytes())
         elif frame.msg_type == WSMsgType.CLOSE:
             self._answer_close(transport)
         elif frame.msg_type == WSMsgType.BINARY:
@@ -83,7 +82,10 @@ class Connection(WSListener):
     def on_ws_disconnected(self, _transport: WSTransport) -> None:
         self._transport = None
         self.conversation.state = State.CLOSED
-        self._desk.hub.closed(self, self.conversation.user)
+        user = self.conversation.user
+        self._desk.hub.closed(self, user)
+        if user is not None:
+            self._desk.unregister(user, self.conversation.connection)
         self._tasks.cancel()
 
     def pause_writing(self) -> None:
@@ -136,20 +138,29 @@ class Connection(WSListener):
 
     # What others say to it.
 
-    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+    def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
         """An entry of one of the user's chats."""
         self.stream.offer(entry, frame, is_small=is_small)
 
+    def notice(self, chat: ChatId, frame: bytes) -> None:
+        """Something about a chat without a sequence: not for who has left it."""
+        if self.progress.get(chat) is not None:
+            self.tell(frame)
+
+    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+        """So far the user's logs reach."""
+        return self.stream.reached(heads)
+
     def tell(self, frame: bytes) -> None:
         """Write a frame at the end of the turn. Who lets a megabyte of them pile up is cut off."""
-        self._queue(_TEXT_HEADER, frame)
+        self._queue(TEXT, frame)
 
     def _queue(self, kind: int, payload: bytes) -> None:
         if self._transport is None:
             return
         if not self._unwritten:
             self._desk.writes.defer(Connection.flush, self)
-        self._unwritten += (_header(kind, len(payload)), payload)
+        self._unwritten += (header(kind, len(payload)), payload)
         self._unwritten_bytes += len(payload)
         if self._unwritten_bytes > WRITE_BYTES_MAX:
             self.flush()
@@ -162,9 +173,23 @@ class Connection(WSListener):
         self._unwritten, self._unwritten_bytes = [], 0
         if transport is None or transport.is_close_frame_sent:
             return
+        if self._desk.vigil.is_over:
+            self._cut(transport)
+            return
         transport.underlying_transport.write(b"".join(frames))
-        if self.progress.is_paused and _backlog(transport) > limits.OUTBOX_BYTES_MAX:
+        if self.progress.is_paused and backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self.close(Close.OVERLOADED)
+
+    def _cut(self, transport: WSTransport) -> None:
+        """This process was away: of what waits, nothing may be written any more."""
+        if backlog(transport):
+            self._drop(transport)
+        else:
+            self.close(self._desk.vigil.verdict())
+
+    def _drop(self, transport: WSTransport) -> None:
+        self.conversation.state, self._transport = State.CLOSED, None
+        transport.disconnect(False)
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Say no."""
@@ -209,9 +234,8 @@ class Connection(WSListener):
         transport, self.conversation.state = self._transport, State.CLOSED
         if transport is None or transport.is_close_frame_sent:
             return
-        if _backlog(transport) > limits.OUTBOX_BYTES_MAX:
-            self._transport = None
-            transport.disconnect(False)
+        if backlog(transport) > limits.OUTBOX_BYTES_MAX:
+            self._drop(transport)
             return
         if retry_after_ms is None:
             retry_after_ms = self._desk.jitter_ms(5_000) if code in RECONNECT else 0
@@ -219,16 +243,3 @@ class Connection(WSListener):
         transport.send(WSMsgType.TEXT, encode(bye))
         # picows names the standard codes only, and takes any number.
         transport.send_close(code, b"")  # type: ignore[arg-type]
-
-
-def _header(kind: int, size: int) -> bytes:
-    """What stands before a payload of this size, as a server writes it (RFC 6455, 5.2)."""
-    if size < 126:
-        return bytes((kind, size))
-    if size < 1 << 16:
-        return bytes((kind, 126)) + size.to_bytes(2)
-    return bytes((kind, 127)) + size.to_bytes(8)
-
-
-def _backlog(transport: WSTransport) -> int:
-    return transport.underlying_transport.get_write_buffer_size()

@@ -56,6 +56,8 @@ class Conversation:
         self.state = State.GREETING
         self.user: UserKey | None = None
         self.device: str | None = None
+        self.connection = ""
+        """The name it is known by, once it is known whose it is."""
         self.expires_at = 0
         self._opened_at = now
         self._heard_at = now

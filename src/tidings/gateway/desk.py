@@ -2,7 +2,7 @@
 """What every connection of a gateway shares: the actions it may take and the world around it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidings.actions.appending import Appender
 from tidings.actions.identity import Caller
@@ -10,10 +10,19 @@ from tidings.actions.receipts import CoalescedReceipts
 from tidings.actions.slices import Slices
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import Hub
+from tidings.gateway.vigil import Vigil
 from tidings.model.chat_list import Held
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Bus
 from tidings.ports.world import Clock
+
+
+async def _needs_no_registering(_user: UserKey, _connection: str) -> None:
+    """Where there is one process, the hub knows everybody."""
+
+
+def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +47,9 @@ class Desk:
     new_connection_id: Callable[[], str]
     jitter_ms: Callable[[int], int]
     """A random number of milliseconds up to a maximum."""
+    register: Callable[[UserKey, str], Awaitable[None]] = _needs_no_registering
+    """Have other processes find a connection; never fails."""
+    unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
+    gap_seconds: float = 0.0
+    """How long an entry that another process delivers may be late before the log is read."""
+    vigil: Vigil = field(default_factory=Vigil)

@@ -53,6 +53,8 @@ class Handshake:
     def _admit(self, request: WSUpgradeRequest) -> Connection | WSUpgradeResponseWithListener:
         if request.path.partition(b"?")[0] != SOCKET_PATH:
             return _no(404, b"no such page")
+        if self._desk.vigil.is_blind:
+            return _no(503, b"revocations cannot be read", {"Retry-After": "1"})
         if self.is_draining:
             return _no(503, b"the server is restarting", {"Retry-After": "1"})
         if request.headers.get("Sec-WebSocket-Version") != VERSION:

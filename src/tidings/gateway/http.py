@@ -37,7 +37,9 @@ class _Protocol(HttpToolsProtocol):
     _data = b""
     """What is being parsed."""
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, make_socket: MakeSocket) -> None:
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, make_socket: MakeSocket | None
+    ) -> None:
         super().__init__(config, state, {})
         self._make_socket = make_socket
 
@@ -82,7 +84,10 @@ class _Protocol(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def _should_upgrade_to_ws(self) -> bool:
-        return True
+        return self._make_socket is not None
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to warn of: it is answered like any other request."""
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over, with the request and with what came after it."""
@@ -95,6 +100,7 @@ class _Protocol(HttpToolsProtocol):
             self.transport.close()  # frames would get into the answer that is still under way
             return
         self.connections.discard(self)
+        assert self._make_socket is not None, "upgrades are asked for only with sockets"
         socket = self._make_socket()
         socket.connection_made(self.transport)
         _feed(socket, self.transport, self._request_head() + self._data[end_of_request:])
@@ -121,7 +127,12 @@ class _Protocol(HttpToolsProtocol):
 class Http:
     """Makes HTTP protocols for the door, and sees them off."""
 
-    def __init__(self, app: Any, make_socket: MakeSocket) -> None:  # noqa: ANN401 - any ASGI app
+    def __init__(
+        self,
+        app: Any,  # noqa: ANN401 - any ASGI app
+        make_socket: MakeSocket | None,
+    ) -> None:
+        """Without sockets a request for one is answered like any other: there is no such page."""
         self._make_socket = make_socket
         self._config = uvicorn.Config(
             app,

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection as its own parts see it: enough to test them without a socket."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from tidings.gateway.conversation import Conversation
+from tidings.gateway.offers import Offer
 from tidings.gateway.progress import Progress
-from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal
 from tidings.wire.codes import Close
 from tidings.wire.frames import ClientFrame
@@ -29,8 +30,16 @@ class Line(Protocol):
         """Monotonic milliseconds."""
         ...
 
-    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+    def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
         """Take an entry, at once or later."""
+        ...
+
+    def notice(self, chat: ChatId, frame: bytes) -> None:
+        """Take something about a chat that has no sequence, if it follows the chat."""
+        ...
+
+    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+        """So far the user's logs reach: what is missing is read. False if it is too early."""
         ...
 
     def wake(self) -> None:

@@ -6,7 +6,9 @@ user who comes back before that was never gone.
 """
 
 import asyncio
+from collections.abc import Iterable
 
+from tidings.actions.elsewhere import Elsewhere
 from tidings.actions.tasks import Tasks
 from tidings.gateway.hub import Hub
 from tidings.model import limits
@@ -24,8 +26,12 @@ CHANGES_PER_TICK_MAX = 500
 class PresenceDesk:
     """Watches the hub and tells peers."""
 
-    def __init__(self, hub: Hub, users: Users, clock: Clock) -> None:
+    def __init__(
+        self, hub: Hub, users: Users, clock: Clock, elsewhere: Elsewhere | None = None
+    ) -> None:
+        """`elsewhere` are the other gateways, where there are any."""
         self._hub = hub
+        self._elsewhere = elsewhere
         self._users = users
         self._clock = clock
         self._tasks = Tasks("presence")
@@ -40,6 +46,8 @@ class PresenceDesk:
         """Frames for a device that has just become live: the user's peers as they are now."""
         peers = await self._users.peers(user)
         online = self._hub.online(peers)
+        for found in (await self._find_elsewhere(peers)).values():
+            online.update(found)
         return [
             _frame(peer, peer in online, seen)
             for peer, seen in peers.items()
@@ -68,19 +76,30 @@ class PresenceDesk:
 
     async def _tell(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
         try:
+            found = await self._find_elsewhere([user for user, _ in batch])
+            others_hold = {user for users in found.values() for user in users}
             for user, is_online in batch:
                 if is_online == (user in self._told):
                     continue
                 (self._told.add if is_online else self._told.discard)(user)
-                frame = _frame(user, is_online, now)
-                for peer in self._hub.online(await self._users.peers(user)):
-                    for connection in self._hub.of(peer):
-                        connection.tell(frame)
+                if user not in others_hold:  # else nothing has changed for anybody
+                    await self._tell_peers(user, _frame(user, is_online, now))
         except Refusal:
             return
         finally:
             self._timer = None
             self._schedule()
+
+    async def _tell_peers(self, user: UserKey, frame: bytes) -> None:
+        peers = await self._users.peers(user)
+        for peer in self._hub.online(peers):
+            for connection in self._hub.of(peer):
+                connection.tell(frame)
+        if self._elsewhere is not None:
+            self._elsewhere.tell(frame, await self._elsewhere.find(peers))
+
+    async def _find_elsewhere(self, users: Iterable[UserKey]) -> dict[str, list[UserKey]]:
+        return await self._elsewhere.find(users) if self._elsewhere is not None else {}
 
     async def close(self) -> None:
         """Stop telling; keep when those who have just gone were last seen."""

@@ -56,6 +56,10 @@ class Progress:
         """Where the connection is in a chat; None if it has nothing to do with it."""
         return self._positions.get(chat)
 
+    def chats(self) -> list[ChatId]:
+        """The chats it follows."""
+        return list(self._positions)
+
     def start(self, chat: ChatId, have: int, head: int, *, is_small: bool) -> Position:
         """Follow a chat from after `have` on."""
         self.leave(chat)
@@ -66,6 +70,19 @@ class Progress:
         """Follow a chat no longer."""
         if position := self._positions.pop(chat, None):
             self._unacknowledged -= position.unacknowledged
+
+    def is_early(self, position: Position, sequence: int) -> bool:
+        """Whether entries before this one have yet to come; it is known to exist from now on."""
+        if position.is_behind or sequence <= position.sent + 1 or self.room <= 0:
+            return False
+        position.head = max(position.head, sequence)
+        return True
+
+    def fall_behind(self) -> None:
+        """What has not come by now is read from the log."""
+        for position in self._positions.values():
+            if position.sent < position.head:
+                position.is_behind = True
 
     def offer(self, position: Position, sequence: int) -> Verdict:
         """An entry has been appended: what to do with it."""

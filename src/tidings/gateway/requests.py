@@ -178,7 +178,9 @@ class Requests:
         if self._has_typed_lately(chat):
             return
         state = self._desk.appender.state_nowait(chat)
-        if state is not None and self._user in state.members:
+        is_followed = self._line.progress.get(chat) is not None
+        # What is cached may be older than the user's removal, which the connection has heard of.
+        if state is not None and self._user in state.members and is_followed:
             self._tell_typing(chat, is_small=state.is_small)
         else:
             self._start(self._type_cold(chat))

@@ -2,20 +2,23 @@
 """The stream of entries to one connection: hello, catch-up, live, and falling behind."""
 
 import asyncio
+from collections.abc import Mapping
 
 from tidings.actions.identity import UserCaller
 from tidings.gateway.catch_up import plan
 from tidings.gateway.conversation import State
 from tidings.gateway.desk import Desk
+from tidings.gateway.greeting import identify, welcome
 from tidings.gateway.line import Line
+from tidings.gateway.offers import Offer, is_first, is_last, newest_start, start_before
 from tidings.gateway.progress import Position
 from tidings.model import limits
 from tidings.model.chat_list import Held
-from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, user_id
-from tidings.model.refusals import ChatNotFound, Unauthenticated, Unavailable
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound, Unavailable
+from tidings.ports.handover import Parcel
 from tidings.wire.codes import Close
-from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, Welcome, encode, encode_entry
+from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode, encode_entry
 
 
 class Stream:
@@ -25,8 +28,10 @@ class Stream:
         self._desk = desk
         self._line = line
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
-        """Until the chats are known: first and last entry that passed by, and the chat's size."""
+        """Until the chats are known: where to start in those that passed by, how far they reach."""
         self._is_pumping = True
+        self._is_waiting = False
+        """For entries that others have yet to deliver."""
         self._has_room: asyncio.Event | None = None
         """There while somebody waits for it."""
         self._stalled_at: int | None = None
@@ -41,23 +46,11 @@ class Stream:
 
     async def enter(self, hello: Hello) -> None:
         """Find out who it is, then bring the device up to date, then go live."""
-        try:
-            caller = await self._desk.authenticate(hello.token)
-        except Unauthenticated:
-            self._line.close(Close.NOT_AUTHENTICATED)
-            return
-        except Unavailable:
-            self._line.close(Close.OVERLOADED)
-            return
-        if not isinstance(caller, UserCaller):
-            self._line.close(Close.FORBIDDEN)
-            return
-        device = self._line.conversation.choose_device(caller.device, hello.device)
-        if isinstance(device, Close):
-            self._line.close(device)
-            return
-        if self._line.conversation.state is State.CHECKING:
-            await self._welcome(caller, device, hello)
+        found = await identify(self._desk, self._line, hello)
+        if isinstance(found, Close):
+            self._line.close(found)
+        elif self._line.conversation.state is State.CHECKING:
+            await self._welcome(*found, hello)
 
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
         # Registered first, read second: whatever is appended meanwhile, one of the two sees it.
@@ -65,21 +58,12 @@ class Stream:
             self._line.close(Close.TOO_MANY_CONNECTIONS)
             return
         early = self._line.conversation.admit(caller.user, device, caller.expires_at)
-        self._line.tell(
-            encode(
-                Welcome(
-                    user=user_id(caller.user),
-                    device=device,
-                    connection=self._desk.new_connection_id(),
-                    epoch=self._desk.epoch,
-                    heartbeat_ms=limits.HEARTBEAT_MS,
-                    window=limits.WINDOW_ENTRIES,
-                )
-            )
-        )
+        connection = self._line.conversation.connection = self._desk.new_connection_id()
+        self._line.tell(welcome(caller.user, device, connection, self._desk.epoch))
         for frame in early:
             self._line.perform(frame)
         try:
+            await self._desk.register(caller.user, connection)
             held = await self._desk.held(caller.user)
             await self._catch_up_at_hello(held, hello)
             self._line.tell(LIVE)
@@ -117,40 +101,84 @@ class Stream:
     def _follow_newcomers(self) -> None:
         """Chats the user came into after the list was read: what passed by tells of them."""
         assert self._early is not None
-        for chat, (first, last, is_small) in self._early.items():
-            self._line.progress.start(chat, first - 1, last, is_small=is_small)
+        for chat, (start, last, is_small) in self._early.items():
+            self._line.progress.start(chat, start, last, is_small=is_small)
         self._early = None
 
     # Live.
 
-    def offer(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+    def offer(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
         """An entry was appended to one of the user's chats."""
-        chat, sequence = entry.chat_id, entry.sequence
         if self._early is not None:
-            first, _, _ = self._early.get(chat, (sequence, 0, False))
-            self._early[chat] = (first, sequence, is_small)
+            self._note(entry, is_small)
             return
+        chat, sequence = entry.chat_id, entry.sequence
         progress = self._line.progress
         position = progress.get(chat)
         if position is None:
-            if self._is_end(entry):
+            if is_last(entry, self._user):
                 return  # the client knows: the log said so before the event came
-            position = progress.start(chat, sequence - 1, sequence - 1, is_small=is_small)
+            position = self._meet(entry, is_small)
         position.is_small = is_small
+        if self._desk.gap_seconds and progress.is_early(position, sequence):
+            self._wait_for_others()
+            return
         match progress.offer(position, sequence):
             case "send":
                 self._line.tell(frame)
                 progress.sent(position, sequence)
-                if self._is_end(entry):
+                if entry.kind == "removed" and is_last(entry, self._user):
                     progress.leave(chat)
             case "later":
                 self.wake()
             case "drop":
                 pass
 
-    def _is_end(self, entry: Entry) -> bool:
-        """Whether this is the last entry of the chat that the user may see."""
-        return entry.kind == "removed" and any(person.user == self._user for person in entry.people)
+    def _note(self, entry: Offer, is_small: bool) -> None:
+        """Keep in mind that it passed by, in whatever order they come."""
+        assert self._early is not None
+        start = start_before(entry, self._user)
+        first, last, _ = self._early.get(entry.chat_id, (start, 0, False))
+        self._early[entry.chat_id] = (min(first, start), max(last, entry.sequence), is_small)
+
+    def _meet(self, entry: Offer, is_small: bool) -> Position:
+        """Follow a chat that is new to the connection."""
+        start = start_before(entry, self._user)
+        position = self._line.progress.start(entry.chat_id, start, start, is_small=is_small)
+        # The entry that made the user a member here and now is proof; any other may be an echo
+        # from before the user was removed, and only the log can tell.
+        position.is_behind = isinstance(entry, Parcel) or not is_first(entry, self._user)
+        return position
+
+    def _wait_for_others(self) -> None:
+        """Another process delivers what comes before; if it does not, the log is read."""
+        if not self._is_waiting:
+            self._is_waiting = True
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._desk.gap_seconds, self._wait_no_longer)
+
+    def _wait_no_longer(self) -> None:
+        self._is_waiting = False
+        self._line.progress.fall_behind()
+        self.wake()
+
+    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+        """So far the user's logs reach, whether anybody said so or not. False if it is too early.
+
+        What the connection does not have is read, chats it does not know included.
+        """
+        if self._early is not None:
+            return False
+        progress = self._line.progress
+        for chat, head in heads.items():
+            position = progress.get(chat)
+            if position is None:
+                progress.start(chat, newest_start(head), head, is_small=False)
+            elif head > position.sent:
+                position.head = max(position.head, head)
+                position.is_behind = True
+        self.wake()
+        return True
 
     def _is_open(self) -> bool:
         return self._line.conversation.state is State.OPEN

@@ -255,6 +255,60 @@ STRIKE_OFF_MASTER_KEY: Final = Pattern(
     "strike_off_master_key", "DeleteItem", ("tenants",), "a master key wraps no data key any more"
 )
 
+# Moving.
+
+SCAN_TENANTS: Final = Pattern(
+    "scan_tenants", "Scan", ("tenants",), "an export lists tenants; is a store empty?", strong=True
+)
+SCAN_USERS: Final = Pattern(
+    "scan_users", "Scan", ("users",), "an export lists users; is a store empty?", strong=True
+)
+SCAN_AUTHORS: Final = Pattern(
+    "scan_authors", "Scan", ("keys",), "an export lists data keys; is a store empty?", strong=True
+)
+SCAN_REQUESTS: Final = Pattern(
+    "scan_requests", "Scan", ("idempotency_keys",), "an export lists request keys", strong=True
+)
+SCAN_CHATS: Final = Pattern(
+    "scan_chats", "Scan", ("chats",), "an export lists chats; is a store empty?", strong=True
+)
+EXPORT_RECEIPTS: Final = Pattern(
+    "export_receipts", "BatchGetItem", ("delivery_state",), "receipts of a chat", strong=True
+)
+EXPORT_SEND_KEYS: Final = Pattern(
+    "export_send_keys", "Query", ("idempotency_keys",), "claimed keys of a chat", strong=True
+)
+IMPORT_TENANT: Final = Pattern(
+    "import_tenant", "PutItem", ("tenants",), "an import writes tenants and values"
+)
+FINISH_IMPORT: Final = Pattern(
+    "finish_import", "DeleteItem", ("tenants",), "an import is finished, servers may start"
+)
+IMPORT_USER: Final = Pattern("import_user", "PutItem", ("users",), "an import writes users")
+IMPORT_DATA_KEY: Final = Pattern(
+    "import_data_key", "UpdateItem", ("keys",), "an import writes wrapped data keys"
+)
+IMPORT_CHAT: Final = Pattern(
+    "import_chat", "PutItem", ("chats",), "an import writes chats and pairs"
+)
+IMPORT_MEMBER: Final = Pattern(
+    "import_member", "PutItem", ("chat_memberships",), "an import writes memberships"
+)
+IMPORT_RECEIPT: Final = Pattern(
+    "import_receipt", "PutItem", ("delivery_state",), "an import writes receipts"
+)
+IMPORT_ENTRY: Final = Pattern("import_entry", "PutItem", ("messages",), "an import writes entries")
+IMPORT_BODY: Final = Pattern("import_body", "PutItem", ("bodies",), "an import writes contents")
+IMPORT_REACTION: Final = Pattern(
+    "import_reaction", "PutItem", ("reactions",), "an import writes reactions"
+)
+IMPORT_KEY: Final = Pattern(
+    "import_key", "PutItem", ("idempotency_keys",), "an import writes claimed keys"
+)
+IMPORT_HEAD: Final = Pattern(
+    "import_head", "UpdateItem", ("chat_counters",), "an import writes the head copies"
+)
+
 
 def declared() -> tuple[Pattern, ...]:
     """All patterns of this file, in its order."""

@@ -13,7 +13,7 @@ from tidings.ports.revocations import Revocation, Revocations
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.trouble import Canceled, Item
-from tidings.stores.dynamodb.writes import Put, Update
+from tidings.stores.dynamodb.writes import Put, Update, Write
 
 READ_MAX: Final = 1_000
 
@@ -39,7 +39,7 @@ class DynamoRevocations:
         for _ in range(limits.SLOT_ATTEMPTS_MAX):
             place = await self.head() + 1
             slot = Put("tenants", _item(place, revocation), _IS_FREE)
-            writes = [slot] if change is None else [slot, change]
+            writes: list[Write] = [slot] if change is None else [slot, change]
             try:
                 await self._dynamo.transact(patterns.REVOKE, writes)
             except Canceled as canceled:

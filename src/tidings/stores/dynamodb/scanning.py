@@ -13,6 +13,9 @@ ITEMS_PER_SECOND: Final = 5_000
 """Some 250 read units, of small items: serving goes on beside it."""
 
 
+PAGE_ITEMS: Final = 500
+
+
 class Walk:
     """A scan in steps. Each goes on where the last one stopped, and at the end begins anew."""
 
@@ -50,3 +53,16 @@ class Walk:
         now = asyncio.get_running_loop().time()
         await asyncio.sleep(max(0.0, self._rests_until - now))
         self._rests_until = max(now, self._rests_until) + items / ITEMS_PER_SECOND
+
+
+async def whole_table(
+    dynamo: Dynamo, pattern: Pattern, only: str = "", values: dict[str, Any] | None = None
+) -> AsyncIterator[list[Item]]:
+    """Every item of a table, or those for which this holds, once, in no order."""
+    loop = asyncio.get_running_loop()
+    may_go_on = loop.time()
+    async for page in dynamo.scan(pattern, 0, 1, PAGE_ITEMS, only, values):
+        yield page
+        await asyncio.sleep(max(0.0, may_go_on - loop.time()))
+        # By what was looked at, not by what was found: that is what is paid for.
+        may_go_on += PAGE_ITEMS / ITEMS_PER_SECOND

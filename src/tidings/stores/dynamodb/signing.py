@@ -14,7 +14,8 @@ from tidings.model.times import EPOCH
 
 SERVICE: Final = "dynamodb"
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
-_TARGET: Final = "DynamoDB_20120810."
+TABLES_API: Final = "DynamoDB_20120810"
+STREAMS_API: Final = "DynamoDBStreams_20120810"
 
 
 class Credentials(Protocol):
@@ -29,11 +30,12 @@ class Credentials(Protocol):
 
 
 class Signer:
-    """Signs requests to one host and region."""
+    """Signs requests to one host and region, of one of the two interfaces of DynamoDB."""
 
-    def __init__(self, host: str, region: str) -> None:
+    def __init__(self, host: str, region: str, api: str = TABLES_API) -> None:
         self._host = host
         self._region = region
+        self._target = f"{api}."
         self._key_of: tuple[str, str] | None = None
         self._key = b""
 
@@ -48,7 +50,7 @@ class Signer:
             "host": self._host,
             "x-amz-date": moment,
             "x-amz-security-token": credentials.token or "",
-            "x-amz-target": _TARGET + operation,
+            "x-amz-target": self._target + operation,
         }
         if not credentials.token:
             del signed["x-amz-security-token"]

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tidings.model.refusals import StoreUnavailable
 from tidings.ports.failpoints import Failpoints
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.chats import DynamoChats
 from tidings.stores.dynamodb.client import Dynamo, open_client
 from tidings.stores.dynamodb.creating import ChatMaker
+from tidings.stores.dynamodb.delivering import DynamoDeliveries
+from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.heads import Heads
 from tidings.stores.dynamodb.listing import ChatList
 from tidings.stores.dynamodb.log import DynamoLog
@@ -22,7 +23,6 @@ from tidings.stores.dynamodb.secrets import DynamoDataKeys, DynamoDeployment, en
 from tidings.stores.dynamodb.sweeping import DynamoSweeping
 from tidings.stores.dynamodb.tenants import DynamoTenants
 from tidings.stores.dynamodb.transport import CONNECTIONS_DEFAULT
-from tidings.stores.dynamodb.trouble import Rejected, StoreRefused
 from tidings.stores.dynamodb.users import DynamoUsers
 
 
@@ -40,6 +40,7 @@ class DynamoStore:
     sweeping: DynamoSweeping
     revocations: DynamoRevocations
     heads: Heads
+    deliveries: DynamoDeliveries
 
 
 @asynccontextmanager
@@ -61,7 +62,7 @@ async def open_store(
     no delivery worker does it: a head copy means "delivered up to here".
 
     Raises:
-        StoreRefused: There are no credentials, or no such tables.
+        StoreRefused: There are no credentials or no such tables, or an import is not finished.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_client(
@@ -73,7 +74,9 @@ async def open_store(
         connections=connections,
         record=record,
     ) as dynamo:
-        epoch = await _first_answer(dynamo, prefix, chance)
+        found = await first_answer(dynamo)
+        await refuse_unfinished(dynamo)
+        epoch = found or await ensure_epoch(dynamo, chance)
         heads = Heads(dynamo, writes=writes_heads)
         runs = Runs(dynamo, heads, chance, failpoints)
         store = _store(dynamo, runs, heads, epoch)
@@ -83,19 +86,6 @@ async def open_store(
             await store.log.close()
             await heads.close()
             await store.users.close()
-
-
-async def _first_answer(dynamo: Dynamo, prefix: str, chance: Chance) -> str:
-    """The epoch; asking for it tells whether the tables are there."""
-    try:
-        return await ensure_epoch(dynamo, chance)
-    except StoreUnavailable as unavailable:
-        cause = unavailable.__cause__
-        if isinstance(cause, Rejected) and cause.code == "ResourceNotFoundException":
-            raise StoreRefused(
-                f"there are no tables with the prefix {prefix!r}: `tidings schema apply` makes them"
-            ) from cause
-        raise
 
 
 def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
@@ -110,4 +100,5 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         sweeping=DynamoSweeping(),
         revocations=DynamoRevocations(dynamo),
         heads=heads,
+        deliveries=DynamoDeliveries(dynamo, heads),
     )

@@ -18,7 +18,7 @@ from aiobotocore.session import get_session
 from yarl import URL
 
 from tidings.ports.world import Clock
-from tidings.stores.dynamodb.signing import Credentials, Signer
+from tidings.stores.dynamodb.signing import STREAMS_API, TABLES_API, Credentials, Signer
 from tidings.stores.dynamodb.trouble import (
     Canceled,
     ConditionFailed,
@@ -177,9 +177,16 @@ def _canceled(wire: list[dict[str, Any]]) -> Trouble:
 
 @asynccontextmanager
 async def open_transport(
-    *, endpoint: str | None, region: str, clock: Clock, connections: int = CONNECTIONS_DEFAULT
+    *,
+    endpoint: str | None,
+    region: str,
+    clock: Clock,
+    connections: int = CONNECTIONS_DEFAULT,
+    streams: bool = False,
 ) -> AsyncIterator[Transport]:
     """Open a pool of connections, to AWS unless another endpoint is given.
+
+    To the tables, or to their streams, which on AWS have an endpoint of their own.
 
     Credentials are found as the SDK finds them. An endpoint of one's own needs none.
 
@@ -189,7 +196,8 @@ async def open_transport(
     session = get_session()
     credentials = await session.get_credentials()
     if endpoint is None:
-        async with session.create_client("dynamodb", region_name=region) as client:
+        service = "dynamodbstreams" if streams else "dynamodb"
+        async with session.create_client(service, region_name=region) as client:
             endpoint = client.meta.endpoint_url
         if credentials is None:
             raise StoreRefused(
@@ -212,4 +220,5 @@ async def open_transport(
         skip_auto_headers=("User-Agent", "Accept"),
         headers={"Accept-Encoding": "identity"},
     ) as http:
-        yield Transport(http, endpoint, Signer(host, region), credentials, clock, connections)
+        signer = Signer(host, region, STREAMS_API if streams else TABLES_API)
+        yield Transport(http, endpoint, signer, credentials, clock, connections)

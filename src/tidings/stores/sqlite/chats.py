@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chats on SQLite: making one, the chat list, members, mute."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from tidings.model import limits
 from tidings.model.chat_list import ChatRow, Held
@@ -28,6 +30,10 @@ FROM delivery_state AS d JOIN chats AS c ON c.chat_id = d.chat_id
 JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
     (SELECT sequence FROM messages WHERE chat_id = d.chat_id ORDER BY sequence DESC LIMIT 1)
 WHERE d.user_id = ?
+"""
+_HEADS: Final = """
+SELECT c.value, (SELECT max(sequence) FROM messages WHERE chat_id = c.value) AS head
+FROM json_each(?) AS c WHERE head IS NOT NULL
 """
 _LATEST_FIRST: Final = " ORDER BY h.active_at DESC, h.chat_id DESC"
 
@@ -82,6 +88,17 @@ class SqliteChats:
         return await self._readers.read(
             lambda db: [_held(row) for row in db.execute(_HELD + _LATEST_FIRST, (user,))]
         )
+
+    async def ids(self, user: UserKey) -> list[ChatId]:
+        def read(db: apsw.Connection) -> list[ChatId]:
+            rows = db.execute("SELECT chat_id FROM delivery_state WHERE user_id = ?", (user,))
+            return [ChatId(chat) for (chat,) in rows]
+
+        return await self._readers.read(read)
+
+    async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
+        wanted = msgspec.json.encode(chats).decode()
+        return await self._readers.read(lambda db: dict(db.execute(_HEADS, (wanted,))))
 
 
 def _create(

@@ -10,8 +10,10 @@ import msgspec
 from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.ports.people import SigningKey, Tenant, TenantKey, Tenants, User, Users
+from tidings.ports.revocations import Revocation
 from tidings.stores.sqlite.jobs import Soon
 from tidings.stores.sqlite.readers import Readers
+from tidings.stores.sqlite.revocations import revoked
 from tidings.stores.sqlite.writer import Writer
 
 _SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?) WHERE user_id = ?"
@@ -59,7 +61,10 @@ class SqliteTenants:
                 " WHERE key_id = ? AND tenant = ? AND revoked_at IS NULL",
                 (now, key_id, tenant),
             )
-            return db.changes() > 0
+            if db.changes() == 0:
+                return False
+            revoked(db, Revocation(kind="tenant_key", subject=key_id, at=now))
+            return True
 
         return await self._writer.write(write)
 

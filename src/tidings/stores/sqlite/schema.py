@@ -143,7 +143,16 @@ CREATE TABLE deployment (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: Final = (_CHAT_TABLES, _PEOPLE_TABLES)
+_REVOCATION_TABLE: Final = """
+CREATE TABLE revocations (
+    place INTEGER PRIMARY KEY, -- one more than the last: rows are never deleted
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT;
+"""
+
+MIGRATIONS: Final = (_CHAT_TABLES, _PEOPLE_TABLES, _REVOCATION_TABLE)
 VERSION: Final = len(MIGRATIONS)
 
 

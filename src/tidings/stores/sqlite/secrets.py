@@ -86,13 +86,19 @@ class SqliteDeployment:
         return self._epoch
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
-        def read(db: apsw.Connection) -> tuple[str, bytes] | None:
-            row = db.execute(
-                "SELECT master_key_id, sealed FROM sealed_secrets WHERE name = ?", (name,)
-            ).fetchone()
-            return (row[0], row[1]) if row else None
+        return await self._readers.read(lambda db: _sealed(db, name))
 
-        return await self._readers.read(read)
+    async def keep_first_sealed(
+        self, name: str, master_key_id: str, sealed: bytes
+    ) -> tuple[str, bytes]:
+        def write(db: apsw.Connection) -> tuple[str, bytes]:
+            new = (name, master_key_id, sealed)
+            db.execute("INSERT OR IGNORE INTO sealed_secrets VALUES (?, ?, ?)", new)
+            kept = _sealed(db, name)
+            assert kept is not None, "there is one now"
+            return kept
+
+        return await self._writer.write(write)
 
     async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
         def write(db: apsw.Connection) -> None:
@@ -110,6 +116,13 @@ def ensure_epoch(db: apsw.Connection) -> str:
     """The store's epoch, rolled when the store is made. Outside any transaction."""
     db.execute("INSERT OR IGNORE INTO deployment VALUES ('epoch', lower(hex(randomblob(8))))")
     return str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
+
+
+def _sealed(db: apsw.Connection, name: str) -> tuple[str, bytes] | None:
+    row = db.execute(
+        "SELECT master_key_id, sealed FROM sealed_secrets WHERE name = ?", (name,)
+    ).fetchone()
+    return (row[0], row[1]) if row else None
 
 
 def _key(row: tuple[Any, ...] | None) -> WrappedKey | None:

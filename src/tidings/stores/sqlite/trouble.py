@@ -5,6 +5,8 @@ from typing import Final
 
 import apsw
 
+from tidings.stores.trouble import StoreRefused as StoreRefused
+
 DISK_TROUBLE: Final = (
     apsw.IOError,
     apsw.FullError,
@@ -17,10 +19,6 @@ DISK_TROUBLE: Final = (
     apsw.ProtocolError,
 )
 """Errors that say something about the disk and nothing about the statement that met them."""
-
-
-class StoreRefused(Exception):
-    """The store cannot be opened, and why; for the operator."""
 
 
 class StoreBroken(Exception):

@@ -66,7 +66,7 @@ def policies() -> tuple[Policy, ...]:
         ),
         Policy(
             "operate",
-            "Whoever rotates the master key; it serves as well.",
+            "Whoever rotates the master key, exports or imports; it serves as well.",
             tuple(_rights(scanning)),
         ),
         Policy(

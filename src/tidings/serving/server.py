@@ -1,32 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serving: from a core to an open port, and back again without losing anything."""
+"""The server: the roles of one process behind one port."""
 
 import asyncio
 import gc
 import json
 import logging
-import secrets
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from tidings.actions.slices import Slices
 from tidings.actions.sweeping import Sweeper
 from tidings.actions.tasks import Tasks
 from tidings.assembly import Core, open_core
+from tidings.assembly.delivery import run_delivery
+from tidings.assembly.processes import Others, open_others
 from tidings.config import Config
-from tidings.delivery.fan_out import FanOut
-from tidings.gateway.desk import Desk
+from tidings.delivery.neighbours import Neighbours
 from tidings.gateway.door import Door
-from tidings.gateway.drain import drain
-from tidings.gateway.handshake import Handshake
 from tidings.gateway.http import Http
-from tidings.gateway.hub import Hub
-from tidings.gateway.presence import PresenceDesk
 from tidings.rest import make_rest
+from tidings.serving.sockets import Sockets, count_unread
 from tidings.stores.sqlite.trouble import StoreBroken
-from tidings.wire.codes import Close
-from tidings.world import jitter_ms
 
 log = logging.getLogger("tidings.serving")
 
@@ -48,42 +42,17 @@ class Health:
 class Server:
     """One serving process: opened, then waited for, then closed."""
 
-    def __init__(self, core: Core, config: Config, health: Health) -> None:
+    def __init__(self, core: Core, config: Config, others: Others | None, health: Health) -> None:
         self._core = core
         self._config = config
         self._health = health
         self._tasks = Tasks("server")
-        self._hub = Hub()
-        self._presence = PresenceDesk(self._hub, core.store.users, core.clock)
-        self._fan_out = FanOut(
-            core.bus,
-            self._hub,
-            core.appender.state_nowait,
-            core.appender.state,
-            lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
-        )
-        self._handshake = Handshake(self._desk(), frozenset(config.allowed_origins))
-        self._http = Http(make_rest(core, health), self._handshake.protocol)
-        self._door = Door(self._handshake.protocol, self._http.protocol)
-
-    def _desk(self) -> Desk:
-        core = self._core
-        return Desk(
-            authenticate=core.authenticate,
-            held=core.store.chats.held,
-            peers_present=self._presence.snapshot,
-            verbs=core.verbs,
-            receipts=core.receipts,
-            appender=core.appender,
-            bus=core.bus,
-            in_turn=Slices(),
-            writes=Slices(),
-            hub=self._hub,
-            clock=core.clock,
-            epoch=core.store.deployment.epoch,
-            new_connection_id=lambda: secrets.token_hex(8),
-            jitter_ms=jitter_ms,
-        )
+        self._sockets = Sockets(core, config, others) if "gateway" in config.roles else None
+        self._neighbours = _neighbours(core, others) if others else None
+        rest = make_rest(core, health, is_whole="api" in config.roles)
+        socket = self._sockets.handshake.protocol if self._sockets else None
+        self._http = Http(rest, socket)
+        self._door = Door(socket or self._http.protocol, self._http.protocol)
 
     async def open(self) -> str:
         """Listen; returns the address to look at."""
@@ -91,6 +60,8 @@ class Server:
         self._tasks.start(Sweeper(core.store.sweeping, core.bus, core.clock).run())
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
+        if self._sockets is not None:
+            await self._sockets.open()
         await self._door.open(self._config.host, self._config.port)
         host = self._config.host
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._door.port}"
@@ -100,6 +71,7 @@ class Server:
 
     def _tell_where(self, url: str) -> None:
         """Whole or not at all: somebody may be reading."""
+        self._config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._config.data / SERVER_FILE
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps({"url": url}))
@@ -111,30 +83,45 @@ class Server:
     async def close(self) -> None:
         """Send everyone home, finish what is under way, then stop."""
         self._health.trouble = self._health.trouble or "draining"
-        (self._config.data / SERVER_FILE).unlink(missing_ok=True)
-        self._handshake.is_draining = True
+        self._refuse()
         await self._door.close()
-        await drain(self._hub, self._config.drain_seconds, jitter_ms)
+        if self._sockets is not None:
+            await self._sockets.drain(self._config.drain_seconds)
         await self._http.drain()
         await self._end()
 
     async def abort(self) -> None:
         """The store is broken: tell everyone at once and stop. Nothing more can be promised."""
-        (self._config.data / SERVER_FILE).unlink(missing_ok=True)
-        self._handshake.is_draining = True
-        for connection in self._hub:
-            connection.close(Close.RESTARTING)
+        self._refuse()
+        if self._sockets is not None:
+            self._sockets.abort()
         # Whoever asks meanwhile is told why; then the port is gone.
         await asyncio.sleep(ABORT_SECONDS)
         await self._door.close()
         await self._http.drain()
         await self._end()
 
+    def _refuse(self) -> None:
+        (self._config.data / SERVER_FILE).unlink(missing_ok=True)
+        if self._sockets is not None:
+            self._sockets.refuse()
+
     async def _end(self) -> None:
-        self._hub.close()
-        await self._presence.close()
-        await self._fan_out.close()
+        if self._sockets is not None:
+            await self._sockets.close()
+        if self._neighbours is not None:
+            await self._neighbours.close()
         await self._tasks.close()
+
+
+def _neighbours(core: Core, others: Others) -> Neighbours:
+    return Neighbours(
+        core.bus,
+        others.elsewhere,
+        core.appender.state_nowait,
+        core.appender.state,
+        count_unread(core),
+    )
 
 
 def _rest_the_collector() -> None:
@@ -148,11 +135,25 @@ def _rest_the_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+@asynccontextmanager
+async def _server(
+    config: Config, health: Health, broken: Callable[[StoreBroken], None]
+) -> AsyncIterator[Server]:
+    """A server with all that it stands on, not open yet."""
+    async with (
+        open_core(config, broken) as core,
+        open_others(config, core) as others,
+        run_delivery(config, core, others),
+    ):
+        yield Server(core, config, others, health)
+
+
 async def serve(config: Config, announce: Callable[[str], None]) -> int:
     """Serve until told to stop; returns the exit code: 0, or 1 if the store broke.
 
     Raises:
         StoreRefused, KeyRefused: What only the operator can put right.
+        StoreUnavailable: The store cannot be reached now.
         OSError: The address cannot be had.
     """
     stop = asyncio.Event()
@@ -166,8 +167,7 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     with suppress(StoreBroken):
-        async with open_core(config, broken) as core:
-            server = Server(core, config, health)
+        async with _server(config, health, broken) as server:
             try:
                 url = await server.open()
                 _rest_the_collector()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that knows which adapters exist: Config in, running Tidings out."""
+"""The core: from Config to a store and all that can be done with it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,15 +24,17 @@ from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.tokens import SigningKeys
 from tidings.actions.vault import Vault
 from tidings.actions.verbs import ChatVerbs
+from tidings.assembly.stores import open_store
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.keyrings.environment import EnvironmentKeyring
 from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import ensure_root_key
+from tidings.ports.deliveries import Deliveries
 from tidings.ports.failpoints import Failpoints, NoFailpoints
 from tidings.ports.secrets import MasterKeys
+from tidings.ports.store import Store
 from tidings.ports.world import Clock
-from tidings.stores.sqlite.store import SqliteStore, open_store
 from tidings.stores.sqlite.trouble import StoreBroken
 from tidings.world import ExitAt, SystemChance, SystemClock, back_off
 
@@ -41,7 +43,9 @@ from tidings.world import ExitAt, SystemChance, SystemClock, back_off
 class Core:
     """Tidings without a network: the store and all that can be done with it."""
 
-    store: SqliteStore
+    store: Store
+    deliveries: Deliveries | None
+    """None on the embedded store: nobody else delivers what it holds."""
     bus: InProcessBus
     vault: Vault
     appender: Appender
@@ -68,12 +72,13 @@ async def open_core(
 
     Raises:
         StoreRefused, KeyRefused: What only the operator can put right.
+        StoreUnavailable: The store cannot be reached now.
     """
     clock, chance = clock or SystemClock(), SystemChance()
     failpoints = failpoints or _failpoints(config)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            open_store(config.data, failpoints=failpoints, broken=broken)
+        store, deliveries = await stack.enter_async_context(
+            open_store(config, clock, chance, failpoints, broken)
         )
         master = _master_keys(config, chance)
         vault = Vault(store.data_keys, store.deployment, master, chance)
@@ -87,6 +92,7 @@ async def open_core(
         root_key = config.root_key or ensure_root_key(config.data, chance)
         yield Core(
             store=store,
+            deliveries=deliveries,
             bus=bus,
             vault=vault,
             appender=appender,
@@ -132,7 +138,7 @@ def key_files(config: Config) -> tuple[Path | None, Path | None]:
 
 
 def _verbs(
-    store: SqliteStore,
+    store: Store,
     bus: InProcessBus,
     vault: Vault,
     appender: Appender,

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the generated parts of the page about cost."""
+
+from pathlib import Path
+
+from tidings.capacity.page import filled_in
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/reference/cost.md"
+
+
+def main() -> None:
+    """Write them."""
+    PAGE.write_text(filled_in(PAGE.read_text()))
+    print(PAGE.name)
+
+
+if __name__ == "__main__":
+    main()

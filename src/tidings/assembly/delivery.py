@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery where it is work of its own: the worker, the relay, and push."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tidings.assembly.core import Core
+from tidings.assembly.processes import Others
+from tidings.config import Config
+from tidings.delivery.delivering import Deliverer
+from tidings.delivery.recounting import Recounting
+from tidings.delivery.relay import Delivers, Relay
+from tidings.delivery.republishing import Republishing
+from tidings.delivery.worker import Worker
+from tidings.model.ids import ChatId
+from tidings.ports.bus import Expired
+from tidings.ports.push import Push
+from tidings.world import wait_patiently
+
+
+@asynccontextmanager
+async def run_delivery(config: Config, core: Core, others: Others | None) -> AsyncIterator[None]:
+    """Run what the roles of this process ask for. On the embedded store there is nothing to run.
+
+    Raises:
+        StoreRefused: The tables have no stream.
+        StoreUnavailable: They cannot be reached now.
+    """
+    async with AsyncExitStack() as stack:
+        if core.deliveries is None:
+            pass
+        elif others is None:
+            again = Republishing(core.store.log, core.deliveries, core.vault, core.bus, core.clock)
+            await _run_relay(config, core, again, None, stack)
+        else:
+            push = _push(config, core, stack)
+            if "worker" in config.roles:
+                _run_worker(config, core, others, push, stack)
+            if "relay" in config.roles:
+                # Its own: each takes the steps for a chat one at a time.
+                await _run_relay(config, core, _deliverer(core, others, push), others, stack)
+        yield
+
+
+def _deliverer(core: Core, others: Others, push: Push | None) -> Deliverer:
+    assert core.deliveries is not None, "there are others only with a store that they share"
+    return Deliverer(
+        log=core.store.log,
+        deliveries=core.deliveries,
+        vault=core.vault,
+        registry=others.registry,
+        handover=others.handover,
+        push=push,
+        clock=core.clock,
+    )
+
+
+def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
+    if config.push == "log":
+        from tidings.push.log import LogPush
+
+        return LogPush()
+    if config.push == "webhook":
+        from tidings.push.webhook import WebhookPush
+
+        assert config.push_url and config.push_secret, "settings are checked"
+        push = WebhookPush(
+            url=config.push_url,
+            secret=config.push_secret.encode(),
+            clock=core.clock,
+            back_off=wait_patiently,
+        )
+        push.start()
+        stack.push_async_callback(push.close)
+        return push
+    return None
+
+
+def _run_worker(
+    config: Config, core: Core, others: Others, push: Push | None, stack: AsyncExitStack
+) -> None:
+    from tidings.buses.kafka_feed import KafkaFeed
+    from tidings.buses.kafka_topics import Topics
+
+    assert config.kafka is not None, "settings are checked"
+    feed = KafkaFeed(
+        address=config.kafka,
+        topics=Topics(config.kafka_prefix),
+        group=f"{config.kafka_prefix}delivery",
+    )
+    deliverer = _deliverer(core, others, push)
+    recounting = Recounting(
+        deliverer.folds,
+        others.registry,
+        others.handover,
+        lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
+    )
+    worker = Worker(feed, deliverer, recounting, wait_patiently)
+    worker.start()
+    stack.push_async_callback(worker.close)
+
+
+async def _run_relay(
+    config: Config, core: Core, deliverer: Delivers, others: Others | None, stack: AsyncExitStack
+) -> None:
+    from tidings.stores.dynamodb.stream import open_changes
+
+    def expired(chat: ChatId, sequences: tuple[int, ...]) -> None:
+        core.bus.publish(Expired(chat, sequences))
+
+    assert core.deliveries is not None and config.dynamodb_region is not None
+    changes = await stack.enter_async_context(
+        open_changes(
+            endpoint=config.dynamodb_endpoint,
+            region=config.dynamodb_region,
+            prefix=config.dynamodb_prefix,
+            clock=core.clock,
+            chance=core.chance,
+        )
+    )
+    relay = Relay(
+        changes,
+        core.deliveries,
+        deliverer,
+        core.clock,
+        hint=others.publisher.hint if others else None,
+        cleaned=others.publisher.cleaned if others else expired,
+    )
+    relay.start()
+    stack.push_async_callback(relay.close)

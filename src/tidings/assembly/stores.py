@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening the store that the settings ask for."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+
+from tidings.config import Config
+from tidings.ports.deliveries import Deliveries
+from tidings.ports.failpoints import Failpoints
+from tidings.ports.store import Store
+from tidings.ports.world import Chance, Clock
+from tidings.stores.folder import only_process
+from tidings.stores.sqlite.trouble import StoreBroken
+from tidings.stores.trouble import StoreRefused
+
+
+def open_store(
+    config: Config,
+    clock: Clock,
+    chance: Chance,
+    failpoints: Failpoints,
+    broken: Callable[[StoreBroken], None],
+) -> AbstractAsyncContextManager[tuple[Store, Deliveries | None]]:
+    """The store, and what delivery asks of it where others deliver what it holds.
+
+    Raises:
+        StoreRefused: What only the operator can put right.
+        StoreUnavailable: It cannot be reached now.
+    """
+    if config.store == "dynamodb":
+        return _tables(config, clock, chance, failpoints)
+    return _folder(config, failpoints, broken)
+
+
+@asynccontextmanager
+async def _folder(
+    config: Config, failpoints: Failpoints, broken: Callable[[StoreBroken], None]
+) -> AsyncIterator[tuple[Store, None]]:
+    from tidings.stores.sqlite.store import open_store
+
+    async with open_store(config.data, failpoints=failpoints, broken=broken) as store:
+        yield store, None
+
+
+@asynccontextmanager
+async def _tables(
+    config: Config, clock: Clock, chance: Chance, failpoints: Failpoints
+) -> AsyncIterator[tuple[Store, Deliveries]]:
+    # Only here: the embedded server neither needs these libraries nor waits for them to load.
+    try:
+        from tidings.stores.dynamodb.store import open_store
+    except ModuleNotFoundError as missing:
+        raise StoreRefused(needs(missing)) from missing
+    assert config.dynamodb_region is not None, "settings are checked"
+    # A process that is alone may keep keys in its folder: whoever changes them has to ask it.
+    with only_process(config.data) if config.is_alone else nullcontext():
+        async with open_store(
+            endpoint=config.dynamodb_endpoint,
+            region=config.dynamodb_region,
+            prefix=config.dynamodb_prefix,
+            clock=clock,
+            chance=chance,
+            failpoints=failpoints,
+            writes_heads=config.is_alone,
+        ) as store:
+            yield store, store.deliveries
+
+
+def needs(missing: ModuleNotFoundError) -> str:
+    """What to do about a library that only many machines need."""
+    return f"this needs {missing.name}: pip install 'tidings[scale]'"

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing to Kafka: every entry appended by this process, as stored, for the workers.
+
+Nobody waits for it and nothing depends on it. When Kafka does not keep up, or is not there, events
+are dropped and counted: the relay compares the log with what was delivered, and makes good.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from tidings.buses.kafka_topics import (
+    ANSWER_MS_MAX,
+    PARTITIONS_DEFAULT,
+    RETRY_MS,
+    Topics,
+    ensure_topics,
+)
+from tidings.model.ids import ChatId
+from tidings.ports.bus import Appended, Bus, Event
+from tidings.ports.feed import FeedUnavailable
+from tidings.wire.events import CleanedEvent, HintEvent, encode_event, entry_event
+
+log = logging.getLogger("tidings.bus")
+
+WAITING_EVENTS_MAX: Final = 10_000
+HINT_SECONDS_MAX: Final = 2.0
+CLOSE_SECONDS_MAX: Final = 2.0
+LOG_SECONDS_MIN: Final = 10.0
+FAILURES_MAX: Final = 50
+"""So many in a row: the producer may be beyond recovery, and is made anew."""
+
+
+class KafkaPublisher:
+    """Subscribes to the bus of its process and passes entries on to Kafka, in order."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        address: str,
+        topics: Topics,
+        back_off: Callable[[int], Awaitable[None]],
+        partitions: int = PARTITIONS_DEFAULT,
+    ) -> None:
+        """`back_off` waits before the n-th new attempt to connect, seconds at the most."""
+        self._address = address
+        self._topics = topics
+        self._partitions = partitions
+        self._back_off = back_off
+        self._waiting: deque[tuple[ChatId, bytes]] = deque()
+        self._is_waiting = asyncio.Event()
+        self._producer: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._logged_at = -LOG_SECONDS_MIN
+        self.published = 0
+        self.dropped = 0
+        self._failures = 0
+        bus.subscribe(self._on_event)
+
+    def start(self) -> None:
+        """Begin; Kafka need not be there yet."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Send what waits, for as long as that is quick, and stop."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        if self._producer is not None:
+            with suppress(TimeoutError, KafkaError):
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    while self._waiting:
+                        await self._send(*self._waiting.popleft())
+                    await self._producer.flush()
+            await _stop(self._producer)
+
+    async def hint(self, chat: ChatId, sequence: int) -> bool:
+        """Tell the workers how far a log reaches; whether Kafka has taken it, for sure."""
+        event = encode_event(HintEvent(chat, sequence))
+        if self._producer is None:
+            return False
+        try:
+            async with asyncio.timeout(HINT_SECONDS_MAX):
+                await self._producer.send_and_wait(self._topics.messages, event, key=chat.encode())
+        except (KafkaError, TimeoutError):
+            return False
+        return True
+
+    def cleaned(self, chat: ChatId, sequences: tuple[int, ...]) -> None:
+        """Tell the workers that messages of the chat have expired and are deleted."""
+        self._put(chat, encode_event(CleanedEvent(chat, sequences)))
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Appended):
+            self._put(event.entry.chat_id, entry_event(event.entry))
+
+    def _put(self, chat: ChatId, event: bytes) -> None:
+        if len(self._waiting) >= WAITING_EVENTS_MAX:
+            self._drop("too many events wait for Kafka")
+            return
+        self._waiting.append((chat, event))
+        self._is_waiting.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._producer = await self._connected()
+            self._failures = 0
+            while self._failures < FAILURES_MAX:
+                while self._waiting and self._failures < FAILURES_MAX:
+                    await self._send(*self._waiting.popleft())
+                if not self._waiting:
+                    self._is_waiting.clear()
+                    await self._is_waiting.wait()
+            failed, self._producer = self._producer, None
+            await _stop(failed)
+
+    async def _connected(self) -> Any:  # noqa: ANN401 - the library has no types
+        attempt = 0
+        while True:
+            try:
+                await ensure_topics(self._address, self._topics, self._partitions)
+                return await self._started()
+            except (FeedUnavailable, KafkaError, OSError) as error:
+                attempt += 1
+                self._warn(f"Kafka cannot be reached: {error}")
+                await self._back_off(attempt)
+
+    async def _started(self) -> Any:  # noqa: ANN401
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._address,
+            acks="all",
+            enable_idempotence=True,
+            request_timeout_ms=ANSWER_MS_MAX,
+            retry_backoff_ms=RETRY_MS,
+        )
+        try:
+            await producer.start()
+        except BaseException:
+            await _stop(producer)
+            raise
+        return producer
+
+    async def _send(self, chat: ChatId, event: bytes) -> None:
+        """Hand it to the library, which waits while its own buffer is full; not for the answer."""
+        try:
+            sent = await self._producer.send(self._topics.messages, event, key=chat.encode())
+        except (KafkaError, OSError) as error:
+            self._failures += 1
+            self._drop(str(error))
+        else:
+            sent.add_done_callback(self._answered)
+
+    def _answered(self, sent: "asyncio.Future[Any]") -> None:
+        if sent.cancelled():
+            self._drop("closed before Kafka answered")
+        elif (error := sent.exception()) is not None:
+            self._failures += 1
+            self._drop(str(error))
+        else:
+            self._failures = 0
+            self.published += 1
+
+    def _drop(self, reason: str) -> None:
+        self.dropped += 1
+        self._warn(f"events are dropped: {reason}")
+
+    def _warn(self, message: str) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at >= LOG_SECONDS_MIN:
+            self._logged_at = now
+            log.warning(message, extra={"action": "kafka_trouble", "dropped": self.dropped})
+
+
+async def _stop(producer: Any) -> None:  # noqa: ANN401
+    with suppress(KafkaError, OSError, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS_MAX):
+            await producer.stop()

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking events from Kafka, as one of a group of workers.
+
+Offsets are committed after the effects, about once a second: after a crash or a rebalance events
+come again. Nobody is hurt by that, nor by offsets that are set back to the beginning.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import KafkaError
+
+from tidings.buses.kafka_topics import (
+    ANSWER_MS_MAX,
+    PARTITIONS_DEFAULT,
+    RETRY_MS,
+    Topics,
+    ensure_topics,
+)
+from tidings.buses.offsets import Offsets
+from tidings.ports.feed import Feed, FeedUnavailable, Received
+
+log = logging.getLogger("tidings.bus")
+
+GROUP_DEFAULT: Final = "tidings-delivery"
+TAKE_MS_MAX: Final = 200
+COMMIT_SECONDS: Final = 1.0
+SESSION_MS: Final = 10_000
+CLOSE_SECONDS_MAX: Final = 5.0
+
+
+class KafkaFeed:
+    """One member of a group, which begins at the first `take`."""
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        topics: Topics,
+        group: str = GROUP_DEFAULT,
+        partitions: int = PARTITIONS_DEFAULT,
+    ) -> None:
+        self._address = address
+        self._topics = topics
+        self._group = group
+        self._partitions = partitions
+        self._consumer: Any = None
+        self._producer: Any = None
+        self._offsets = Offsets()
+        self._committed_at = 0.0
+        self.commits = 0
+        self.failed_commits = 0
+
+    async def take(self, most: int) -> Sequence[Received]:
+        if self._consumer is None:
+            self._consumer = await self._joined()
+        await self._commit_if_due()
+        try:
+            found = await self._consumer.getmany(timeout_ms=TAKE_MS_MAX, max_records=most)
+        except (KafkaError, OSError) as error:
+            raise FeedUnavailable(str(error)) from error
+        received = []
+        for records in found.values():
+            for record in records:
+                self._offsets.taken(record.partition, record.offset)
+                value = record.value or b""
+                received.append(Received(record.partition, record.offset, value))
+        return received
+
+    def finish(self, received: Received) -> None:
+        self._offsets.finished(received.partition, received.offset)
+
+    async def put_aside(self, received: Received, reason: str) -> None:
+        headers = [
+            ("reason", reason.encode()),
+            ("partition", str(received.partition).encode()),
+            ("offset", str(received.offset).encode()),
+        ]
+        try:
+            if self._producer is None:
+                self._producer = await self._dead_letter_producer()
+            await self._producer.send_and_wait(self._topics.dead, received.value, headers=headers)
+        except (KafkaError, OSError) as error:
+            raise FeedUnavailable(str(error)) from error
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            await self._commit()
+        for client in (self._consumer, self._producer):
+            if client is not None:
+                with suppress(KafkaError, OSError, TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                        await client.stop()
+
+    async def _joined(self) -> Any:  # noqa: ANN401 - the library has no types
+        await ensure_topics(self._address, self._topics, self._partitions)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._address,
+            group_id=self._group,
+            enable_auto_commit=False,
+            # A group without a place begins with the oldest event: that costs some reading, where
+            # beginning with the latest would leave it all to the relay.
+            auto_offset_reset="earliest",
+            session_timeout_ms=SESSION_MS,
+            request_timeout_ms=2 * SESSION_MS,
+            retry_backoff_ms=RETRY_MS,
+        )
+        consumer.subscribe([self._topics.messages], listener=_GivesAway(self))
+        try:
+            await consumer.start()
+        except BaseException as error:
+            with suppress(KafkaError, OSError):
+                await consumer.stop()
+            if isinstance(error, KafkaError | OSError):
+                raise FeedUnavailable(str(error)) from error
+            raise
+        return consumer
+
+    async def _dead_letter_producer(self) -> Any:  # noqa: ANN401
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._address,
+            acks="all",
+            request_timeout_ms=ANSWER_MS_MAX,
+            retry_backoff_ms=RETRY_MS,
+        )
+        try:
+            await producer.start()
+        except BaseException:
+            await producer.stop()
+            raise
+        return producer
+
+    async def _commit_if_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._committed_at >= COMMIT_SECONDS:
+            self._committed_at = now
+            await self._commit()
+
+    async def _commit(self) -> None:
+        news = self._offsets.news()
+        if not news:
+            return
+        topic = self._topics.messages
+        places = {TopicPartition(topic, partition): news[partition] for partition in news}
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._consumer.commit(places)
+        except (KafkaError, OSError, TimeoutError) as error:
+            # The events come again, to whoever has the partition then.
+            self.failed_commits += 1
+            log.warning("offsets not kept: %s", error, extra={"action": "commit_failed"})
+        else:
+            self.commits += 1
+            self._offsets.told(news)
+
+    async def give_away(self, partitions: set[int]) -> None:
+        """The group shares the work out anew: commit what is finished, forget the rest."""
+        await self._commit()
+        for partition in partitions:
+            self._offsets.give_away(partition)
+
+
+class _GivesAway(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, feed: KafkaFeed) -> None:
+        self._feed = feed
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._feed.give_away({one.partition for one in revoked})
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Taking goes on where the group was told it stands."""
+
+
+_conforms: type[Feed] = KafkaFeed

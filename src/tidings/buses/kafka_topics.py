@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topics of a deployment on Kafka."""
+
+from typing import Final
+
+import msgspec
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from tidings.ports.feed import FeedUnavailable
+
+PARTITIONS_DEFAULT: Final = 12
+"""As many workers can share the work. More partitions later would break the order of a chat."""
+EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
+"""Events make delivery fast, the log makes it right: there is no reason to keep sealed content."""
+COPIES_MAX: Final = 3
+"""Of each topic, as far as there are brokers to hold them."""
+ANSWER_MS_MAX: Final = 5_000
+RETRY_MS: Final = 500
+"""How often the library tries to reach a broker that is away, and says in the log that it is."""
+
+
+class Topics(msgspec.Struct, frozen=True):
+    """Their names, under a prefix of the deployment's own choice."""
+
+    prefix: str = ""
+
+    @property
+    def messages(self) -> str:
+        """What workers take: a chat's events are in one partition, in order."""
+        return f"{self.prefix}messages"
+
+    @property
+    def dead(self) -> str:
+        """What no worker could deliver, for an operator to look at."""
+        return f"{self.prefix}messages-dead"
+
+
+async def ensure_topics(address: str, topics: Topics, partitions: int = PARTITIONS_DEFAULT) -> None:
+    """Make the topics that are missing; those that are there stay as they are.
+
+    Raises:
+        FeedUnavailable: Kafka does not answer, or does not let us.
+    """
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=address, request_timeout_ms=ANSWER_MS_MAX, retry_backoff_ms=RETRY_MS
+    )
+    try:
+        await admin.start()
+        wanted = {topics.messages: partitions, topics.dead: 1}
+        missing = wanted.keys() - set(await admin.list_topics())
+        if missing:
+            brokers = len((await admin.describe_cluster())["brokers"])
+            copies = min(COPIES_MAX, brokers)
+            made = [_topic(name, wanted[name], copies) for name in missing]
+            answer = await admin.create_topics(made)
+            _check(answer.topic_errors)
+    except (KafkaError, OSError) as error:
+        raise FeedUnavailable(f"the topics cannot be made: {error}") from error
+    finally:
+        await admin.close()
+
+
+def _topic(name: str, partitions: int, copies: int) -> NewTopic:
+    return NewTopic(
+        name,
+        num_partitions=partitions,
+        replication_factor=copies,
+        topic_configs={"retention.ms": str(EVENTS_KEPT_MS)},
+    )
+
+
+def _check(errors: list[tuple[str, int, str]]) -> None:
+    # Another process may have been quicker.
+    for name, code, message in errors:
+        if code and for_code(code) is not TopicAlreadyExistsError:
+            raise FeedUnavailable(f"topic {name}: {message or for_code(code).__name__}")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables in the page about cost, from the same functions that the tests hold to the store."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from tidings.capacity.charges import Units, total
+from tidings.capacity.load import Load
+from tidings.capacity.machines import Machine, fleet
+from tidings.capacity.planner import plan
+from tidings.capacity.prices import Prices
+from tidings.capacity.report import as_text
+from tidings.capacity.use_cases import UseCase, use_cases
+
+_PLACE: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
+
+
+def filled_in(page: str) -> str:
+    """The page with each generated part as it should be."""
+    load, prices, machine = Load(), Prices(), Machine()
+    planned = plan(load, prices)
+    example = as_text(planned, fleet(planned, machine), machine, design="s2")
+    for name, content in (
+        ("use cases", _use_cases(prices)),
+        ("capacity", f"```\n$ tidings capacity --design s2\n{example}```"),
+    ):
+        place = re.compile(_PLACE.format(name=re.escape(name)), re.DOTALL)
+        assert len(place.findall(page)) == 1, f"the page has one place for: {name}"
+        fresh = f"<!-- generated: {name} -->\n{content}\n<!-- end -->"
+        page = place.sub(lambda _, fresh=fresh: fresh, page)  # type: ignore[misc]
+    return page
+
+
+def _use_cases(prices: Prices) -> str:
+    heads = ("Use case", "to the answer", "in all", "a million of them", "s0", "s1", "s2")
+    return _table(heads, (_row(case, prices) for case in use_cases()))
+
+
+def _row(case: UseCase, prices: Prices) -> tuple[str, ...]:
+    in_all = total(case.ours.in_all)
+    own = price(in_all, prices)
+    return (
+        case.name,
+        units_in_words(total(case.ours.to_the_answer)),
+        units_in_words(in_all),
+        f"${own:,.2f}",
+        *(_beside(other, own, prices) for other in (case.s0, case.s1, case.s2)),
+    )
+
+
+def _beside(other: Units | None, own: float, prices: Prices) -> str:
+    if other is None:
+        return "-"
+    return f"{units_in_words(other)} (x {price(other, prices) / own:.2g})"
+
+
+def price(units: Units, prices: Prices) -> float:
+    """Dollars for a million times these units, on demand."""
+    return units.write * prices.million_write_units + units.read * prices.million_read_units
+
+
+def units_in_words(units: Units) -> str:
+    """Write and read units; those that are none are left out."""
+    parts = ((units.write, "w"), (units.read, "r"))
+    return ", ".join(f"{value:,.10g} {kind}" for value, kind in parts if value) or "0"
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The use cases whose cost is told, ours beside that of other designs."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tidings.capacity import ours
+from tidings.capacity.charges import Units
+from tidings.capacity.others import COUNTER, FAN_OUT, SINGLE_TABLE
+from tidings.capacity.ours import Cost
+from tidings.model import limits
+
+SMALL: Final = 100
+LARGE: Final = limits.CONTENT_BYTES_MAX
+CHATS: Final = 50
+PAGE: Final = 50
+MISSED: Final = 100
+ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
+"""How many readers of a chat of each size are connected: all, but not in the largest."""
+
+
+class UseCase(NamedTuple):
+    """One step, from the request until all is quiet."""
+
+    name: str
+    ours: Cost
+    s0: Units | None = None
+    s1: Units | None = None
+    s2: Units | None = None
+
+
+def send_name(members: int, content: int, readers: int) -> str:
+    """How a send is called in the table."""
+    people = "1:1" if members == 2 else f"{members:,} members"
+    online = f"{readers} online" if 0 < readers < members - 1 else "online"
+    return f"send, {people}, {online if readers else 'offline'}, {content:,} bytes"
+
+
+def use_cases() -> Iterator[UseCase]:
+    """All of them, in the order of the table."""
+    yield from _sends()
+    expiring = ours.send(2, SMALL, 1, expires=True)
+    sent = FAN_OUT.send(2, SMALL) + FAN_OUT.deliver(2, SMALL, 1)
+    yield UseCase("send, 1:1, online, expires", expiring, sent)
+    yield UseCase("send, 1:1, two processes in turn", ours.send_in_turn(2, SMALL))
+    yield UseCase("edit", ours.edit(2, SMALL))
+    yield UseCase("redact", ours.redact(2, SMALL))
+    yield UseCase("react", ours.react(2, SMALL))
+    for joins in (True, False):
+        name = "add a member to ten" if joins else "remove a member of ten"
+        others = (one.change_members(10) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
+        yield UseCase(name, ours.change_members(joins=joins), *others)
+    marks = (one.mark_read(2, SMALL) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
+    yield UseCase("mark read, over REST", ours.mark_read(SMALL), *marks)
+    yield from _reads()
+
+
+def _sends() -> Iterator[UseCase]:
+    for members, readers in ONLINE.items():
+        for content in (SMALL, LARGE):
+            yield _send(members, content, readers)
+    for content in (SMALL, LARGE):
+        yield _send(2, content, 0)
+
+
+def _send(members: int, content: int, readers: int) -> UseCase:
+    s0, s1, s2 = (
+        one.send(members, content) + one.deliver(members, content, readers)
+        for one in (FAN_OUT, SINGLE_TABLE, COUNTER)
+    )
+    name = send_name(members, content, readers)
+    return UseCase(name, ours.send(members, content, readers), s0, s1, s2)
+
+
+def _reads() -> Iterator[UseCase]:
+    pages = (one.history(PAGE, SMALL) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
+    yield UseCase(f"history page of {PAGE}", ours.history(2, PAGE, SMALL), *pages)
+    lists = (one.chat_list(CHATS) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
+    yield UseCase(f"chat list of {CHATS}", ours.chat_list(CHATS), *lists)
+    hello = ours.hello(CHATS, 1)
+    yield UseCase(f"hello, {CHATS} chats, nothing new", hello, s2=COUNTER.hello(CHATS))
+    missed = ours.reconnect(CHATS, 1, MISSED, SMALL)
+    yield UseCase(
+        f"reconnect, {CHATS} chats, {MISSED} missed",
+        missed,
+        s2=COUNTER.reconnect(CHATS, MISSED, SMALL),
+    )

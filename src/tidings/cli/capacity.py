@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings capacity`: what a load needs on DynamoDB, and what it costs."""
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from tidings.capacity.load import Load
+from tidings.capacity.machines import Machine, fleet
+from tidings.capacity.planner import plan
+from tidings.capacity.prices import Prices, read_prices
+from tidings.capacity.report import as_json, as_text
+
+_WORDS: Final = {
+    "dau": "users a day",
+    "messages_per_day": "messages each of them sends",
+    "message_bytes": "bytes of text in a message",
+    "group_share": "how much of it is in groups, 0 to 1",
+    "group_size": "members of a group",
+    "online_share": "readers who are connected when a message comes, 0 to 1",
+    "chats": "chats of a user",
+    "opens_per_day": "how often a user comes back",
+    "reads_per_day": "pages of history a user looks at in a day",
+    "expiring_share": "messages that expire, 0 to 1",
+    "expiring_days": "days until they do",
+    "reactions_share": "reactions for each message",
+    "edits_share": "edits for each message",
+    "joins_per_day": "changes of membership by a user in a day",
+    "retention_days": "days of messages that are kept",
+    "peak": "the busiest moment as a multiple of the average",
+    "connected_share": "users connected at that moment, 0 to 1",
+    "gateway_gb": "memory of a gateway in GB",
+    "request_us": "processor time of a store request in µs",
+    "message_us": "processor time of a message in µs, without the store",
+    "delivery_us": "processor time of a delivery in µs",
+    "entry_us": "a worker's processor time for an entry in µs, without the store",
+}
+_LEAST: Final = {"group_size": 3, "peak": 1, "gateway_gb": 0.1, "message_bytes": 1}
+_MOST: Final = {"group_size": 1_000, "message_bytes": 4_096, "chats": 1_000, "dau": 10**10}
+
+
+def add_capacity_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings capacity`."""
+    for group in (Load, Machine):
+        for field in fields(group):
+            parser.add_argument(
+                f"--{field.name.replace('_', '-')}",
+                type=_number(field),
+                default=field.default,
+                metavar="N",
+                help=f"{_WORDS[field.name]} ({field.default:,})",
+            )
+    parser.add_argument(
+        "--prices", type=Path, metavar="FILE", help="prices of your region (those of us-east-1)"
+    )
+    parser.add_argument("--design", choices=["s2"], help="another design's own figures, beside")
+    parser.add_argument("--json", action="store_true", help="print it for a program")
+    parser.set_defaults(action=None)
+
+
+def capacity(options: argparse.Namespace) -> int:
+    """Print the plan; returns the exit code.
+
+    Raises:
+        PricesRefused: The file of prices cannot be used.
+    """
+    prices = read_prices(options.prices) if options.prices else Prices()
+    machine = Machine(**_given(Machine, options))
+    planned = plan(Load(**_given(Load, options)), prices)
+    processes = fleet(planned, machine)
+    if options.json:
+        print(json.dumps(as_json(planned, processes, design=options.design), indent=2))
+    else:
+        print(as_text(planned, processes, machine, design=options.design), end="")
+    return 0
+
+
+def _given(group: type[Load | Machine], options: argparse.Namespace) -> dict[str, Any]:
+    return {field.name: getattr(options, field.name) for field in fields(group)}
+
+
+def _number(field: Field[Any]) -> Callable[[str], float]:
+    """Reads one number, and says what is wrong with it."""
+    least = _LEAST.get(field.name, 0)
+    most = _MOST.get(field.name, 1 if field.name.endswith("_share") else math.inf)
+    if field.name in ("reactions_share", "edits_share"):
+        most = math.inf
+    kind = int if isinstance(field.default, int) else float
+
+    def number(text: str) -> float:
+        try:
+            value = kind(text.replace("_", "").replace(",", ""))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        if not least <= value <= most:
+            upper = "" if most == math.inf else f" and at most {most:,}"
+            raise argparse.ArgumentTypeError(f"{text} should be at least {least:,}{upper}")
+        return value
+
+    return number

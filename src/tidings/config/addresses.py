@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What settings about other machines may be: addresses, names that begin with something, roles."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from tidings.config.settings import ROLES
+
+PREFIX_CHARS_MAX: Final = 100
+SECRET_CHARS_MIN: Final = 32
+
+_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+_REGION: Final = re.compile(r"[a-z0-9-]{1,50}")
+
+
+def url(*schemes: str) -> Callable[[str], str]:
+    """An address with one of these schemes and a host."""
+
+    def parse(text: str) -> str:
+        try:
+            parts = urlsplit(text)
+            is_right = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_right = False
+        if not is_right or not text.isascii() or not text.isprintable() or " " in text:
+            # The text is not repeated: it may hold a password.
+            raise ValueError(f"an address such as {schemes[0]}://host:port is expected")
+        return text
+
+    return parse
+
+
+def servers(text: str) -> str:
+    """One or more of host:port."""
+    found = [server.strip() for server in text.split(",") if server.strip()]
+    if not found or not all(_SERVER.fullmatch(server) for server in found):
+        raise ValueError(f"{text!r} is not host:port, or several with commas")
+    return ",".join(found)
+
+
+def region(text: str) -> str:
+    """The name of a region."""
+    if _REGION.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a region such as eu-central-1")
+    return text
+
+
+def prefix(more: str) -> Callable[[str], str]:
+    """What names begin with: letters, digits, and these characters more."""
+    allowed = re.compile(rf"[A-Za-z0-9{re.escape(more)}]{{1,{PREFIX_CHARS_MAX}}}")
+
+    def parse(text: str) -> str:
+        if allowed.fullmatch(text) is None:
+            raise ValueError(
+                f"{text!r} is not 1 to {PREFIX_CHARS_MAX} letters, digits and {' '.join(more)}"
+            )
+        return text
+
+    return parse
+
+
+def push_secret(text: str) -> str:
+    """A secret to sign with."""
+    if len(text) < SECRET_CHARS_MIN or not text.isascii() or not text.isprintable():
+        raise ValueError(
+            f"at least {SECRET_CHARS_MIN} printable ASCII characters are expected: "
+            "openssl rand -base64 32 makes them"
+        )
+    return text
+
+
+def roles(text: str) -> tuple[str, ...]:
+    """Some roles, each once, in their usual order."""
+    named = {role.strip() for role in text.split(",") if role.strip()}
+    unknown = sorted(named.difference(ROLES))
+    if unknown or not named:
+        what = f"{', '.join(unknown)!r} is" if unknown else "nothing is"
+        raise ValueError(f"{what} not one of {', '.join(ROLES)}")
+    return tuple(role for role in ROLES if role in named)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What settings mean together: each may be right, and the whole not."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from tidings.config.settings import ROLES, Config
+from tidings.config.values import why_weak
+from tidings.keyrings.root import read_root_key
+from tidings.ports.secrets import KeyRefused
+
+_ENGINE_OF: Final = {
+    "dynamodb_endpoint": ("store", "dynamodb"),
+    "dynamodb_prefix": ("store", "dynamodb"),
+    "dynamodb_region": ("store", "dynamodb"),
+    "kafka": ("bus", "kafka"),
+    "kafka_prefix": ("bus", "kafka"),
+    "redis": ("registry", "redis"),
+    "redis_prefix": ("registry", "redis"),
+    "push_url": ("push", "webhook"),
+    "push_secret": ("push", "webhook"),
+}
+"""Settings that mean something only with another one."""
+
+
+_NEEDS: Final = (
+    ("store", "dynamodb", "dynamodb_region", "a region: set TIDINGS_DYNAMODB_REGION or AWS_REGION"),
+    ("bus", "kafka", "kafka", "its servers: set TIDINGS_KAFKA=host:port"),
+    ("registry", "redis", "redis", "its address: set TIDINGS_REDIS=redis://host:port/0"),
+    ("push", "webhook", "push_url", "an address: set TIDINGS_PUSH_URL"),
+    ("push", "webhook", "push_secret", "a secret to sign with: set TIDINGS_PUSH_SECRET"),
+)
+"""Settings without which another one cannot work."""
+
+
+def mistakes_together(
+    config: Config, given: Collection[str], wrong: Collection[str]
+) -> Iterator[str]:
+    """All that is wrong. `given` is what somebody set; `wrong` is told already, and not again."""
+    yield from _without_their_engine(config, given, wrong)
+    for setting, value, name, what in _NEEDS:
+        if getattr(config, setting) == value and getattr(config, name) is None:
+            if name not in wrong:
+                yield f"{_variable(setting)}={value} needs {what}"
+    if not {"store", "bus", "registry", "roles"}.intersection(wrong):
+        yield from _processes(config, wrong)
+    if config.push != "off" and config.is_alone and "bus" not in wrong:
+        yield f"TIDINGS_PUSH={config.push} is for delivery workers: it needs TIDINGS_BUS=kafka"
+    yield from _master_keys(config)
+    if not config.is_loopback:
+        yield from _in_public(config)
+
+
+def _variable(name: str) -> str:
+    return f"TIDINGS_{name.upper()}"
+
+
+def _without_their_engine(
+    config: Config, given: Collection[str], wrong: Collection[str]
+) -> Iterator[str]:
+    for name, (setting, value) in _ENGINE_OF.items():
+        if name in given and setting not in wrong and getattr(config, setting) != value:
+            yield f"{_variable(name)} means nothing without {_variable(setting)}={value}"
+
+
+def _processes(config: Config, wrong: Collection[str]) -> Iterator[str]:
+    if config.store == "sqlite":
+        yield from _on_the_embedded_store(config)
+        return
+    is_part = config.roles != ROLES
+    if (config.bus == "memory") != (config.registry == "memory"):
+        yield (
+            f"TIDINGS_BUS={config.bus} and TIDINGS_REGISTRY={config.registry}: several processes "
+            "need kafka and redis, one needs neither"
+        )
+    elif is_part and config.is_alone:
+        yield (
+            f"roles {','.join(config.roles)}: other processes do the rest, and meet this one only "
+            "with TIDINGS_BUS=kafka and TIDINGS_REGISTRY=redis"
+        )
+    if not config.is_alone:
+        for name in ("root_key", "master_key"):
+            if getattr(config, name) is None and name not in wrong:
+                yield f"several processes share one key: set {_variable(name)} for all of them"
+
+
+def _on_the_embedded_store(config: Config) -> Iterator[str]:
+    for setting, value in (("bus", config.bus), ("registry", config.registry)):
+        if value != "memory":
+            yield (
+                f"{_variable(setting)}={value} is for several processes, and the embedded "
+                "store has one: it needs TIDINGS_STORE=dynamodb"
+            )
+    if config.roles != ROLES:
+        yield f"roles {','.join(config.roles)}: on the embedded store one process has all roles"
+
+
+def _master_keys(config: Config) -> Iterator[str]:
+    if config.master_key_previous is None:
+        return
+    if config.master_key is None:
+        yield "TIDINGS_MASTER_KEY_PREVIOUS means nothing without TIDINGS_MASTER_KEY"
+    elif config.master_key == config.master_key_previous:
+        yield "TIDINGS_MASTER_KEY_PREVIOUS is the same as TIDINGS_MASTER_KEY"
+
+
+def _in_public(config: Config) -> Iterator[str]:
+    if config.limits == "off":
+        yield f"limits off: not on {config.host}, which others can reach"
+    try:
+        root_key = config.root_key or read_root_key(config.data)
+    except KeyRefused as error:
+        yield str(error)
+        return
+    if root_key is None:
+        if config.is_alone:
+            yield (
+                f"{config.host} can be reached by others, and there is no root key yet: set "
+                "TIDINGS_ROOT_KEY (openssl rand -base64 32 makes a good one), or start once on "
+                "127.0.0.1, which makes one"
+            )
+    elif reason := why_weak(root_key):
+        yield (
+            f"{config.host} can be reached by others, and the root key is weak: {reason}; "
+            "openssl rand -base64 32 makes a good one"
+        )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is told of a new message by push: members without a connection who want to be told."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.limits import SECOND_MS
+from tidings.model.roles import Member
+from tidings.ports.deliveries import Deliveries
+from tidings.ports.push import Push, PushNotice
+from tidings.ports.world import Clock
+
+YOUNG_MS_MAX: Final = 30 * SECOND_MS
+"""Older events are only a hint: nothing in them is handed out as it is, and nobody is pushed."""
+MUTES_SECONDS: Final = 30.0
+"""A mute counts after this at the latest: looked up once for many messages."""
+MUTED_CHATS_MAX: Final = 5_000
+
+
+def is_young(entry: Entry, now: int) -> bool:
+    """Whether an entry was only just appended. A clock that is behind makes none old."""
+    return now - entry.created_at <= YOUNG_MS_MAX
+
+
+class Pushing:
+    """Makes the notices for new messages and hands them on."""
+
+    def __init__(self, push: Push | None, deliveries: Deliveries, clock: Clock) -> None:
+        self._push = push
+        self._deliveries = deliveries
+        self._clock = clock
+        self._mutes: OrderedDict[ChatId, tuple[float, Mapping[UserKey, int]]] = OrderedDict()
+        self.noticed = 0
+
+    async def tell(
+        self,
+        runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
+        members: Mapping[UserKey, Member],
+    ) -> None:
+        """Push the messages of a chat's runs to those members whom the run has not reached.
+
+        Raises:
+            StoreUnavailable: Who muted the chat cannot be read; nobody was told.
+        """
+        if self._push is None:
+            return
+        now = self._clock.now()
+        notices: list[PushNotice] = []
+        for entries, reached in runs:
+            # A message whose content is gone by now is nothing to call anyone for.
+            new = [
+                entry
+                for entry in entries
+                if entry.kind == "message" and entry.gone is None and is_young(entry, now)
+            ]
+            away = [user for user in members if user not in reached]
+            if new and away:
+                mutes = await self._mutes_of(new[0].chat_id)
+                wanting = {user: members[user] for user in away if mutes.get(user, 0) <= now}
+                notices += [notice for entry in new if (notice := _notice(entry, wanting))]
+        if notices:
+            self.noticed += sum(len(notice.users) for notice in notices)
+            await self._push.send(notices)
+
+    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, int]:
+        now = asyncio.get_running_loop().time()
+        read_at, mutes = self._mutes.get(chat, (None, {}))
+        if read_at is None or now - read_at > MUTES_SECONDS:
+            mutes = await self._deliveries.mutes(chat)
+            self._mutes[chat] = (now, mutes)
+            self._mutes.move_to_end(chat)
+            if len(self._mutes) > MUTED_CHATS_MAX:
+                self._mutes.popitem(last=False)
+        return mutes
+
+
+def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> PushNotice | None:
+    users = tuple(
+        user
+        for user, member in wanting.items()
+        if user != entry.sender and member.joined < entry.sequence
+    )
+    if not users:
+        return None
+    return PushNotice(
+        chat_id=entry.chat_id, sequence=entry.sequence, sender=entry.sender, users=users
+    )

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The delivery worker: takes events off the feed and has each chat delivered, in order.
+
+Chats go side by side, a chat's events in order: while a run is handed out the next one gathers, and
+runs that are handed out gather until the head copy may be written again. An event is finished when
+all that it asks for is done. What cannot be delivered while the store answers for others is put
+aside; while the store does not answer, nothing is.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from tidings.actions.tasks import Tasks
+from tidings.delivery.delivering import Deliverer, Handed
+from tidings.delivery.recounting import Recounting
+from tidings.model.ids import ChatId
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.feed import Feed, FeedUnavailable, Received
+from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_event
+
+log = logging.getLogger("tidings.delivery")
+
+EVENTS_MAX: Final = 2_000
+"""So many events wait or are being delivered; then no more are taken."""
+EVENTS_AT_ONCE: Final = 500
+RUN_EVENTS_MAX: Final = 256
+CHATS_AT_ONCE: Final = 64
+ATTEMPTS_MAX: Final = 5
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    received: Received
+    event: WireEvent
+
+
+class _Lane(msgspec.Struct, eq=False):
+    """One chat with something to do."""
+
+    waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
+    is_handing_out: bool = False
+    unsettled: list[tuple[list[_Waiting], list[Handed]]] = msgspec.field(default_factory=list)
+    is_settling: bool = False
+
+
+class Worker:
+    """Takes and delivers for as long as it runs."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        deliverer: Deliverer,
+        recounting: Recounting,
+        back_off: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
+        self._feed = feed
+        self._deliverer = deliverer
+        self._recounting = recounting
+        self._back_off = back_off
+        self._lanes: dict[ChatId, _Lane] = {}
+        self._unfinished = 0
+        self._has_room = asyncio.Event()
+        self._free = asyncio.Semaphore(CHATS_AT_ONCE)
+        self._tasks = Tasks("worker")
+        self.taken = 0
+        self.put_aside = 0
+        self.settled_runs = 0
+        self.failed_attempts = 0
+
+    def start(self) -> None:
+        """Begin; what cannot be reached now is waited for."""
+        self._tasks.start(self._run())
+
+    async def close(self) -> None:
+        """Stop. What is under way comes again, here or at another worker."""
+        await self._tasks.close()
+        await self._feed.close()
+
+    async def _run(self) -> None:
+        attempt = 0
+        while True:
+            try:
+                received = await self._feed.take(EVENTS_AT_ONCE)
+            except Exception as error:
+                if not isinstance(error, FeedUnavailable):
+                    log.exception("taking failed", extra={"action": "taking_failed"})
+                attempt += 1
+                await self._back_off(attempt)
+                continue
+            attempt = 0
+            for one in received:
+                self._sort(one)
+            while self._unfinished >= EVENTS_MAX:
+                self._has_room.clear()
+                await self._has_room.wait()
+
+    def _sort(self, received: Received) -> None:
+        """Put an event behind the others of its chat."""
+        self.taken += 1
+        self._unfinished += 1
+        try:
+            event = decode_event(received.value)
+        except NotAnEvent as reason:
+            self._tasks.start(self._set_aside(received, str(reason)))
+            return
+        lane = self._lanes.setdefault(event.chat, _Lane())
+        lane.waiting.append(_Waiting(received, event))
+        if not lane.is_handing_out:
+            lane.is_handing_out = True
+            self._tasks.start(self._hand_out(event.chat, lane))
+
+    # Step 1, and the others.
+
+    async def _hand_out(self, chat: ChatId, lane: _Lane) -> None:
+        """Hand out what waits in a lane until nothing does."""
+        while lane.waiting:
+            async with self._free:
+                most = min(len(lane.waiting), RUN_EVENTS_MAX)
+                run = [lane.waiting.popleft() for _ in range(most)]
+                await self._hand_out_or_divide(chat, lane, run)
+        lane.is_handing_out = False
+        self._let_go(chat, lane)
+
+    async def _hand_out_or_divide(self, chat: ChatId, lane: _Lane, run: list[_Waiting]) -> None:
+        """If a run cannot be delivered, one of its events is to blame, not the others."""
+        handed: list[Handed] = []
+        events = [one.event for one in run]
+        reason = await self._attempted(partial(self._first_step, chat, events, handed))
+        if reason is None:
+            lane.unsettled.append((run, handed))
+            if not lane.is_settling:
+                lane.is_settling = True
+                self._tasks.start(self._settle(chat, lane))
+        elif len(run) == 1:
+            await self._set_aside(run[0].received, reason)
+        else:
+            for one in run:
+                await self._hand_out_or_divide(chat, lane, [one])
+
+    async def _first_step(
+        self, chat: ChatId, events: list[WireEvent], handed: list[Handed]
+    ) -> None:
+        appended = [event for event in events if not isinstance(event, CleanedEvent)]
+        if appended:
+            handed += await self._deliverer.hand_out(chat, appended)
+        if len(appended) < len(events):
+            await self._recounting.tell(chat)
+
+    async def _settle(self, chat: ChatId, lane: _Lane) -> None:
+        """Take the other steps for what was handed out, until nothing is left.
+
+        An event that brought nothing new waits here as well: what it tells of may not be settled.
+        """
+        while lane.unsettled:
+            runs, lane.unsettled = lane.unsettled, []
+            handed = [one for _, some in runs for one in some]
+            reason = await self._attempted(partial(self._other_steps, handed))
+            if reason is not None:
+                self._deliverer.folds.forget(chat)
+            for waiting, _ in runs:
+                for one in waiting:
+                    if reason is None:
+                        self._finish(one.received)
+                    else:
+                        await self._set_aside(one.received, reason)
+        lane.is_settling = False
+        self._let_go(chat, lane)
+
+    async def _other_steps(self, handed: list[Handed]) -> None:
+        if handed:
+            await self._deliverer.write_head(handed)
+            async with self._free:
+                await self._deliverer.hand_again(handed)
+
+    def _let_go(self, chat: ChatId, lane: _Lane) -> None:
+        if not lane.is_handing_out and not lane.is_settling and self._lanes.get(chat) is lane:
+            del self._lanes[chat]
+
+    # Trouble.
+
+    async def _attempted(self, work: Callable[[], Awaitable[None]]) -> str | None:
+        """Try until it is done, or until it is to blame itself; then say why."""
+        blamed = attempt = 0
+        others = self.settled_runs
+        while True:
+            try:
+                await work()
+            except StoreUnavailable:
+                reason = "the store does not answer for this chat"
+                is_to_blame = self.settled_runs > others
+            except Exception as error:
+                if not attempt:
+                    log.exception("delivery failed", extra={"action": "delivery_failed"})
+                reason = f"{type(error).__name__}: {error}"
+                is_to_blame = True
+            else:
+                self.settled_runs += 1
+                return None
+            others = self.settled_runs
+            self.failed_attempts += 1
+            attempt += 1
+            blamed += is_to_blame
+            if blamed >= ATTEMPTS_MAX:
+                return reason
+            await self._back_off(attempt)
+
+    async def _set_aside(self, received: Received, reason: str) -> None:
+        where = {"partition": received.partition, "offset": received.offset}
+        log.error("event put aside", extra={"action": "event_put_aside", "reason": reason, **where})
+        attempt = 0
+        while True:
+            try:
+                await self._feed.put_aside(received, reason)
+                break
+            except FeedUnavailable:
+                attempt += 1
+                await self._back_off(attempt)
+        self.put_aside += 1
+        self._finish(received)
+
+    def _finish(self, received: Received) -> None:
+        self._feed.finish(received)
+        self._unfinished -= 1
+        self._has_room.set()

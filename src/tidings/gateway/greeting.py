@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first word of a client, and the answer to it."""
+
+from tidings.actions.identity import UserCaller
+from tidings.gateway.desk import Desk
+from tidings.gateway.line import Line
+from tidings.model import limits
+from tidings.model.ids import UserKey, user_id
+from tidings.model.refusals import Unauthenticated, Unavailable
+from tidings.wire.codes import Close
+from tidings.wire.frames import Hello, Welcome, encode
+
+
+async def identify(desk: Desk, line: Line, hello: Hello) -> tuple[UserCaller, str] | Close:
+    """Whose connection it is, and of which device; or why it has to end."""
+    try:
+        caller = await desk.authenticate(hello.token)
+    except Unauthenticated:
+        return Close.NOT_AUTHENTICATED
+    except Unavailable:
+        return Close.OVERLOADED
+    if not isinstance(caller, UserCaller):
+        return Close.FORBIDDEN
+    device = line.conversation.choose_device(caller.device, hello.device)
+    return device if isinstance(device, Close) else (caller, device)
+
+
+def welcome(user: UserKey, device: str, connection: str, epoch: str) -> bytes:
+    """What a client has to know about its connection."""
+    return encode(
+        Welcome(
+            user=user_id(user),
+            device=device,
+            connection=connection,
+            epoch=epoch,
+            heartbeat_ms=limits.HEARTBEAT_MS,
+            window=limits.WINDOW_ENTRIES,
+        )
+    )

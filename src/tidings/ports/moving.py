@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All facts of a deployment, as they travel from one engine to another.
+
+The fields and their order are a format that files are written in: what is released here is never
+changed, only followed by another version. Nothing is opened on the way: content stays in its boxes,
+keys stay wrapped. Caches and copies, which an engine makes of the facts, do not travel.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from tidings.model.chats import ChatType
+from tidings.model.entries import Entry, Head, Kind, Person
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.roles import Role
+from tidings.ports.revocations import RevokedKind
+
+
+class _Fact(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="fact",
+):
+    """One line of an export."""
+
+
+class Opening(_Fact, frozen=True, kw_only=True, tag="tidings-export"):
+    """The first line."""
+
+    version: int
+    epoch: str
+
+
+class SecretFact(_Fact, frozen=True, kw_only=True, tag="secret"):
+    """A secret of the deployment, sealed by a master key."""
+
+    name: str
+    master_key_id: str
+    sealed: bytes
+
+
+class TenantFact(_Fact, frozen=True, kw_only=True, tag="tenant"):
+    """A tenant."""
+
+    tenant: str
+    name: str | None = None
+    created_at: int
+
+
+class TenantKeyFact(_Fact, frozen=True, kw_only=True, tag="tenant_key"):
+    """A tenant key's digest."""
+
+    key_id: str
+    tenant: str
+    digest: bytes
+    created_at: int
+    revoked_at: int | None = None
+
+
+class SigningKeyFact(_Fact, frozen=True, kw_only=True, tag="signing_key"):
+    """What signs a tenant's tokens, sealed."""
+
+    tenant: str
+    key_id: str
+    public: bytes
+    sealed_private: bytes
+    master_key_id: str
+    created_at: int
+
+
+class RevocationFact(_Fact, frozen=True, kw_only=True, tag="revocation"):
+    """One place of the feed of revocations."""
+
+    place: int
+    kind: RevokedKind
+    subject: str
+    at: int
+
+
+class UserFact(_Fact, frozen=True, kw_only=True, tag="user"):
+    """A user."""
+
+    user_id: UserKey
+    display_name: str | None = None
+    phone_number: str | None = None
+    created_at: int
+    updated_at: int
+    last_seen_at: int | None = None
+
+
+class DataKeyFact(_Fact, frozen=True, kw_only=True, tag="data_key"):
+    """An author's last data key, wrapped; or only its generation, if it was destroyed."""
+
+    author: UserKey
+    generation: int
+    wrapped: bytes | None = None
+    master_key_id: str | None = None
+
+
+class RequestKeyFact(_Fact, frozen=True, kw_only=True, tag="request_key"):
+    """A request to create a chat that still counts."""
+
+    user_id: UserKey
+    key: str
+    digest: bytes
+    chat_id: ChatId
+    expires_at: int
+    is_finished: bool = True
+    """False: not all people of the chat are in it yet; a repeat of the request adds them."""
+
+
+class ChatFact(_Fact, frozen=True, kw_only=True, tag="chat"):
+    """A chat. Its members, entries, reactions and claimed keys follow, and then the next chat."""
+
+    chat_id: ChatId
+    tenant: str
+    type: ChatType
+    name: str | None = None
+    creator: UserKey
+    created_at: int
+
+
+class MemberFact(_Fact, frozen=True, kw_only=True, tag="member"):
+    """A membership with its receipt: the one exists just as long as the other."""
+
+    chat_id: ChatId
+    user_id: UserKey
+    role: Role
+    joined_at: int
+    joined: int
+    muted_until: int | None = None
+    delivered: int
+    read: int
+    read_number: int
+
+
+class EntryFact(_Fact, frozen=True, kw_only=True, tag="entry"):
+    """An entry of the log, as it is now."""
+
+    chat_id: ChatId
+    sequence: int
+    kind: Kind
+    sender: UserKey
+    created_at: int
+    number: int
+    last_message: int
+    active_at: int
+    mark: str
+    client_message_id: str | None = None
+    content_type: str | None = None
+    box: bytes | None = None
+    box_key: int = 0
+    expires_at: int | None = None
+    edited_at: int | None = None
+    redacted: bool = False
+    reactions: dict[str, int] | None = None
+    target: int | None = None
+    emoji: str | None = None
+    people: tuple[Person, ...] = ()
+    name: str | None = None
+
+
+class ReactionFact(_Fact, frozen=True, kw_only=True, tag="reaction"):
+    """Who reacted to the entry before it."""
+
+    chat_id: ChatId
+    sequence: int
+    emoji: str
+    user_id: UserKey
+    created_at: int
+
+
+class SendKeyFact(_Fact, frozen=True, kw_only=True, tag="send_key"):
+    """A key claimed by a send that still counts."""
+
+    chat_id: ChatId
+    sender: UserKey
+    client_message_id: str
+    hint: int
+    digest: bytes
+    expires_at: int
+
+
+class Closing(_Fact, frozen=True, kw_only=True, tag="end"):
+    """The last line: how many facts of each kind there are, and the SHA-256 of all lines before."""
+
+    counts: dict[str, int]
+    sha256: str
+
+
+ChatPart = MemberFact | EntryFact | ReactionFact | SendKeyFact
+Fact = (
+    SecretFact
+    | TenantFact
+    | TenantKeyFact
+    | SigningKeyFact
+    | RevocationFact
+    | UserFact
+    | DataKeyFact
+    | RequestKeyFact
+    | ChatFact
+    | ChatPart
+)
+Line = Opening | Fact | Closing
+
+_ENTRY_FIELDS: Final = EntryFact.__struct_fields__
+
+
+def entry_fact(entry: Entry, now: int) -> EntryFact:
+    """An entry as it travels. Content whose time is over stays behind, swept or not."""
+    values = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
+    if entry.box is None or entry.expired(now):
+        values |= {"box": None, "box_key": 0}
+    # Engines keep the counts in different orders, and the order means nothing.
+    values["reactions"] = dict(sorted(entry.reactions.items())) if entry.reactions else None
+    return EntryFact(**values)
+
+
+def to_entry(fact: EntryFact) -> Entry:
+    """The entry of a fact."""
+    return Entry(**{name: getattr(fact, name) for name in _ENTRY_FIELDS})
+
+
+class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
+    """What only the end of a chat's part of an export can tell."""
+
+    chat: ChatFact
+    head: Head
+    members: tuple[UserKey, ...]
+    """Longest-standing first."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far an import has come: so many lines are kept, and this is their SHA-256."""
+
+    lines: int = 0
+    sha256: str = ""
+
+
+class Source(Protocol):
+    """An engine that is exported."""
+
+    @property
+    def epoch(self) -> str:
+        """The deployment's epoch."""
+        ...
+
+    def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+        """Every fact that counts at `now`, some at a time, in bounded memory.
+
+        The order is the same for the same facts, whichever engine holds them: kinds in the order
+        in which they are declared above, each sorted by its own key; of every chat its members,
+        its entries with the reactions to each, and its claimed keys.
+        """
+        ...
+
+    async def changed(self) -> list[ChatId]:
+        """Chats that are not any more what was read of them: somebody wrote meanwhile."""
+        ...
+
+
+class Target(Protocol):
+    """An engine that is imported into."""
+
+    async def begin(self) -> Progress:
+        """Be ready to write; returns how far an import that was stopped has come.
+
+        From now on the store counts as half imported, and no server opens it.
+
+        Raises:
+            StoreRefused: The store holds anything else already.
+        """
+        ...
+
+    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+        """Keep these facts, and then that it has come this far; durable when it returns.
+
+        The same facts again change nothing. What a chat is, is kept with `WholeChat`.
+        """
+        ...
+
+    async def finish(self, epoch: str) -> None:
+        """The import is complete: servers may open the store, under the epoch it had before."""
+        ...

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Push by webhook: notices are posted to an address of the operator's, who reaches the devices.
+
+The body is JSON and signed: `Tidings-Signature: t=<seconds>,v1=<hex>` is the HMAC-SHA256 of
+`<seconds>.<body>` under the shared secret. Whoever receives it compares both, so that neither a
+forged nor an old request counts. A batch may come twice; each notice names its message.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from tidings.model.ids import message_id, tenant_of, user_id
+from tidings.ports.push import Push, PushNotice
+from tidings.ports.world import Clock
+
+log = logging.getLogger("tidings.push")
+
+SIGNATURE_HEADER: Final = "Tidings-Signature"
+BATCHES_MAX: Final = 1_000
+"""So many wait for the webhook; what comes then is dropped and counted."""
+POSTS_AT_ONCE: Final = 4
+POST_SECONDS_MAX: Final = 5.0
+ATTEMPTS_MAX: Final = 3
+CLOSE_SECONDS_MAX: Final = 2.0
+LOG_SECONDS_MIN: Final = 10.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+class PushRecord(msgspec.Struct):
+    """A notice as the webhook gets it."""
+
+    tenant: str
+    chat: str
+    sequence: int
+    message_id: str
+    sender: str
+    users: list[str]
+
+
+class PushBody(msgspec.Struct):
+    """The body of a request."""
+
+    notices: list[PushRecord]
+
+
+def signature(secret: bytes, seconds: int, body: bytes) -> str:
+    """The value of the signature header."""
+    mac = hmac.digest(secret, f"{seconds}.".encode() + body, "sha256").hex()
+    return f"t={seconds},v1={mac}"
+
+
+class WebhookPush:
+    """Posts batches of notices, some at once, each a few times at the most."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        secret: bytes,
+        clock: Clock,
+        back_off: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """`back_off` waits before the n-th new attempt, seconds at the most."""
+        self._url = url
+        self._secret = secret
+        self._clock = clock
+        self._back_off = back_off
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(BATCHES_MAX)
+        self._http: aiohttp.ClientSession | None = None
+        self._posting: list[asyncio.Task[None]] = []
+        self._logged_at = -LOG_SECONDS_MIN
+        self.posted = 0
+        self.failed = 0
+        self.dropped = 0
+
+    def start(self) -> None:
+        """Begin to post."""
+        self._http = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=POST_SECONDS_MAX),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        loop = asyncio.get_running_loop()
+        self._posting = [loop.create_task(self._post_all(self._http)) for _ in range(POSTS_AT_ONCE)]
+
+    async def send(self, notices: Sequence[PushNotice]) -> None:
+        """Put the batch in line. Delivery never waits for a webhook."""
+        body = _encode(PushBody([_record(notice) for notice in notices]))
+        try:
+            self._waiting.put_nowait(body)
+        except asyncio.QueueFull:
+            self.dropped += 1
+            self._warn("the webhook does not keep up")
+
+    async def close(self) -> None:
+        """Post what waits, for as long as that is quick, and stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._waiting.join()
+        for task in self._posting:
+            task.cancel()
+        if self._posting:
+            await asyncio.wait(self._posting)
+        if self._http is not None:
+            await self._http.close()
+
+    async def _post_all(self, http: aiohttp.ClientSession) -> None:
+        while True:
+            body = await self._waiting.get()
+            try:
+                await self._post(http, body)
+            finally:
+                self._waiting.task_done()
+
+    async def _post(self, http: aiohttp.ClientSession, body: bytes) -> None:
+        reason = ""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            status, reason = await self._attempt(http, body)
+            if 200 <= status < 300:
+                self.posted += 1
+                return
+            if 400 <= status < 500 and status != 429:
+                break  # it will not like it any better the next time
+            if attempt < ATTEMPTS_MAX:
+                await self._back_off(attempt)
+        self.failed += 1
+        self._warn(f"the webhook does not take notices: {reason}")
+
+    async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
+        """The answer's status, 0 if there was none, and what to say about it."""
+        headers = {
+            "Content-Type": "application/json",
+            SIGNATURE_HEADER: signature(self._secret, self._clock.now() // 1_000, body),
+        }
+        try:
+            async with http.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                return response.status, f"status {response.status}"
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return 0, type(error).__name__
+
+    def _warn(self, message: str) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at >= LOG_SECONDS_MIN:
+            self._logged_at = now
+            extra = {"action": "push_trouble", "failed": self.failed, "dropped": self.dropped}
+            log.warning(message, extra=extra)
+
+
+def _record(notice: PushNotice) -> PushRecord:
+    return PushRecord(
+        tenant=tenant_of(notice.sender),
+        chat=notice.chat_id,
+        sequence=notice.sequence,
+        message_id=message_id(notice.chat_id, notice.sequence),
+        sender=user_id(notice.sender),
+        users=[user_id(user) for user in notice.users],
+    )
+
+
+_conforms: type[Push] = WebhookPush

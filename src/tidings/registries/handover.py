@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handing over through Redis: each gateway listens on a channel of its own, each sender on another.
+
+Nothing here is sure to arrive, and nothing has to: a gateway whose subscription broke, or that
+dropped something, compares heads by itself. What it cannot know is that a sender did not reach
+Redis, or did not find it there: the sender says so to all gateways as soon as it can.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.handover import Handover, Parcel
+from tidings.ports.registry import RegistryUnavailable
+from tidings.ports.world import Chance
+from tidings.registries.background import Background
+from tidings.registries.letters import Compare, Entries, Held, Letter, Notice, encode
+from tidings.registries.link import RedisLink
+from tidings.registries.subscription import Subscription
+
+ANSWER_SECONDS_MAX: Final = 1.0
+COMPARE_AGAIN_SECONDS: Final = 1.0
+NOTICES_MAX: Final = 10_000
+NOTICES_AT_ONCE: Final = 200
+EVERY_GATEWAY: Final = "every"
+
+
+class _Waiting:
+    """A handover under way."""
+
+    __slots__ = ("answers", "done", "missing")
+
+    def __init__(self, gateways: set[str]) -> None:
+        self.missing = gateways
+        self.answers: dict[str, frozenset[str]] = {}
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answered(self, gateway: str, connections: frozenset[str]) -> None:
+        if gateway in self.missing:
+            self.answers[gateway] = connections
+            self.gave_up(gateway)
+
+    def gave_up(self, gateway: str) -> None:
+        self.missing.discard(gateway)
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
+
+
+class RedisHandover:
+    """The sending side, for workers and for gateways that tell each other something."""
+
+    def __init__(
+        self, link: RedisLink, chance: Chance, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
+    ) -> None:
+        self.dropped = 0
+        """Notices that were too many."""
+        self.unanswered = 0
+        """Handovers a gateway did not answer in time."""
+        self._link = link
+        self._answer_seconds_max = answer_seconds_max
+        self._requests = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._reply_to = link.name("sender", chance.token(8).hex())
+        self._subscription = Subscription(link, (self._reply_to,), self._take)
+        self._notices: deque[tuple[str, bytes]] = deque()
+        self._has_notices = asyncio.Event()
+        self._tasks = Background()
+
+    def start(self) -> None:
+        """Listen for answers."""
+        self._subscription.start()
+        self._tasks.start(self._send_notices())
+        self._tasks.start(self._pay())
+
+    async def ready(self) -> None:
+        """Wait until answers can be heard."""
+        await self._subscription.up()
+
+    async def close(self) -> None:
+        """Stop. Notices that still wait are dropped."""
+        await self._tasks.close()
+        await self._subscription.close()
+
+    async def entries(
+        self, parcels: Sequence[Parcel], users: Mapping[str, Sequence[UserKey]]
+    ) -> Mapping[str, frozenset[str]]:
+        if not users or not parcels:
+            return {}
+        self._requests += 1
+        request, waiting = self._requests, _Waiting(set(users))
+        self._waiting[request] = waiting
+        try:
+            async with asyncio.timeout(self._answer_seconds_max):
+                await self._send_entries(request, tuple(parcels), users, waiting)
+                await waiting.done
+        except TimeoutError:
+            self.unanswered += len(waiting.missing)
+        except RegistryUnavailable:
+            self._link.owes_comparison.set()
+        finally:
+            del self._waiting[request]
+        return waiting.answers
+
+    async def _send_entries(
+        self,
+        request: int,
+        parcels: tuple[Parcel, ...],
+        users: Mapping[str, Sequence[UserKey]],
+        waiting: _Waiting,
+    ) -> None:
+        letters = [
+            (self._channel(gateway), encode(Entries(request, self._reply_to, parcels, tuple(whom))))
+            for gateway, whom in users.items()
+        ]
+        listeners = await self._link.publish(letters)
+        for gateway, count in zip(users, listeners, strict=True):
+            if count == 0:
+                waiting.gave_up(gateway)  # nobody listens there: no answer will come
+
+    def notice(
+        self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
+    ) -> None:
+        for gateway, whom in users.items():
+            if len(self._notices) >= NOTICES_MAX:
+                self.dropped += 1
+                continue
+            self._notices.append((self._channel(gateway), encode(Notice(frame, tuple(whom), chat))))
+        self._has_notices.set()
+
+    async def _send_notices(self) -> None:
+        while True:
+            await self._has_notices.wait()
+            self._has_notices.clear()
+            while self._notices:
+                some = [
+                    self._notices.popleft() for _ in range(min(len(self._notices), NOTICES_AT_ONCE))
+                ]
+                try:
+                    await self._link.publish(some)
+                except RegistryUnavailable:
+                    self.dropped += len(some)
+
+    def _channel(self, gateway: str) -> str:
+        return self._link.name("gateway", gateway)
+
+    def _take(self, letter: Letter) -> None:
+        if isinstance(letter, Held) and (waiting := self._waiting.get(letter.request)):
+            waiting.answered(letter.gateway, letter.connections)
+
+    async def _pay(self) -> None:
+        """Have all gateways compare heads once Redis answers again after it did not."""
+        owes = self._link.owes_comparison
+        while True:
+            await owes.wait()
+            owes.clear()
+            try:
+                await self._link.publish([(self._channel(EVERY_GATEWAY), encode(Compare()))])
+            except RegistryUnavailable:
+                owes.set()
+                await asyncio.sleep(COMPARE_AGAIN_SECONDS)
+
+
+_conforms: type[Handover] = RedisHandover

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What processes write to each other through Redis, and its codec."""
+
+import msgspec
+
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.handover import Parcel
+
+
+class Entries(msgspec.Struct, tag="entries", frozen=True):
+    """To a gateway: entries of one chat, and whom they are for."""
+
+    request: int
+    reply_to: str
+    """The channel that waits for the answer."""
+    parcels: tuple[Parcel, ...]
+    users: tuple[UserKey, ...]
+
+
+class Held(msgspec.Struct, tag="held", frozen=True):
+    """A gateway's answer: which of its connections got them."""
+
+    request: int
+    gateway: str
+    connections: frozenset[str]
+
+
+class Notice(msgspec.Struct, tag="notice", frozen=True):
+    """To a gateway: a frame without a sequence."""
+
+    frame: bytes
+    users: tuple[UserKey, ...]
+    chat: ChatId | None = None
+
+
+class Compare(msgspec.Struct, tag="compare", frozen=True):
+    """To all gateways: somebody could not reach you for a while."""
+
+
+Letter = Entries | Held | Notice | Compare
+
+encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Letter).decode
+
+
+class NotALetter(Exception):
+    """These bytes make no sense."""
+
+
+def decode(data: bytes) -> Letter:
+    """A letter as it came.
+
+    Raises:
+        NotALetter: It is none, or one of a newer kind.
+    """
+    try:
+        letter: Letter = _decode(data)
+    except msgspec.MsgspecError as error:
+        raise NotALetter(str(error)) from None
+    return letter

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link to Redis that the parts of one process share: short waits, one kind of failure."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable
+from typing import Final, TypeVar
+
+from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as Disconnected
+from redis.exceptions import RedisError
+
+from tidings.ports.registry import RegistryUnavailable
+
+log = logging.getLogger("tidings.registry")
+
+ANSWER_SECONDS_MAX: Final = 0.25
+"""Redis answers in less than a millisecond, or something is wrong with it or on the way to it."""
+CONNECTIONS_MAX: Final = 16
+
+T = TypeVar("T")
+
+TROUBLE: Final = (RedisError, OSError)
+"""All that can go wrong with Redis; a time-out is an OSError too."""
+
+
+class RedisLink:
+    """A pool of connections, made when they are needed and again when they break."""
+
+    def __init__(
+        self, url: str, prefix: str, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
+    ) -> None:
+        """Nothing is connected yet. Names of keys and channels begin with the prefix."""
+        self.failures = 0
+        """How many calls were not answered."""
+        self.owes_comparison = asyncio.Event()
+        """Set when somebody could not be looked up, or reached: see `RedisHandover`."""
+        self._prefix = prefix
+        self._answer_seconds_max = answer_seconds_max
+        # A connection that broke while nobody used it is noticed when it is used: one more try.
+        settings = {
+            "socket_timeout": answer_seconds_max,
+            "socket_connect_timeout": answer_seconds_max,
+            "retry": Retry(NoBackoff(), 1, (Disconnected,)),
+        }
+        self._calls = BlockingConnectionPool.from_url(
+            url, max_connections=CONNECTIONS_MAX, timeout=answer_seconds_max, **settings
+        )
+        self._subscriptions = ConnectionPool.from_url(
+            url, **{**settings, "retry": Retry(NoBackoff(), 0)}
+        )
+        self._is_up = True
+        self.redis: Redis = Redis(connection_pool=self._calls)
+
+    def name(self, kind: str, which: str) -> str:
+        """The name of a key or channel."""
+        return f"{self._prefix}{kind}:{which}"
+
+    def pubsub(self) -> PubSub:
+        """A connection of its own for listening."""
+        return Redis(connection_pool=self._subscriptions).pubsub()
+
+    async def call(self, work: Awaitable[T]) -> T:
+        """Wait for an answer, but not for long.
+
+        Raises:
+            RegistryUnavailable: There is none: it may have been carried out or not.
+        """
+        try:
+            async with asyncio.timeout(self._answer_seconds_max):
+                answer = await work
+        except TROUBLE as trouble:
+            self.failures += 1
+            self._tell(False, trouble)
+            raise RegistryUnavailable(f"{type(trouble).__name__}: {trouble}") from trouble
+        self._tell(True, None)
+        return answer
+
+    async def publish(self, letters: Iterable[tuple[str, bytes]]) -> list[int]:
+        """Send letters to channels, all in one round trip; how many listened to each.
+
+        Raises:
+            RegistryUnavailable: Any of them may have arrived or not.
+        """
+        pipeline = self.redis.pipeline(transaction=False)
+        for channel, letter in letters:
+            _ = pipeline.publish(channel, letter)  # sent with the others
+        counts: list[int] = await self.call(pipeline.execute())
+        return counts
+
+    def _tell(self, is_up: bool, trouble: Exception | None) -> None:
+        """A line in the log when it goes and when it comes back, not for each call."""
+        if is_up == self._is_up:
+            return
+        self._is_up = is_up
+        if is_up:
+            log.info("redis answers again", extra={"action": "redis_up"})
+        else:
+            log.warning(
+                "redis does not answer", extra={"action": "redis_down", "error": str(trouble)}
+            )
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._calls.disconnect()
+        await self._subscriptions.disconnect()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry in Redis: for each user a sorted set of places, scored by when they run out.
+
+Times are those of the Redis server, read inside its scripts: no clock of ours takes part. A place
+that is not refreshed runs out by itself, and with the last place the set. Entering, refreshing and
+finding are one request each, however many connections or users it is about; the keys of one request
+are on one server, so a cluster of several shards is not supported.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tidings.model.ids import UserKey
+from tidings.ports.registry import Place, Registry, RegistryUnavailable
+from tidings.registries.background import Background
+from tidings.registries.link import RedisLink
+
+TTL_MS: Final = 10_000
+REFRESHED_AT_ONCE: Final = 500
+FOUND_AT_ONCE: Final = 1_000
+LEAVING_MAX: Final = 10_000
+"""How many registrations wait to be taken back; beyond this they run out instead."""
+
+_KEEP: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local missing = {}
+for i, key in ipairs(KEYS) do
+    local place = ARGV[i + 1]
+    local ends = redis.call('ZSCORE', key, place)
+    if not ends or tonumber(ends) <= now then
+        missing[#missing + 1] = i
+        redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+    end
+    redis.call('ZADD', key, now + ARGV[1], place)
+    redis.call('PEXPIRE', key, ARGV[1])
+end
+return missing
+"""
+
+_FIND: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = {}
+for i, key in ipairs(KEYS) do
+    local places = redis.call('ZRANGEBYSCORE', key, '(' .. now, '+inf')
+    if #places > 0 then
+        found[#found + 1] = {i, places}
+    end
+end
+return found
+"""
+
+_LEAVE: Final = """
+for i, key in ipairs(KEYS) do
+    redis.call('ZREM', key, ARGV[i])
+end
+"""
+
+
+class RedisRegistry:
+    """Registrations of one gateway, and a view of everybody's."""
+
+    def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
+        """A process without connections of its own, such as a worker, has a name too."""
+        assert "/" not in gateway, "a place is written as gateway/connection"
+        self._link = link
+        self._gateway = gateway
+        self._ttl_ms = ttl_ms
+        self._leaving: list[tuple[UserKey, str]] = []
+        self._is_leaving = False
+        self._left_meanwhile: list[tuple[UserKey, str]] | None = None
+        """During a refresh: those who left, whom it may put back."""
+        self._tasks = Background()
+
+    async def enter(self, user: UserKey, connection: str) -> None:
+        await self._keep([(user, connection)])
+
+    def leave(self, user: UserKey, connection: str) -> None:
+        if self._left_meanwhile is not None:
+            self._left_meanwhile.append((user, connection))
+        if len(self._leaving) < LEAVING_MAX:
+            self._leaving.append((user, connection))
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._tasks.start(self._leave())
+
+    async def refresh(
+        self, connections: Sequence[tuple[UserKey, str]]
+    ) -> list[tuple[UserKey, str]]:
+        missing: list[tuple[UserKey, str]] = []
+        self._left_meanwhile = []
+        try:
+            for start in range(0, len(connections), REFRESHED_AT_ONCE):
+                missing += await self._keep(connections[start : start + REFRESHED_AT_ONCE])
+        finally:
+            again, self._left_meanwhile = self._left_meanwhile, None
+            for left in again:
+                self.leave(*left)
+        return missing
+
+    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[Place]]:
+        wanted = list(users)
+        found: dict[UserKey, list[Place]] = {}
+        try:
+            for start in range(0, len(wanted), FOUND_AT_ONCE):
+                found.update(await self._find(wanted[start : start + FOUND_AT_ONCE]))
+        except RegistryUnavailable:
+            self._link.owes_comparison.set()
+            raise
+        return found
+
+    async def close(self) -> None:
+        """Take back what was asked to be taken back, then stop."""
+        await self._tasks.finish()
+
+    async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> list[tuple[UserKey, str]]:
+        keys = [self._key(user) for user, _ in connections]
+        places = [self._place(connection) for _, connection in connections]
+        answer: list[int] = await self._link.call(
+            self._link.redis.eval(_KEEP, len(keys), *keys, str(self._ttl_ms), *places)
+        )
+        return [connections[index - 1] for index in answer]
+
+    async def _find(self, users: Sequence[UserKey]) -> dict[UserKey, list[Place]]:
+        keys = [self._key(user) for user in users]
+        answer: list[tuple[int, list[bytes]]] = await self._link.call(
+            self._link.redis.eval(_FIND, len(keys), *keys)
+        )
+        return {users[index - 1]: [_to_place(place) for place in found] for index, found in answer}
+
+    async def _leave(self) -> None:
+        """Take back all that piled up meanwhile, together: after a drain there are thousands."""
+        try:
+            while self._leaving:
+                leaving = self._leaving[:REFRESHED_AT_ONCE]
+                del self._leaving[:REFRESHED_AT_ONCE]
+                keys = [self._key(user) for user, _ in leaving]
+                places = [self._place(connection) for _, connection in leaving]
+                await self._link.call(self._link.redis.eval(_LEAVE, len(keys), *keys, *places))
+        except RegistryUnavailable:
+            self._leaving.clear()  # they run out
+        finally:
+            self._is_leaving = False
+
+    def _key(self, user: UserKey) -> str:
+        return self._link.name("user", user)
+
+    def _place(self, connection: str) -> str:
+        return f"{self._gateway}/{connection}"
+
+
+def _to_place(written: bytes) -> Place:
+    gateway, _, connection = written.decode().partition("/")
+    return Place(gateway, connection)
+
+
+_conforms: type[Registry] = RedisRegistry

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The role of a gateway: sockets, who is behind them, and what other processes hand to it."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from tidings.actions.slices import Slices
+from tidings.assembly import Core
+from tidings.assembly.processes import Others
+from tidings.config import Config
+from tidings.delivery.fan_out import FanOut
+from tidings.gateway.comparing import Comparing
+from tidings.gateway.deliveries import Deliveries
+from tidings.gateway.desk import Desk
+from tidings.gateway.drain import drain
+from tidings.gateway.handshake import Handshake
+from tidings.gateway.hub import Hub
+from tidings.gateway.presence import PresenceDesk
+from tidings.gateway.revoking import RevocationWatch
+from tidings.gateway.upkeep import Upkeep
+from tidings.gateway.vigil import BLIND_SECONDS_MAX, Vigil
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Unread
+from tidings.wire.codes import Close
+from tidings.world import jitter_ms
+
+REGISTERED_SECONDS: Final = 10.0
+"""How long a registration lasts without a beat: a process that was away longer was forgotten."""
+GAP_SECONDS: Final = 0.25
+"""Entries of one chat that come by way of different processes may overtake each other so far."""
+
+
+def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | None]]:
+    """How much is unread now."""
+    return lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now())
+
+
+class Sockets:
+    """All that is between a socket and the core. Opened before the port, closed after it."""
+
+    def __init__(self, core: Core, config: Config, others: Others | None) -> None:
+        self._hub = Hub()
+        self._presence = PresenceDesk(
+            self._hub, core.store.users, core.clock, others.elsewhere if others else None
+        )
+        self._fan_out = FanOut(
+            core.bus,
+            self._hub,
+            core.appender.state_nowait,
+            core.appender.state,
+            count_unread(core),
+        )
+        self._vigil = _vigil(others)
+        self._watch = RevocationWatch(core.store.revocations, self._hub, self._vigil)
+        self._exchange = Exchange(self._hub, core, others, self._vigil) if others else None
+        desk = _desk(core, self._hub, self._presence, self._vigil)
+        if self._exchange is not None:
+            desk = self._exchange.joined(desk)
+        self.handshake = Handshake(desk, frozenset(config.allowed_origins))
+
+    async def open(self) -> None:
+        """Begin to look around; nobody is connected yet.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        await self._watch.start()
+        if self._exchange is not None:
+            self._exchange.open()
+
+    def refuse(self) -> None:
+        """Let nobody in any more."""
+        self.handshake.is_draining = True
+
+    async def drain(self, seconds: float) -> None:
+        """Send everyone home."""
+        await drain(self._hub, seconds, jitter_ms)
+
+    def abort(self) -> None:
+        """Send everyone away at once."""
+        for connection in self._hub:
+            connection.close(Close.RESTARTING)
+
+    async def close(self) -> None:
+        """Stop."""
+        self._hub.close()
+        if self._exchange is not None:
+            await self._exchange.close()
+        await self._watch.close()
+        await self._presence.close()
+        await self._fan_out.close()
+
+
+class Exchange:
+    """What a gateway and the other processes have to do with each other."""
+
+    def __init__(self, hub: Hub, core: Core, others: Others, vigil: Vigil) -> None:
+        comparing = Comparing(hub, core.store.chats)
+        self._upkeep = Upkeep(hub, others.registry, comparing, vigil)
+        self._mailbox = others.mailbox(Deliveries(hub, self._upkeep.doubt))
+
+    def joined(self, desk: Desk) -> Desk:
+        """A desk whose connections others can find."""
+        return replace(
+            desk,
+            register=self._upkeep.register,
+            unregister=self._upkeep.unregister,
+            gap_seconds=GAP_SECONDS,
+        )
+
+    def open(self) -> None:
+        """Listen, and keep registrations alive."""
+        self._mailbox.start()
+        self._upkeep.start()
+
+    async def close(self) -> None:
+        """Stop both."""
+        await self._upkeep.close()
+        await self._mailbox.close()
+
+
+def _vigil(others: Others | None) -> Vigil:
+    if others is None:
+        return Vigil(blind_seconds_max=BLIND_SECONDS_MAX)
+    return Vigil(pause_seconds_max=REGISTERED_SECONDS, blind_seconds_max=BLIND_SECONDS_MAX)
+
+
+def _desk(core: Core, hub: Hub, presence: PresenceDesk, vigil: Vigil) -> Desk:
+    return Desk(
+        authenticate=core.authenticate,
+        held=core.store.chats.held,
+        peers_present=presence.snapshot,
+        verbs=core.verbs,
+        receipts=core.receipts,
+        appender=core.appender,
+        bus=core.bus,
+        in_turn=Slices(),
+        writes=Slices(),
+        hub=hub,
+        clock=core.clock,
+        epoch=core.store.deployment.epoch,
+        new_connection_id=lambda: secrets.token_hex(8),
+        jitter_ms=jitter_ms,
+        vigil=vigil,
+    )

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts that travel between engines as items of the tables, and back.
+
+What is in the log, the memberships and the claimed keys has its items in `items`; here is the rest.
+"""
+
+from typing import Final
+
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.moving import (
+    DataKeyFact,
+    MemberFact,
+    RequestKeyFact,
+    RevocationFact,
+    SecretFact,
+    SendKeyFact,
+    SigningKeyFact,
+    TenantFact,
+    TenantKeyFact,
+    UserFact,
+)
+from tidings.stores.dynamodb.items import member_key, receipt_key, to_receipt
+from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
+from tidings.stores.dynamodb.trouble import Item
+
+OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | RevocationFact
+"""The facts that share the table of tenants."""
+
+DEPLOYMENT: Final = "deployment"
+REVOCATIONS: Final = "revocations"
+_SECRET: Final = "secret#"
+_TENANT: Final = "t#"
+_TENANT_KEY: Final = "k#"
+_SIGNING: Final = "s#"
+_REQUESTS: Final = request_keys_of("")
+
+
+def value_key(name: str) -> Item:
+    """Where a value of the deployment stands."""
+    return {"pk": DEPLOYMENT, "sk": name}
+
+
+# The table of tenants.
+
+
+def tenants_item(fact: OfTenants) -> Item:
+    """The item of a fact in the table of tenants."""
+    rest = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    match fact:
+        case SecretFact():
+            key = value_key(_SECRET + rest.pop("name"))
+        case TenantFact():
+            key = {"pk": _TENANT + rest.pop("tenant"), "sk": "tenant"}
+        case TenantKeyFact():
+            key = {"pk": _TENANT_KEY + rest.pop("key_id"), "sk": "key"}
+        case SigningKeyFact():
+            key = {"pk": _TENANT + rest.pop("tenant"), "sk": _SIGNING + rest.pop("key_id")}
+        case _:
+            key = {"pk": REVOCATIONS, "sk": f"{rest.pop('place'):012d}"}
+    return _without_none({**key, **rest})
+
+
+def to_tenants_fact(item: Item) -> OfTenants | None:
+    """The fact of an item in the table of tenants; None if the item is no fact."""
+    pk, sk = item["pk"], item["sk"]
+    rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
+    if pk == DEPLOYMENT:
+        return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
+    if pk == REVOCATIONS:
+        return RevocationFact(place=int(sk), **rest)
+    if pk.startswith(_TENANT_KEY):
+        return TenantKeyFact(key_id=pk.removeprefix(_TENANT_KEY), **rest)
+    tenant = pk.removeprefix(_TENANT)
+    if sk.startswith(_SIGNING):
+        return SigningKeyFact(tenant=tenant, key_id=sk.removeprefix(_SIGNING), **rest)
+    return TenantFact(tenant=tenant, **rest)
+
+
+# People.
+
+
+def user_item(fact: UserFact) -> Item:
+    """A user's item."""
+    return _without_none({name: getattr(fact, name) for name in fact.__struct_fields__})
+
+
+def to_user_fact(item: Item) -> UserFact:
+    """A user."""
+    return UserFact(**item)
+
+
+def to_data_key_fact(item: Item) -> DataKeyFact:
+    """An author's data key, or what is left of it."""
+    return DataKeyFact(**item)
+
+
+def member_items(fact: MemberFact) -> tuple[Item, Item]:
+    """A membership and its receipt."""
+    membership = {
+        **member_key(fact.chat_id, fact.user_id),
+        "role": fact.role,
+        "joined_at": fact.joined_at,
+        "joined": fact.joined,
+        "muted_until": fact.muted_until,
+    }
+    receipt = {
+        **receipt_key(fact.user_id, fact.chat_id),
+        "delivered": fact.delivered,
+        "read": fact.read,
+        "read_number": fact.read_number,
+    }
+    return _without_none(membership), receipt
+
+
+def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
+    """A membership with its receipt. Reading is also receiving."""
+    how_far = to_receipt(receipt)
+    return MemberFact(
+        **membership,
+        delivered=how_far.delivered,
+        read=how_far.read,
+        read_number=how_far.read_number,
+    )
+
+
+# Claimed keys.
+
+
+def request_item(fact: RequestKeyFact) -> Item:
+    """A request to create a chat."""
+    return {
+        "chat_id": request_keys_of(fact.user_id),
+        "claim": fact.key,
+        "digest": fact.digest,
+        "made": fact.chat_id,
+        "is_finished": fact.is_finished,
+        "expires_at": fact.expires_at,
+        TTL: ttl_seconds(fact.expires_at),
+    }
+
+
+def to_request_fact(item: Item) -> RequestKeyFact:
+    """A request to create a chat."""
+    return RequestKeyFact(
+        user_id=UserKey(item["chat_id"].removeprefix(_REQUESTS)),
+        key=item["claim"],
+        digest=item["digest"],
+        chat_id=ChatId(item["made"]),
+        expires_at=item["expires_at"],
+        is_finished=item["is_finished"],
+    )
+
+
+def to_send_key_fact(item: Item) -> SendKeyFact:
+    """A key claimed by a send. A user has no `#`, so the first one ends the sender."""
+    sender, _, client_message_id = item["claim"].partition("#")
+    return SendKeyFact(
+        chat_id=ChatId(item["chat_id"]),
+        sender=UserKey(sender),
+        client_message_id=client_message_id,
+        hint=item["hint"],
+        digest=item["digest"],
+        expires_at=item["expires_at"],
+    )
+
+
+def _without_none(item: Item) -> Item:
+    return {name: value for name, value in item.items() if value is not None}

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing all facts of a deployment into an empty embedded store.
+
+Facts and how far the import has come are written in one transaction, so that a kill at any point
+leaves a store that knows exactly what it holds.
+"""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.moving import (
+    ChatFact,
+    DataKeyFact,
+    EntryFact,
+    Fact,
+    MemberFact,
+    Progress,
+    ReactionFact,
+    RequestKeyFact,
+    RevocationFact,
+    SecretFact,
+    SendKeyFact,
+    SigningKeyFact,
+    Target,
+    TenantFact,
+    TenantKeyFact,
+    UserFact,
+    WholeChat,
+    to_entry,
+)
+from tidings.stores.folder import only_process
+from tidings.stores.sqlite.connections import DATABASE, connect
+from tidings.stores.sqlite.rows import INSERT_ENTRY, to_row
+from tidings.stores.sqlite.schema import migrate
+from tidings.stores.sqlite.trouble import DISK_TROUBLE, StoreRefused
+
+_IMPORT: Final = "import"
+_LOG_PAGES_MAX: Final = 10_000
+_EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
+_TABLES: Final = (
+    "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
+    "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
+    "sealed_secrets", "revocations", _EPOCH_ROW,
+)  # fmt: skip
+_PLAIN: Final[dict[type[Any], str]] = {
+    SecretFact: "sealed_secrets",
+    TenantFact: "tenants",
+    TenantKeyFact: "tenant_keys",
+    SigningKeyFact: "signing_keys",
+    RevocationFact: "revocations",
+    UserFact: "users",
+    DataKeyFact: "keys",
+    ReactionFact: "reactions",
+    SendKeyFact: "idempotency_keys",
+}
+"""Facts whose fields are the columns of one table."""
+_MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
+_RECEIPT: Final = ("user_id", "chat_id", "delivered", "read", "read_number")
+_REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
+_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at")
+
+_decode = msgspec.json.Decoder(Progress).decode
+
+
+class SqliteTarget:
+    """An empty store that is being filled."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    async def begin(self) -> Progress:
+        found = _progress(self._db)
+        if found is not None:
+            return found
+        for table in _TABLES:
+            if self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").get:
+                raise StoreRefused(
+                    "the store is not empty: an import needs a folder of its own, say which one "
+                    "with --data"
+                )
+        begun = Progress()
+        await self.write([], begun)
+        return begun
+
+    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+        rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for fact in facts:
+            for statement, row in _statements(fact):
+                rows[statement].append(row)
+        try:
+            with self._db:
+                for statement, some in rows.items():
+                    self._db.executemany(statement, some)
+                self._keep(_IMPORT, msgspec.json.encode(progress).decode())
+        except DISK_TROUBLE as error:
+            raise StoreUnavailable(f"the store cannot be written: {error}") from error
+
+    async def finish(self, epoch: str) -> None:
+        with self._db:
+            self._keep("epoch", epoch)
+            self._db.execute("DELETE FROM deployment WHERE name = ?", (_IMPORT,))
+        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _keep(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO deployment VALUES (?, ?)", (name, value))
+
+
+def refuse_unfinished(db: apsw.Connection) -> None:
+    """Do not open what is half imported.
+
+    Raises:
+        StoreRefused: It is.
+    """
+    if _progress(db) is not None:
+        raise StoreRefused(
+            "an import into this store is not finished: run `tidings import` with the same file "
+            "again, which goes on where it stopped, or begin anew in another folder"
+        )
+
+
+def _progress(db: apsw.Connection) -> Progress | None:
+    text = db.execute("SELECT value FROM deployment WHERE name = ?", (_IMPORT,)).get
+    return _decode(text) if text else None
+
+
+def _statements(fact: Fact | WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
+    match fact:
+        case EntryFact():
+            return [(_INSERT_ENTRY, to_row(to_entry(fact)))]
+        case MemberFact():
+            return [
+                _insert("chat_memberships", _MEMBERSHIP, fact),
+                _insert("delivery_state", _RECEIPT, fact),
+            ]
+        case RequestKeyFact():
+            # Only an engine that makes large chats in steps can finish one: here a repeat of the
+            # request, which nobody has answered yet, makes a new chat.
+            return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
+        case ChatFact():
+            return []
+        case WholeChat():
+            return _chat(fact)
+        case _:
+            return [_insert(_PLAIN[type(fact)], fact.__struct_fields__, fact)]
+
+
+def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
+    statement, row = _insert("chats", (*_CHAT, "member_count"), whole.chat, len(whole.members))
+    if whole.chat.type != "direct":
+        return [(statement, row)]
+    pair = ("#".join(sorted(whole.members)), whole.chat.chat_id)
+    return [(statement, row), ("INSERT OR REPLACE INTO direct_chats VALUES (?, ?)", pair)]
+
+
+def _insert(
+    table: str, columns: tuple[str, ...], fact: object, *more: int
+) -> tuple[str, tuple[Any, ...]]:
+    """Put the fields named like these columns into a table; `more` are the last columns."""
+    places = ", ".join("?" * len(columns))
+    row = [getattr(fact, name) for name in columns[: len(columns) - len(more)]]
+    statement = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({places})"
+    return statement, (*row, *more)
+
+
+_INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
+
+
+@asynccontextmanager
+async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
+    """Open the store in this folder for an import, making it if there is none.
+
+    Raises:
+        StoreRefused: A process has it, or it is no store.
+    """
+    with only_process(folder), closing(connect(folder / DATABASE)) as db:
+        migrate(db)
+        db.pragma("wal_autocheckpoint", _LOG_PAGES_MAX)
+        yield SqliteTarget(db)
+
+
+_conforms: type[Target] = SqliteTarget

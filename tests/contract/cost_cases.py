@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The use cases whose cost is measured: in chats the process knows, until all is quiet."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.contract.builders import a_chat
+from tests.contract.metering import Process, open_process, person, summed, text
+from tests.contract.wire import Request, Wire
+from tests.harness.dynamo_tables import some_tables
+from tidings.capacity.charges import Units
+from tidings.capacity.use_cases import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from tidings.model import limits
+from tidings.model.ids import ChatId, UserKey
+
+Reading = dict[str, Units]
+Chat = tuple[ChatId, list[UserKey]]
+
+_CHATS_AT_ONCE = 10
+_people = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What one use case used, by pattern, and every kind of request that left meanwhile."""
+
+    to_the_answer: Reading
+    in_all: Reading
+    counts: dict[str, float]
+    """How many requests there were in all, by pattern."""
+    requests: frozenset[Request]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where the cases take place."""
+
+    endpoint: str
+    prefix: str
+    folder: Path
+    home: Process
+    """A process that makes what the cases need, and is not metered."""
+    wire: Wire
+    bills: dict[str, Bill] = field(default_factory=dict)
+
+    def process(self) -> AbstractAsyncContextManager[Process]:
+        return open_process(self.endpoint, self.prefix, self.folder)
+
+    async def chat(self, size: int) -> Chat:
+        """A new chat of so many people whom no other case knows."""
+        users = [person(next(_people)) for _ in range(size)]
+        state = await a_chat(self.home.store, *users, kind="direct" if size == 2 else "group")
+        await self.home.store.heads.settled(state.chat_id)
+        return state.chat_id, users
+
+    def start(self, *processes: Process) -> None:
+        """From here on it counts."""
+        self.wire.sent.clear()
+        for process in processes:
+            process.meter.start()
+
+    def keep(self, name: str, answer: Reading, *processes: Process) -> None:
+        """Head copies are written after the answer, although one may be under way before it."""
+        before = {one: units for one, units in answer.items() if one != "advance_head"}
+        meter = summed(process.meter for process in processes)
+        self.bills[name] = Bill(
+            before, meter.reading(), dict(meter.requests), frozenset(self.wire.sent)
+        )
+
+    async def step(
+        self, name: str, chat: ChatId, sender: UserKey, act: Callable[[Process], Awaitable[object]]
+    ) -> None:
+        """One step in a chat that the process knows, and what follows from it."""
+        async with self.process() as process:
+            await process.warm_up(sender, chat)
+            self.start(process)
+            await act(process)
+            answer = process.meter.reading()
+        self.keep(name, answer, process)
+
+
+@asynccontextmanager
+async def a_ground(endpoint: str, folder: Path) -> AsyncIterator[Ground]:
+    """Tables, and a process to make things with."""
+    async with some_tables(endpoint) as prefix, open_process(endpoint, prefix, folder) as home:
+        wire = Wire(prefix)
+        with wire.watched():
+            yield Ground(endpoint, prefix, folder, home, wire)
+
+
+async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
+    """Every use case, by its name."""
+    async with a_ground(endpoint, folder) as ground:
+        for size, readers in ONLINE.items():
+            chat = await ground.chat(size)
+            for content in (SMALL, LARGE):
+                await send(ground, send_name(size, content, readers), chat, content, readers)
+        chat = await ground.chat(2)
+        for content in (SMALL, LARGE):
+            await send(ground, send_name(2, content, 0), chat, content, 0)
+        chat = await ground.chat(2)
+        await send(ground, "send, 1:1, online, expires", chat, SMALL, 1, ttl=60)
+        await send_in_turn(ground)
+        await changes_of_a_message(ground)
+        await changes_of_members(ground)
+        await history(ground)
+        await reads_of_many_chats(ground)
+        return ground.bills
+
+
+async def send(
+    ground: Ground, name: str, chat: Chat, content: int, readers: int, *, ttl: int | None = None
+) -> None:
+    """A message; so many of the others are online, receive and read it."""
+    chat_id, (sender, *others) = chat
+    async with ground.process() as process:
+        await process.warm_up(sender, chat_id)
+        ground.start(process)
+        sent = await process.send(sender, chat_id, text(content), ttl)
+        answer = process.meter.reading()
+        is_small = len(others) < limits.SMALL_CHAT_MEMBERS_MAX
+        await process.read_by(others[:readers], sent, is_small=is_small)
+    ground.keep(name, answer, process)
+
+
+async def send_in_turn(ground: Ground) -> None:
+    """A message in a chat that another process has just written to; the readers are away."""
+    chat, (ann, bob) = await ground.chat(2)
+    async with ground.process() as one, ground.process() as other:
+        await one.warm_up(ann, chat)
+        await other.warm_up(bob, chat)
+        ground.start(one, other)
+        await one.send(ann, chat, text(SMALL))
+        answer = one.meter.reading()
+    ground.keep("send, 1:1, two processes in turn", answer, one, other)
+
+
+async def changes_of_a_message(ground: Ground) -> None:
+    """Edited, redacted, reacted to; and marked as read."""
+    chat, (ann, bob) = await ground.chat(2)
+    await ground.step("edit", chat, ann, lambda p: p.core.verbs.edit(ann, chat, 2, text(SMALL)))
+    await ground.step("react", chat, ann, lambda p: p.core.verbs.react(bob, chat, 4, "+1"))
+    await ground.step("redact", chat, ann, lambda p: p.core.verbs.redact(ann, chat, 2))
+    chat, (ann, bob) = await ground.chat(2)
+    name = "mark read, over REST"
+    await ground.step(name, chat, ann, lambda p: p.core.verbs.mark(bob, chat, 0, 2))
+
+
+async def changes_of_members(ground: Ground) -> None:
+    """One joins a chat of ten, one goes."""
+    chat, (owner, *others) = await ground.chat(10)
+    new = person(next(_people))
+    await ground.home.store.users.put(new, display_name=None, phone_number=None, now=1)
+    await ground.step(
+        "add a member to ten",
+        chat,
+        owner,
+        lambda p: p.core.verbs.put_member(owner, chat, new, None),
+    )
+    chat, (owner, *others) = await ground.chat(10)
+    await ground.step(
+        "remove a member of ten",
+        chat,
+        owner,
+        lambda p: p.core.verbs.remove_member(owner, chat, others[-1]),
+    )
+
+
+async def history(ground: Ground) -> None:
+    """The last messages of a chat, for one whose process knows the author's key."""
+    chat, (ann, bob) = await ground.chat(2)
+    await ground.home.send_many(ann, chat, PAGE + 10)
+    await ground.home.rest(ann)
+    async with ground.process() as process:
+        read = process.core.verbs.read
+        await read.messages(bob, chat, before=10**9, limit=PAGE)
+        ground.start(process)
+        page = await read.messages(bob, chat, before=10**9, limit=PAGE)
+        assert len(page.entries) == PAGE
+        ground.keep(f"history page of {PAGE}", process.meter.reading(), process)
+
+
+async def reads_of_many_chats(ground: Ground) -> None:
+    """The chat list, and hello with and without something missed."""
+    user, chats = await some_chats(ground.home)
+    async with ground.process() as process:
+        await process.core.verbs.list(user, None, CHATS)
+        await process.rest(user)  # it looks at chats that are new to it, and says what it found
+        ground.start(process)
+        rows, _ = await process.core.verbs.list(user, None, CHATS)
+        assert len(rows) == CHATS
+        ground.keep(f"chat list of {CHATS}", process.meter.reading(), process)
+        await hello(ground, f"hello, {CHATS} chats, nothing new", process, user)
+
+        await ground.home.send_many(user, chats[0], MISSED)
+        await ground.home.rest(user)
+        name = f"reconnect, {CHATS} chats, {MISSED} missed"
+        await hello(ground, name, process, user, behind=chats[0])
+
+
+async def some_chats(home: Process) -> tuple[UserKey, list[ChatId]]:
+    """A user with many chats with the same other person, one message in each, all read."""
+    user, other = person(next(_people)), person(next(_people))
+    for one in (user, other):
+        await home.store.users.put(one, display_name=None, phone_number=None, now=1)
+    chats: list[ChatId] = []
+    while len(chats) < CHATS:
+        some = [a_chat(home.store, user, other) for _ in range(_CHATS_AT_ONCE)]
+        new = [state.chat_id for state in await asyncio.gather(*some)]
+        await asyncio.gather(*(home.send_many(user, chat, 1) for chat in new))
+        chats += new
+    await home.rest(user)
+    return user, chats
+
+
+async def hello(
+    ground: Ground, name: str, process: Process, user: UserKey, *, behind: ChatId | None = None
+) -> None:
+    """What the gateway reads until `live`, and for the presence of peers after it."""
+    ground.start(process)
+    held = await process.store.chats.held(user)
+    if behind is not None:
+        page = await process.core.verbs.read.entries(user, behind, after=2, limit=limits.PAGE_MAX)
+        assert len(page.entries) == MISSED
+    answer = process.meter.reading()
+    assert len(held) == CHATS
+    await process.store.users.peers(user)
+    ground.keep(name, answer, process)

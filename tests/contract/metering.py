@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole core on DynamoDB with every request metered, and readers who say how far they are."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from tests.harness.canary import canary
+from tests.harness.dynamo_tables import REGION
+from tests.unit.worlds import HandClock
+from tidings.assembly import Core, open_core
+from tidings.capacity.charges import NOTHING, Units
+from tidings.config import Config
+from tidings.delivery.fan_out import FanOut
+from tidings.model import limits
+from tidings.model.chat_list import Held
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.refusals import Refusal
+from tidings.ports.receipts import Move
+from tidings.stores.dynamodb import store as store_module
+from tidings.stores.dynamodb.recording import Usage
+from tidings.stores.dynamodb.store import DynamoStore
+
+WAIT_SECONDS: Final = 30.0
+_READERS_AT_ONCE: Final = 64
+"""As many as there are connections to the store: a busy machine gives up what waits too long."""
+_NEVER_FREE: Final = frozenset({"GetItem", "Query"})
+"""What finds nothing is billed as the smallest item; DynamoDB Local says it costs nothing."""
+_ROOT_KEY: Final = "root-key-of-the-tests-0123456789abcdef"
+
+_numbers = itertools.count(1)
+
+
+def person(number: int) -> UserKey:
+    """A user whose name is as long as that of every other one: 30 bytes with the tenant."""
+    return user_key("acme", f"{number:025d}")
+
+
+def text(size: int) -> str:
+    """Content of so many bytes."""
+    return canary("").ljust(size, "x")
+
+
+class Meter:
+    """Adds up what the requests of one process used, by their patterns."""
+
+    def __init__(self) -> None:
+        self.by_pattern: dict[str, Units] = {}
+        self.requests: dict[str, int] = {}
+
+    def __call__(self, usage: Usage) -> None:
+        name = usage.pattern.name
+        used = Units(usage.write_units, usage.read_units)
+        if usage.operation in _NEVER_FREE and not used.read:
+            used = Units(0, 1 if usage.consistent else 0.5)
+        self.by_pattern[name] = self.by_pattern.get(name, NOTHING) + used
+        self.requests[name] = self.requests.get(name, 0) + usage.requests
+
+    def start(self) -> None:
+        """Forget what was used until now."""
+        self.by_pattern.clear()
+        self.requests.clear()
+
+    def reading(self) -> dict[str, Units]:
+        """What was used since the start."""
+        return dict(self.by_pattern)
+
+
+def summed(meters: Iterable[Meter]) -> Meter:
+    """What several processes used together."""
+    together = Meter()
+    for meter in meters:
+        for name, units in meter.by_pattern.items():
+            together.by_pattern[name] = together.by_pattern.get(name, NOTHING) + units
+        for name, count in meter.requests.items():
+            together.requests[name] = together.requests.get(name, 0) + count
+    return together
+
+
+class Device:
+    """The socket of a reader, as delivery sees it."""
+
+    def __init__(self) -> None:
+        self.recounts = 0
+
+    def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
+        """What comes is read when the test says so."""
+
+    def notice(self, chat: ChatId, frame: bytes) -> None:
+        """Count how often it is told what is unread."""
+        self.recounts += msgspec.json.decode(frame)["op"] == "unread"
+
+
+class Devices:
+    """Who is connected."""
+
+    def __init__(self) -> None:
+        self.by_user: dict[UserKey, Device] = {}
+
+    def of(self, user: UserKey) -> Iterable[Device]:
+        return (self.by_user[user],) if user in self.by_user else ()
+
+
+class Process:
+    """One process of a deployment: a core, its meter, and who is connected to it."""
+
+    def __init__(self, core: Core, meter: Meter, devices: Devices) -> None:
+        assert isinstance(core.store, DynamoStore)
+        self.core = core
+        self.store = core.store
+        self.meter = meter
+        self.devices = devices
+
+    async def send(
+        self, sender: UserKey, chat: ChatId, content: str, ttl_seconds: int | None = None
+    ) -> Entry:
+        """Post a message and wait for the answer."""
+        answer: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+
+        def settle(result: Entry | Refusal, _is_replay: bool) -> None:
+            if isinstance(result, Refusal):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+
+        name = f"{next(_numbers):036d}"
+        self.core.verbs.post(sender, chat, name, content, None, ttl_seconds, settle)
+        return await answer
+
+    async def send_many(self, sender: UserKey, chat: ChatId, count: int) -> None:
+        """Post so many small messages at once."""
+        await asyncio.gather(*(self.send(sender, chat, text(100)) for _ in range(count)))
+
+    async def warm_up(self, sender: UserKey, chat: ChatId) -> None:
+        """Know the chat and the sender's key, and let what follows from that be done."""
+        moves = self.meter.requests.get("move_receipt", 0)
+        await self.send(sender, chat, text(100))
+        await self.until(lambda: self.meter.requests.get("move_receipt", 0) > moves)
+        await self.store.heads.settled(chat)
+
+    async def read_by(self, readers: Sequence[UserKey], entry: Entry, *, is_small: bool) -> None:
+        """Have each of these devices receive the message and its user read it, until all is quiet.
+
+        Just as the gateway does it: in a large chat only the reading is stored.
+        """
+        for start in range(0, len(readers), _READERS_AT_ONCE):
+            some = readers[start : start + _READERS_AT_ONCE]
+            for user in some:
+                self.devices.by_user[user] = Device()
+            if is_small:
+                await self._received_by(some, entry)
+            interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
+            for user in some:
+                self.core.receipts.note(Move(user, entry.chat_id, 0, entry.sequence), interval)
+            await self.until(partial(self._are_told, some))
+
+    async def _received_by(self, readers: Sequence[UserKey], entry: Entry) -> None:
+        wanted = self.meter.requests.get("move_receipt", 0) + len(readers)
+        for user in readers:
+            self.core.receipts.note(Move(user, entry.chat_id, entry.sequence, 0))
+        await self.until(lambda: self.meter.requests.get("move_receipt", 0) >= wanted)
+
+    def _are_told(self, readers: Sequence[UserKey]) -> bool:
+        return all(self.devices.by_user[user].recounts for user in readers)
+
+    async def rest(self, user: UserKey) -> None:
+        """Wait until heads and own marks of the user, who sent all there is, are written."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while any(one.receipt.read < one.head.sequence for one in await self._settled(user)):
+                await asyncio.sleep(0.05)
+
+    async def _settled(self, user: UserKey) -> list[Held]:
+        chats = await self.store.chats.held(user)
+        for one in chats:
+            await self.store.heads.settled(one.chat_id)
+        return chats
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not holds():
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterator[Process]:
+    """A process on these tables; when it is closed it is quiet, and its meter stays readable."""
+    meter, clock, devices = Meter(), HandClock(), Devices()
+    clock.time += 123_457  # a number is as long as its digits without zeros at its end
+    config = Config(
+        data=folder / f"process{next(_numbers)}",
+        root_key=_ROOT_KEY,
+        master_key=bytes(32),
+        store="dynamodb",
+        dynamodb_endpoint=endpoint,
+        dynamodb_prefix=prefix,
+        dynamodb_region=REGION,
+    )
+    metered = partial(store_module.open_store, record=meter)
+    async with AsyncExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store_module, "open_store", metered)
+            core = await stack.enter_async_context(open_core(config, _never, clock=clock))
+        fan_out = FanOut(
+            core.bus,
+            devices,
+            core.appender.state_nowait,
+            core.appender.state,
+            lambda user, chat: core.store.receipts.unread(user, chat, clock.now()),
+        )
+        stack.push_async_callback(fan_out.close)
+        yield Process(core, meter, devices)
+
+
+def _never(trouble: Exception) -> None:
+    raise trouble

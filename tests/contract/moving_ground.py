@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For the suites about moving: places to move from and to, and a deployment with all there is."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, Protocol
+
+from tests.contract.builders import (
+    ANN,
+    BOB,
+    CAT,
+    DAN,
+    NOW,
+    a_chat,
+    added,
+    append,
+    append_many,
+    draft,
+    edited,
+    key,
+    message,
+    reacted,
+    redacted,
+    removed,
+    renamed,
+    request,
+    role,
+    some_users,
+)
+from tests.contract.engines import DynamoEngine, SqliteEngine, Store
+from tests.harness.dynamo_tables import REGION
+from tidings.actions.exporting import export_all
+from tidings.actions.importing import Imported, import_all
+from tidings.actions.tallying import VERSION, Tally, encode
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
+from tidings.model.limits import DAY_MS
+from tidings.ports.log import Kept
+from tidings.ports.moving import Fact, Opening, Progress, Source, Target, WholeChat
+from tidings.ports.people import SigningKey, Tenant, TenantKey
+from tidings.ports.receipts import Move
+from tidings.ports.revocations import Revocation
+from tidings.ports.secrets import WrappedKey
+from tidings.stores.dynamodb import exporting as tables_out
+from tidings.stores.dynamodb import importing as tables_in
+from tidings.stores.dynamodb.client import open_client
+from tidings.stores.dynamodb.exporting import CHATS_AT_ONCE, PAGE_ENTRIES
+from tidings.stores.dynamodb.patterns import Pattern
+from tidings.stores.dynamodb.scanning import whole_table
+from tidings.stores.dynamodb.tables import TABLES
+from tidings.stores.sqlite import exporting as folder_out
+from tidings.stores.sqlite import importing as folder_in
+from tidings.world import SystemChance, SystemClock, wait_patiently
+
+LATER: Final = NOW + DAY_MS
+"""When exports are made: some things have expired by then."""
+
+
+class Place(Protocol):
+    """An engine that can be served from, exported and imported into."""
+
+    def open(self) -> AbstractAsyncContextManager[Store]: ...
+    def source(self) -> AbstractAsyncContextManager[Source]: ...
+    def target(self) -> AbstractAsyncContextManager[Target]: ...
+
+
+class FolderPlace(SqliteEngine):
+    """The embedded store in a folder."""
+
+    def source(self) -> AbstractAsyncContextManager[Source]:
+        return folder_out.open_source(self.folder)
+
+    def target(self) -> AbstractAsyncContextManager[Target]:
+        return folder_in.open_target(self.folder)
+
+
+class TablesPlace(DynamoEngine):
+    """The store for scale on tables that somebody has made."""
+
+    def __init__(self, endpoint: str, prefix: str) -> None:
+        super().__init__(endpoint, prefix)
+        self.endpoint, self.prefix = endpoint, prefix
+
+    @asynccontextmanager
+    async def source(self) -> AsyncIterator[Source]:
+        async with tables_out.open_source(
+            endpoint=self.endpoint,
+            region=REGION,
+            prefix=self.prefix,
+            clock=SystemClock(),
+            chance=SystemChance(),
+            back_off=wait_patiently,
+        ) as source:
+            yield source
+
+    @asynccontextmanager
+    async def target(self) -> AsyncIterator[Target]:
+        async with tables_in.open_target(
+            endpoint=self.endpoint,
+            region=REGION,
+            prefix=self.prefix,
+            clock=SystemClock(),
+            chance=SystemChance(),
+            back_off=wait_patiently,
+        ) as target:
+            yield target
+
+    async def counted(self) -> dict[str, int]:
+        """How many items each table holds."""
+        counts = {}
+        async with open_client(
+            endpoint=self.endpoint,
+            region=REGION,
+            prefix=self.prefix,
+            clock=SystemClock(),
+            chance=SystemChance(),
+        ) as dynamo:
+            for table in TABLES:
+                look = Pattern("look", "Scan", (table.name,), "to count")
+                pages = [len(page) async for page in whole_table(dynamo, look)]
+                counts[table.name] = sum(pages)
+        return counts
+
+
+async def export_from(place: Place, now: int = LATER) -> bytes:
+    """All of it, as an export writes it."""
+    written: list[bytes] = []
+    async with place.source() as source:
+        await export_all(source, now, written.append, lambda _: None)
+    return b"".join(written)
+
+
+async def import_into(place: Place, export: bytes) -> Imported:
+    """Take it in."""
+    async with place.target() as target:
+        return await import_all(target, lines_of(export), lambda _: None)
+
+
+def export_of(*facts: Fact) -> bytes:
+    """An export that holds just these."""
+    tally = Tally()
+    lines = [encode(one) + b"\n" for one in (Opening(version=VERSION, epoch="e"), *facts)]
+    for line in lines:
+        tally.add(line)
+    for fact in facts:
+        tally.count(fact)
+    return b"".join([*lines, encode(tally.closing()), b"\n"])
+
+
+def lines_of(export: bytes) -> list[bytes]:
+    """The lines of an export, each with its end."""
+    return export.splitlines(keepends=True)
+
+
+class Killed(Exception):
+    """The process would be dead now."""
+
+
+class DiesWriting:
+    """A target whose process is killed in the middle of its n-th write, half of it done."""
+
+    def __init__(self, target: Target, write: int) -> None:
+        self._target = target
+        self._left = write
+        self._reached = Progress()
+
+    async def begin(self) -> Progress:
+        self._reached = await self._target.begin()
+        return self._reached
+
+    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+        self._left -= 1
+        if self._left == 0:
+            await self._target.write(facts[: len(facts) // 2], self._reached)
+            raise Killed
+        await self._target.write(facts, progress)
+        self._reached = progress
+
+    async def finish(self, epoch: str) -> None:
+        raise Killed
+
+
+# A deployment.
+
+
+async def fill(store: Store) -> list[ChatId]:
+    """One of everything, and two of what has to be put in order; the chats."""
+    await _fill_deployment(store)
+    chats = [await _a_group(store), await _a_direct_chat(store), await _a_large_group(store)]
+    others = [await a_chat(store, ANN, DAN) for _ in range(CHATS_AT_ONCE)]
+    return [*chats, *(state.chat_id for state in others)]
+
+
+async def _fill_deployment(store: Store) -> None:
+    for secret in ("digest_key", "cursor_key"):
+        await store.deployment.keep_first_sealed(secret, "master1", secret.encode() + b"\xff")
+    for tenant in ("acme-2", "acme"):
+        made = Tenant(tenant=tenant, name=None if tenant == "acme" else "Äcme", created_at=NOW)
+        signing = SigningKey(
+            key_id=f"sk-{tenant}", tenant=tenant, public=b"\x00\xfe", sealed_private=b"sealed",
+            master_key_id="master1", created_at=NOW,
+        )  # fmt: skip
+        await store.tenants.put(made, signing)
+        for number in ("9", "10"):
+            kept = TenantKey(
+                key_id=f"{tenant}-{number}", tenant=tenant, digest=b"\x01\x02", created_at=NOW
+            )
+            assert await store.tenants.add_key(kept)
+    assert await store.tenants.revoke_key("acme", "acme-9", NOW + 5)
+    await store.revocations.append(Revocation(kind="user", subject=DAN, at=NOW + 6))
+    for user in (BOB, CAT, DAN, *some_users(15)):
+        await store.users.put(user, display_name=None, phone_number=None, now=NOW)
+    await store.users.put(ANN, display_name="Ann 🌻", phone_number="+491701", now=NOW)
+    store.users.seen({BOB: NOW + 7})
+    for author in (CAT, ANN, BOB):
+        wrapped = WrappedKey(
+            author=author, generation=0, wrapped=author.encode(), master_key_id="master1"
+        )
+        await store.data_keys.add(wrapped)
+    for author in (ANN, CAT):
+        assert await store.data_keys.destroy(author) == 1
+    await store.data_keys.add(
+        WrappedKey(author=ANN, generation=0, wrapped=b"second", master_key_id="master1")
+    )
+
+
+async def _a_group(store: Store) -> ChatId:
+    """One with every kind of entry, reactions, mutes, receipts and claimed keys."""
+    chat, entries = draft(ANN, BOB, name="Garden")
+    await store.chats.create(chat, entries, request("made", expires_at=LATER + 1), NOW)
+    state = await _state(store, chat.chat_id)
+    await append_all(
+        store, state, [message(ANN, f"m{n}") for n in range(2, 8)], claim_until=LATER + 1
+    )
+    await append_all(store, state, [message(BOB, "forgotten")], claim_until=LATER)
+    lasting = message(BOB, "lasts", expires_at=LATER + 1)
+    over = message(BOB, "over", expires_at=LATER)
+    short = message(BOB, "redacted before its time", expires_at=LATER + 1)
+    await append_all(store, state, [lasting, over, short])
+    for emoji in ("👍🏽", "👍", "#️⃣"):
+        for user in (BOB, ANN):
+            assert await append(store, state, reacted(2, emoji, by=user)) == Kept()
+    for change in (
+        edited(3, "better"),
+        edited(lasting.sequence, "still lasts", by=BOB),
+        reacted(4, "👀"),
+        redacted(4),
+        redacted(short.sequence, by=BOB),
+        added(CAT, DAN),
+        role(CAT, "admin"),
+        removed(DAN),
+        renamed("Garden & Küche"),
+    ):
+        assert await append(store, state, change) == Kept()
+    assert await store.chats.mute(chat.chat_id, CAT, LATER + 5)
+    await store.receipts.advance(Move(BOB, chat.chat_id, delivered=9, read=5))
+    await store.receipts.advance(Move(ANN, chat.chat_id, read=8))
+    return chat.chat_id
+
+
+async def _a_direct_chat(store: Store) -> ChatId:
+    state = await a_chat(store, BOB, ANN, kind="direct")
+    await append_all(store, state, [message(ANN, "to you")])
+    return state.chat_id
+
+
+async def _a_large_group(store: Store) -> ChatId:
+    """More entries than one page, more members than a chat names."""
+    state = await a_chat(store, ANN, *some_users(15))
+    await append_many(store, state, [message(ANN, f"n{n}") for n in range(PAGE_ENTRIES)])
+    return state.chat_id
+
+
+async def append_all(
+    store: Store, state: ChatState, entries: Iterable[Entry], *, claim_until: int = LATER + 1
+) -> None:
+    """Append messages one by one, each with its claimed key."""
+    for entry in entries:
+        outcome = await append(store, state, entry, keys=[key(entry, expires_at=claim_until)])
+        assert outcome == Kept()
+
+
+async def _state(store: Store, chat: ChatId) -> ChatState:
+    state = await store.log.state(chat)
+    assert state is not None
+    return state
+
+
+_conforms: tuple[type[Place], type[Place]] = (FolderPlace, TablesPlace)
+_conforms_target: type[Target] = DiesWriting

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What use cases cost, by DynamoDB's own account of every request, is what we say they cost."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.contract.cost_cases import Bill, Reading, all_bills
+from tidings.capacity.charges import NOTHING, Units, by_pattern, requests_by_pattern
+from tidings.capacity.use_cases import LARGE, ONLINE, SMALL, UseCase, send_name, use_cases
+from tidings.stores.dynamodb.patterns import Pattern, declared
+
+USE_CASES = {case.name: case for case in use_cases()}
+PATTERNS = {pattern.name: pattern for pattern in declared()}
+
+each_case = pytest.mark.parametrize("case", USE_CASES.values(), ids=lambda case: case.name)
+
+
+@pytest.fixture(scope="module")
+def bills(dynamodb_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bill]:
+    """Every use case, measured once."""
+    folder: Path = tmp_path_factory.mktemp("cost")
+    return asyncio.run(all_bills(dynamodb_endpoint, folder))
+
+
+def total(reading: Reading) -> Units:
+    return sum(reading.values(), NOTHING)
+
+
+def test_every_use_case_is_measured(bills: dict[str, Bill]) -> None:
+    assert set(bills) == set(USE_CASES)
+
+
+@each_case
+def test_it_costs_what_we_say(bills: dict[str, Bill], case: UseCase) -> None:
+    """Pattern by pattern: so it also uses just the patterns that belong to it."""
+    bill = bills[case.name]
+    assert bill.to_the_answer == by_pattern(case.ours.to_the_answer)
+    assert bill.in_all == by_pattern(case.ours.in_all)
+    assert bill.counts == requests_by_pattern(case.ours.in_all)
+
+
+@each_case
+def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: UseCase) -> None:
+    """The requests themselves, as they were sent: table, index, operation and consistency."""
+    bill = bills[case.name]
+    patterns = [PATTERNS[name] for name in bill.in_all]
+    for request in bill.requests:
+        fitting = [
+            pattern
+            for pattern in patterns
+            if (pattern.operation, pattern.index, pattern.strong)
+            == (request.operation, request.index, request.strong)
+            and is_about(pattern, request.tables)
+        ]
+        assert fitting, f"{request} belongs to none of {[one.name for one in patterns]}"
+    assert {request.operation for request in bill.requests} == {
+        pattern.operation for pattern in patterns
+    }
+
+
+def is_about(pattern: Pattern, tables: frozenset[str]) -> bool:
+    if pattern.operation == "TransactWriteItems":
+        return tables <= set(pattern.tables)
+    return tables == set(pattern.tables)
+
+
+def test_nothing_scans(bills: dict[str, Bill]) -> None:
+    sent = {request.operation for bill in bills.values() for request in bill.requests}
+    assert "Scan" not in sent
+    assert "Query" in sent
+
+
+# What the design promises.
+
+BUDGETS: dict[str, tuple[Units, Units]] = {
+    "send, 1:1, online, 100 bytes": (Units(2, 0), Units(6, 2)),
+    "send, 1:1, offline, 100 bytes": (Units(2, 0), Units(4, 0)),
+    "send, 10 members, online, 100 bytes": (Units(2, 0), Units(22, 18)),
+    "send, 100 members, online, 100 bytes": (Units(2, 0), Units(103, 198)),
+    "send, 1,000 members, 100 online, 100 bytes": (Units(2, 0), Units(104, 200)),
+    "send, 1:1, online, expires": (Units(3, 0), Units(7, 2)),
+    "send, 1:1, two processes in turn": (Units(4, 4), Units(6, 4)),
+    "edit": (Units(4, 5.5), Units(5, 5.5)),
+    "redact": (Units(4, 5.5), Units(5, 6.5)),
+    "react": (Units(6, 5.5), Units(7, 5.5)),
+    "add a member to ten": (Units(10, 2), Units(11, 2)),
+    "remove a member of ten": (Units(10, 1), Units(11, 1)),
+    "mark read, over REST": (Units(1, 2), Units(1, 2)),
+    "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
+    "chat list of 50": (Units(0, 80), Units(0, 80)),
+    "hello, 50 chats, nothing new": (Units(0, 52), Units(0, 78.5)),
+    "reconnect, 50 chats, 100 missed": (Units(0, 64.5), Units(0, 91)),
+}
+"""At most, to the answer and in all: a budget in figures, whatever the formulas say."""
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_the_budget_is_kept(bills: dict[str, Bill], name: str) -> None:
+    to_the_answer, in_all = BUDGETS[name]
+    bill = bills[name]
+    for used, most in ((total(bill.to_the_answer), to_the_answer), (total(bill.in_all), in_all)):
+        assert used.write <= most.write
+        assert used.read <= most.read
+
+
+def test_a_message_costs_its_sender_the_same_in_every_chat(bills: dict[str, Bill]) -> None:
+    for size, readers in ONLINE.items():
+        for content, units in ((SMALL, 2), (LARGE, 6)):
+            bill = bills[send_name(size, content, readers)]
+            assert total(bill.to_the_answer) == Units(units, 0)

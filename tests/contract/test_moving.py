@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moving between engines: nothing is lost, nothing is doubled, and a file is what it says."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.contract.builders import (
+    ANN,
+    BOB,
+    CAT,
+    NOW,
+    a_chat,
+    added,
+    append,
+    draft,
+    key,
+    message,
+    request,
+    row_of,
+    some_users,
+)
+from tests.contract.engines import Store
+from tests.contract.moving_ground import (
+    LATER,
+    DiesWriting,
+    FolderPlace,
+    Killed,
+    Place,
+    TablesPlace,
+    export_from,
+    export_of,
+    fill,
+    import_into,
+    lines_of,
+)
+from tests.harness.dynamo_tables import open_tables, some_tables
+from tidings.actions import importing
+from tidings.actions.exporting import ChangedMeanwhile, export_all
+from tidings.actions.importing import Damaged, OtherImport, check, import_all
+from tidings.model.ids import ChatId
+from tidings.ports.log import Kept
+from tidings.ports.moving import Fact, RequestKeyFact, Source
+from tidings.stores.dynamodb.exporting import CHATS_AT_ONCE
+from tidings.stores.trouble import StoreRefused
+
+
+class Places:
+    """As many empty places of each kind as a test wants."""
+
+    def __init__(self, folder: Path, request: pytest.FixtureRequest) -> None:
+        self._folder = folder
+        self._request = request
+        self._count = 0
+
+    @asynccontextmanager
+    async def new(self, kind: str) -> AsyncIterator[Place]:
+        self._count += 1
+        if kind == "sqlite":
+            yield FolderPlace(self._folder / f"place{self._count}")
+            return
+        endpoint: str = self._request.getfixturevalue("dynamodb_endpoint")
+        async with some_tables(endpoint) as prefix:
+            yield TablesPlace(endpoint, prefix)
+
+
+@pytest.fixture
+def places(tmp_path: Path, request: pytest.FixtureRequest) -> Places:
+    return Places(tmp_path, request)
+
+
+@pytest.fixture(params=["sqlite", "dynamodb"])
+async def place(request: pytest.FixtureRequest, places: Places) -> AsyncIterator[Place]:
+    async with places.new(request.param) as made:
+        yield made
+
+
+OTHER = {"FolderPlace": "dynamodb", "TablesPlace": "sqlite"}
+
+
+# There and back.
+
+
+async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
+    async with place.open() as store:
+        await fill(store)
+    there = await export_from(place)
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, there)
+        assert await export_from(other) == there
+        async with places.new("sqlite") as home:
+            await import_into(home, await export_from(other))
+            assert await export_from(home) == there
+
+
+async def test_both_engines_write_the_same_of_the_same(places: Places) -> None:
+    exports = []
+    for kind in ("sqlite", "dynamodb"):
+        async with places.new(kind) as one:
+            async with one.open() as store:
+                await fill(store)
+            exports.append(check(lines_of(await export_from(one))))
+    counts = exports[0].counts
+    assert exports[1].counts == counts
+    assert counts["chat"] == 3 + CHATS_AT_ONCE
+    assert counts["send_key"] == 10, "the one that has expired stays behind"
+    assert counts["data_key"] == 3, "a destroyed one leaves its generation"
+    assert counts["revocation"] == 2
+    assert counts["reaction"] == 6
+
+
+async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
+    async with place.open() as store:
+        chats = await fill(store)
+        before = await _answers(store, chats)
+        epoch = store.deployment.epoch
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, await export_from(place))
+        async with other.open() as store:
+            assert await _answers(store, chats) == before
+            assert store.deployment.epoch == epoch
+
+
+async def _answers(store: Store, chats: list[ChatId]) -> list[object]:
+    answers: list[object] = [
+        await store.chats.listing(ANN, below=None, limit=50, now=LATER),
+        await store.chats.held(BOB),
+        await store.users.get(ANN),
+        await store.users.get(BOB),
+        await store.tenants.get("acme-2"),
+        await store.tenants.find_key("acme-9"),
+        await store.tenants.signing_keys("acme"),
+        await store.data_keys.current(ANN),
+        await store.data_keys.current(CAT),
+        {key.author: key for key in await store.data_keys.wrapped_by_others("master2", 10)},
+        await store.data_keys.wrapped_by_others("master1", 10),
+        await store.deployment.sealed("digest_key"),
+        await store.revocations.after(0),
+    ]
+    for chat in chats[:3]:
+        found = await store.log.page(chat, ANN, after=0, limit=100)
+        assert found is not None
+        for entry in [one for one in found.entries if one.expired(LATER)]:
+            entry.box, entry.box_key = None, 0  # nobody is shown it, swept or not
+        answers += [found, await store.chats.members(chat, ANN)]
+        answers += [await store.receipts.of_chat(chat, ANN)]
+        answers += [await store.log.reactions(chat, ANN, 2, 100)]
+    return answers
+
+
+async def test_where_many_deliver_the_head_copies_reach_the_ends(
+    places: Places, dynamodb_endpoint: str
+) -> None:
+    """Hello compares copies there, and looks at no log."""
+    async with places.new("sqlite") as place, some_tables(dynamodb_endpoint) as prefix:
+        async with place.open() as store:
+            chats = await fill(store)
+            heads = {held.chat_id: held.head.sequence for held in await store.chats.held(ANN)}
+        await import_into(TablesPlace(dynamodb_endpoint, prefix), await export_from(place))
+        async with open_tables(dynamodb_endpoint, prefix, writes_heads=False) as tables:
+            assert await tables.deliveries.reached(chats) == heads
+            held = await tables.chats.held(ANN)
+            assert {one.chat_id: one.head.sequence for one in held} == heads
+            assert {one.member_count for one in held} == {2, 3, 16}
+
+
+async def test_life_goes_on_after_a_move(place: Place, places: Places) -> None:
+    async with place.open() as store:
+        chats = await fill(store)
+        found = await store.log.page(chats[0], ANN, after=1, limit=1)
+        assert found is not None
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, await export_from(place))
+        async with other.open() as store:
+            for chat in chats[:3]:
+                state = await store.log.state(chat)
+                assert state is not None
+                assert await append(store, state, message(ANN, "after the move")) == Kept()
+                row = await row_of(store, ANN, chat)
+                assert row.head.sequence == state.head
+                assert row.last is not None and row.last.box == b"after the move"
+            group = await store.log.state(chats[0])
+            assert group is not None
+            assert await append(store, group, added(*some_users(1))) == Kept()
+            assert (await row_of(store, ANN, chats[0])).member_count == 4
+            sent = await store.log.find_sent(chats[0], key(found.entries[0]), LATER)
+            assert sent is not None and sent.entry is not None and sent.entry.sequence == 2
+            again, entries = draft(ANN, BOB, name="Garden")
+            wish = request("made", expires_at=LATER + 1)
+            assert (await store.chats.create(again, entries, wish, LATER)).chat_id == chats[0]
+            pair, entries = draft(ANN, BOB, kind="direct")
+            assert (await store.chats.create(pair, entries, None, LATER)).chat_id == chats[1]
+
+
+# Stopped and begun again.
+
+
+@pytest.mark.parametrize("write", range(1, 7))
+async def test_a_kill_at_any_point_loses_and_doubles_nothing(
+    place: Place, places: Places, write: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = await _small_export(places)
+    monkeypatch.setattr(importing, "STEP_FACTS", 12)
+    async with place.target() as target:
+        with pytest.raises(Killed):
+            await import_all(DiesWriting(target, write), lines_of(export), lambda _: None)
+    with pytest.raises(StoreRefused, match="not finished"):
+        async with place.open():
+            pass
+    with pytest.raises(StoreRefused, match="not finished"):
+        await export_from(place)
+    await import_into(place, export)
+    assert await export_from(place) == export
+
+
+async def test_going_on_leaves_no_item_twice(
+    places: Places, dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even one that no export would show."""
+    export = await _small_export(places)
+    monkeypatch.setattr(importing, "STEP_FACTS", 12)
+    async with some_tables(dynamodb_endpoint) as one, some_tables(dynamodb_endpoint) as other:
+        stopped, straight = (TablesPlace(dynamodb_endpoint, prefix) for prefix in (one, other))
+        async with stopped.target() as target:
+            with pytest.raises(Killed):
+                await import_all(DiesWriting(target, 3), lines_of(export), lambda _: None)
+        for place in (stopped, straight):
+            await import_into(place, export)
+        assert await stopped.counted() == await straight.counted()
+
+
+async def test_another_export_does_not_go_on_with_what_was_begun(
+    place: Place, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export, other = await _small_export(places), await _small_export(places, "other")
+    monkeypatch.setattr(importing, "STEP_FACTS", 12)
+    async with place.target() as target:
+        with pytest.raises(Killed):
+            await import_all(DiesWriting(target, 3), lines_of(export), lambda _: None)
+    with pytest.raises(OtherImport):
+        await import_into(place, other)
+    await import_into(place, export)
+
+
+async def test_only_an_empty_store_is_imported_into(place: Place, places: Places) -> None:
+    export = await _small_export(places)
+    await import_into(place, export)
+    with pytest.raises(StoreRefused, match="not empty"):
+        await import_into(place, export)
+
+
+async def test_what_was_opened_once_and_left_empty_still_counts_as_empty(
+    place: Place, places: Places
+) -> None:
+    async with place.open():
+        pass
+    export = await _small_export(places)
+    await import_into(place, export)
+    assert await export_from(place) == export
+
+
+async def _small_export(places: Places, text: str = "hello") -> bytes:
+    async with places.new("sqlite") as source:
+        async with source.open() as store:
+            await store.users.put(ANN, display_name=text, phone_number=None, now=NOW)
+            for _ in range(5):
+                state = await a_chat(store, ANN, BOB)
+                for number in range(5):
+                    entry = message(ANN, f"{text} {number}", expires_at=LATER + 1)
+                    assert await append(store, state, entry, keys=[key(entry)]) == Kept()
+        return await export_from(source)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
+async def test_a_request_that_is_not_finished_is_kept_where_it_can_be(
+    places: Places, kind: str
+) -> None:
+    """The embedded store makes chats in one piece and knows no such thing: a repeat makes one."""
+    unfinished = RequestKeyFact(
+        user_id=ANN, key="k", digest=b"d", chat_id=ChatId("0" * 26), expires_at=LATER + 1,
+        is_finished=False,
+    )  # fmt: skip
+    export = export_of(unfinished)
+    async with places.new(kind) as place:
+        await import_into(place, export)
+        kept = await export_from(place)
+        if kind == "dynamodb":
+            assert kept == export
+        else:
+            assert check(lines_of(kept)).counts == {}
+
+
+# What is not as it should be.
+
+
+async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
+    async with places.new("dynamodb") as place, place.open() as store:
+        moving, resting = await a_chat(store), await a_chat(store)
+        made: list[ChatId] = []
+
+        async def write() -> None:
+            assert await append(store, moving, message(ANN)) == Kept()
+            made.append((await a_chat(store)).chat_id)
+
+        async with place.source() as source:
+            written: list[bytes] = []
+            with pytest.raises(ChangedMeanwhile) as changed:
+                disturbed = _Disturbed(source, write)
+                await export_all(disturbed, LATER, written.append, lambda _: None)
+        assert sorted(changed.value.chats) == sorted([moving.chat_id, *made])
+        assert resting.chat_id in str(written), "it was whole, and is of no use all the same"
+        with pytest.raises(Damaged, match="the end is missing"):
+            check(lines_of(b"".join(written)))
+
+
+class _Disturbed:
+    """A source that somebody writes to once all of it was read."""
+
+    def __init__(self, source: Source, write: Callable[[], Awaitable[None]]) -> None:
+        self._source = source
+        self._write = write
+        self.epoch = source.epoch
+
+    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+        async for some in self._source.facts(now):
+            yield some
+        await self._write()
+
+    async def changed(self) -> list[ChatId]:
+        return await self._source.changed()
+
+
+async def test_a_damaged_file_is_refused(places: Places) -> None:
+    lines = lines_of(await _small_export(places))
+    head, *middle, end = lines
+    whole = [head, *middle, end]
+    check(whole)
+    chat = next(i for i, line in enumerate(whole) if line.startswith(b'{"fact":"chat"'))
+    entry = next(i for i, line in enumerate(whole) if line.startswith(b'{"fact":"entry"'))
+    damages = {
+        "the end is missing": [whole[:-1], [], [*whole[:-1], end[:-1]]],
+        "an export begins": [whole[1:]],
+        "version": [[head.replace(b'"version":1', b'"version":2'), *whole[1:]]],
+        "the end says": [[*whole[:-2], end]],
+        "digest": [[head, middle[0].replace(b"hello", b"hellO"), *middle[1:], end]],
+        "after the end": [[*whole, head]],
+        "another export": [[head, head, *middle, end]],
+        "may follow": [whole[:entry] + whole[entry + 1 :], whole[:chat] + whole[chat + 1 :]],
+        "JSON": [[head, b"{" + middle[0], *middle[1:], end]],
+    }
+    for reason, files in damages.items():
+        for lines in files:
+            with pytest.raises(Damaged, match=reason):
+                check(lines)
+
+
+async def test_what_a_damaged_stream_leaves_is_not_opened(place: Place, places: Places) -> None:
+    export = await _small_export(places)
+    cut = export[: export.rindex(b'{"fact":"end"')]
+    with pytest.raises(Damaged):
+        await import_into(place, cut)
+    with pytest.raises(StoreRefused, match="not finished"):
+        async with place.open():
+            pass
+    await import_into(place, export)
+    assert await export_from(place) == export
+
+
+async def test_the_format_is_what_is_written_down(places: Places) -> None:
+    lines = [json.loads(line) for line in lines_of(await _small_export(places))]
+    assert list(lines[0]) == ["fact", "version", "epoch"]
+    assert lines[0]["version"] == 1
+    kinds = list(dict.fromkeys(line["fact"] for line in lines))
+    assert kinds == ["tidings-export", "user", "chat", "member", "entry", "send_key", "end"]
+    entry = next(line for line in lines if line["fact"] == "entry" and line["kind"] == "message")
+    assert list(entry) == [
+        "fact", "chat_id", "sequence", "kind", "sender", "created_at", "number", "last_message",
+        "active_at", "mark", "client_message_id", "content_type", "box", "box_key", "expires_at",
+    ]  # fmt: skip
+
+
+async def test_nothing_of_an_engine_is_in_an_export(places: Places) -> None:
+    first, second = await _small_export(places), await _small_export(places)
+    assert first != second, "another epoch, other chats"
+    for word in (b"sqlite", b"dynamodb", b"ttl", b"body_id"):
+        assert word not in first
+
+
+async def test_an_export_of_nothing_is_refused_or_empty(places: Places, tmp_path: Path) -> None:
+    with pytest.raises(StoreRefused, match="no store"):
+        await export_from(FolderPlace(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
+    async with places.new("dynamodb") as place:
+        with pytest.raises(StoreRefused, match="empty"):
+            await export_from(place)
+
+
+async def test_exports_are_told_of_as_they_go(places: Places) -> None:
+    async with places.new("sqlite") as place:
+        async with place.open() as store:
+            await fill(store)
+        told: list[int] = []
+        async with place.source() as source:
+            await export_all(source, LATER, lambda _: None, lambda tally: told.append(tally.lines))
+    assert told == sorted(told)
+    assert told

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the workers stand in Kafka: read, and set back to the beginning."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from tests.faults.many.fleet import WORKERS, Fleet
+from tests.harness.server import POLL_SECONDS
+from tidings.buses.kafka_topics import PARTITIONS_DEFAULT
+
+GROUP_EMPTY_SECONDS_MAX: Final = 40.0
+READ_AGAIN_SECONDS_MAX: Final = 60.0
+ASK_SECONDS: Final = 0.3
+
+
+async def finished_events(fleet: Fleet) -> int:
+    """How many events the workers have finished: what stands before the places they keep."""
+    return sum((await _places(fleet)).values())
+
+
+async def read_again_from_the_start(fleet: Fleet, meanwhile: Callable[[], Awaitable[None]]) -> int:
+    """Stop the workers, set their places to 0, start them, and wait until they are through.
+
+    `meanwhile` happens before they start. Returns how many events they went through again.
+    """
+    async with asyncio.TaskGroup() as group:
+        for name in WORKERS:
+            group.create_task(fleet.cluster[name].terminate())
+    before = await _places(fleet)
+    async with asyncio.timeout(GROUP_EMPTY_SECONDS_MAX):
+        # One that was killed a moment ago is still counted as one of them.
+        while not await _set_back(fleet, before):
+            await asyncio.sleep(ASK_SECONDS)
+    assert sum((await _places(fleet)).values()) == 0, "they were not set back"
+    await meanwhile()
+    async with asyncio.TaskGroup() as group:
+        for name in WORKERS:
+            group.create_task(fleet.cluster[name].start())
+    async with asyncio.timeout(READ_AGAIN_SECONDS_MAX):
+        while not _reach(await _places(fleet), before):
+            await asyncio.sleep(ASK_SECONDS)
+    return sum(before.values())
+
+
+def _reach(places: dict[TopicPartition, int], wanted: dict[TopicPartition, int]) -> bool:
+    return all(places.get(partition, 0) >= offset for partition, offset in wanted.items())
+
+
+async def _places(fleet: Fleet) -> dict[TopicPartition, int]:
+    async with asyncio.timeout(GROUP_EMPTY_SECONDS_MAX):
+        consumer = await _outsider(fleet)
+        try:
+            numbers = range(PARTITIONS_DEFAULT)
+            partitions = [TopicPartition(fleet.topics.messages, number) for number in numbers]
+            return {one: await consumer.committed(one) or 0 for one in partitions}
+        finally:
+            await consumer.stop()
+
+
+async def _set_back(fleet: Fleet, places: dict[TopicPartition, int]) -> bool:
+    consumer = await _outsider(fleet)
+    try:
+        consumer.assign(list(places))
+        await consumer.commit(dict.fromkeys(places, 0))
+    except KafkaError:
+        return False
+    finally:
+        await consumer.stop()
+    return True
+
+
+async def _outsider(fleet: Fleet) -> AIOKafkaConsumer:
+    """Someone who knows the group's name without being one of it."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=fleet.kafka.address, group_id=fleet.group, enable_auto_commit=False
+    )
+    await consumer.start()
+    while fleet.topics.messages not in await consumer.topics():
+        await asyncio.sleep(POLL_SECONDS)
+    return consumer

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writers, the log on DynamoDB, and a deliverer into a town: all real but the gateways."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.harness.canary import canary
+from tests.harness.dynamo_tables import REGION, drop_tables, make_tables, new_prefix
+from tests.harness.town import Post as Posts
+from tests.harness.town import Town
+from tests.unit.worlds import HandClock
+from tidings.actions.appending import Appender
+from tidings.actions.chats import CreateChat
+from tidings.actions.membership import PutMember, RemoveMember
+from tidings.actions.messages import Edit, Redact
+from tidings.actions.posting import Post
+from tidings.actions.vault import Vault
+from tidings.buses.in_process import InProcessBus
+from tidings.delivery.delivering import Deliverer
+from tidings.keyrings.file import FileKeyring
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.refusals import Refusal
+from tidings.ports.bus import Appended, Event
+from tidings.ports.deliveries import Deliveries
+from tidings.ports.failpoints import NoFailpoints
+from tidings.stores.dynamodb.recording import Usage
+from tidings.stores.dynamodb.store import DynamoStore, open_store
+from tidings.wire.events import EntryEvent, decode_event, entry_event
+from tidings.world import SystemChance, SystemClock, back_off
+
+ANN: Final = user_key("acme", "ann")
+BOB: Final = user_key("acme", "bob")
+CAT: Final = user_key("acme", "cat")
+DAN: Final = user_key("acme", "dan")
+
+_numbers = itertools.count(1)
+
+
+async def at_once(attempt: int) -> None:
+    """No back-off: others have their turn, that is all."""
+    del attempt
+    await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait for something that has to happen soon."""
+    async with asyncio.timeout(20):
+        while True:
+            holds = condition()
+            if holds if isinstance(holds, bool) else await holds:
+                return
+            await asyncio.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Office:
+    """One deployment: what writers append is in `events`, as the workers would get it."""
+
+    store: DynamoStore
+    vault: Vault
+    clock: HandClock
+    bus: InProcessBus
+    appender: Appender
+    town: Town
+    posts: Posts
+    usage: list[Usage]
+    events: list[bytes] = field(default_factory=list)
+
+    # Writing.
+
+    async def chat(self, *members: UserKey) -> ChatId:
+        """A group; the first member is its owner."""
+        for user in members:
+            await self.store.users.put(
+                user, display_name=None, phone_number=None, now=self.clock.now()
+            )
+        create = CreateChat(
+            self.store.chats, self.store.users, self.vault, self.bus, self.clock, SystemChance()
+        )
+        return (await create(members[0], "group", "A chat", members[1:], None)).chat_id
+
+    async def send(
+        self, sender: UserKey, chat: ChatId, text: str = "hello", *, ttl_seconds: int | None = None
+    ) -> Entry:
+        """Post a message and wait until it is durable."""
+        future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+
+        def answer(result: Entry | Refusal, is_replay: bool) -> None:
+            del is_replay
+            if isinstance(result, Refusal):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+        post = Post(self.appender, self.vault, self.clock)
+        cmid = f"m{next(_numbers)}"
+        post(sender, chat, cmid, canary(text), None, ttl_seconds, answer)
+        return await future
+
+    async def add(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
+        """A new member."""
+        now = self.clock.now()
+        await self.store.users.put(user, display_name=None, phone_number=None, now=now)
+        await PutMember(self.appender, self.store.users)(by, chat, user, None)
+
+    async def remove(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
+        """A member goes."""
+        await RemoveMember(self.appender)(by, chat, user)
+
+    async def edit(self, chat: ChatId, sequence: int, text: str, by: UserKey = ANN) -> None:
+        """A message gets other content."""
+        edit = Edit(self.appender, self.store.log, self.vault, self.clock)
+        await edit(by, chat, sequence, canary(text))
+
+    async def redact(self, chat: ChatId, sequence: int, by: UserKey = ANN) -> None:
+        """A message loses its content."""
+        await Redact(self.appender, self.store.log)(by, chat, sequence)
+
+    # Delivering.
+
+    def deliverer(self, deliveries: Deliveries | None = None) -> Deliverer:
+        """A deliverer that knows nothing yet: that of another process."""
+        return Deliverer(
+            log=self.store.log,
+            deliveries=deliveries or self.store.deliveries,
+            vault=self.vault,
+            registry=self.town,
+            handover=self.town,
+            push=self.posts,
+            clock=self.clock,
+        )
+
+    def taken(self, *sequences: int) -> list[EntryEvent]:
+        """The events published so far and not taken yet, decoded; or those of these sequences."""
+        events = [decode_event(data) for data in self.events]
+        entries = [event for event in events if isinstance(event, EntryEvent)]
+        if sequences:
+            by_sequence = {event.sequence: event for event in entries}
+            return [by_sequence[sequence] for sequence in sequences]
+        self.events.clear()
+        return entries
+
+    async def deliver(
+        self, deliverer: Deliverer, chat: ChatId, events: Sequence[EntryEvent] | None = None
+    ) -> None:
+        """All steps for these events, or for all that were published."""
+        handed = await deliverer.hand_out(chat, events if events is not None else self.taken())
+        if handed:
+            await deliverer.write_head(handed)
+            await deliverer.hand_again(handed)
+
+    async def head(self, chat: ChatId) -> int:
+        """How far the stored head copy reaches."""
+        return (await self.store.deliveries.reached([chat])).get(chat, 0)
+
+
+def tables_for_a_while(endpoint: str) -> Iterator[str]:
+    """Tables for all tests of a module, which keep out of each other's chats; gives the prefix."""
+    prefix = new_prefix()
+    with ThreadPoolExecutor(1) as thread:  # a loop of its own, beside the one of the tests
+        thread.submit(asyncio.run, make_tables(endpoint, prefix)).result()
+        yield prefix
+        thread.submit(asyncio.run, drop_tables(endpoint, prefix)).result()
+
+
+@asynccontextmanager
+async def open_office(endpoint: str, prefix: str, folder: Path) -> AsyncIterator[Office]:
+    """Open a deployment on tables that are there."""
+    usage: list[Usage] = []
+    clock, chance = HandClock(), SystemChance()
+    async with open_store(
+        endpoint=endpoint,
+        region=REGION,
+        prefix=prefix,
+        clock=SystemClock(),
+        chance=chance,
+        failpoints=NoFailpoints(),
+        writes_heads=False,
+        record=usage.append,
+    ) as store:
+        vault = Vault(store.data_keys, store.deployment, FileKeyring(folder, chance), chance)
+        await vault.start()
+        bus = InProcessBus()
+        appender = Appender(store.log, bus, clock, chance, back_off)
+        office = Office(store, vault, clock, bus, appender, Town(), Posts(), usage)
+
+        def publish(event: Event) -> None:
+            if isinstance(event, Appended):
+                office.events.append(entry_event(event.entry))
+
+        bus.subscribe(publish)
+        try:
+            yield office
+        finally:
+            await appender.close()

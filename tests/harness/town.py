@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A town of gateways in memory: who is connected where, and what each connection was handed."""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.feed import Feed, FeedUnavailable, Received
+from tidings.ports.handover import Handover, Parcel
+from tidings.ports.push import Push, PushNotice
+from tidings.ports.registry import Place, Registry, RegistryUnavailable
+
+_numbers = itertools.count(1)
+
+
+class Device:
+    """One connection, with all that it was handed, in order."""
+
+    def __init__(self, town: "Town", user: UserKey, place: Place) -> None:
+        self._town = town
+        self.user = user
+        self.place = place
+        self.parcels: list[Parcel] = []
+        self.notices: list[dict[str, Any]] = []
+
+    @property
+    def sequences(self) -> list[int]:
+        """The sequences handed to it, repeats included."""
+        return [parcel.sequence for parcel in self.parcels]
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        """The entries as the client would read them."""
+        return [msgspec.json.decode(parcel.frame) for parcel in self.parcels]
+
+    def frame(self, sequence: int) -> dict[str, Any]:
+        """The entry with this sequence."""
+        (frame,) = (frame for frame in self.frames if frame["sequence"] == sequence)
+        return frame
+
+    def dies(self, *, stays_registered: bool = False) -> None:
+        """The socket is gone; what is still registered runs out later."""
+        self._town.devices.remove(self)
+        if not stays_registered:
+            self._town.leave(self.user, self.place.connection)
+
+
+class Town:
+    """The registry and the handover of several gateways, as they are from outside."""
+
+    def __init__(self) -> None:
+        self.devices: list[Device] = []
+        self.is_registry_down = False
+        self.silent: set[str] = set()
+        self.looks: list[frozenset[UserKey]] = []
+        self._places: defaultdict[UserKey, list[Place]] = defaultdict(list)
+
+    def connect(self, user: UserKey, gateway: str = "g1") -> Device:
+        """A new connection: registered, as hello does first."""
+        place = Place(gateway, f"c{next(_numbers)}")
+        self._places[user].append(place)
+        device = Device(self, user, place)
+        self.devices.append(device)
+        return device
+
+    async def enter(self, user: UserKey, connection: str) -> None:
+        self._places[user].append(Place("g1", connection))
+
+    def leave(self, user: UserKey, connection: str) -> None:
+        self._places[user] = [one for one in self._places[user] if one.connection != connection]
+
+    async def refresh(
+        self, connections: Sequence[tuple[UserKey, str]]
+    ) -> list[tuple[UserKey, str]]:
+        del connections
+        return []
+
+    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[Place]]:
+        self.looks.append(frozenset(users))
+        if self.is_registry_down:
+            raise RegistryUnavailable
+        return {user: list(self._places[user]) for user in self.looks[-1] if self._places[user]}
+
+    async def entries(
+        self, parcels: Sequence[Parcel], users: Mapping[str, Sequence[UserKey]]
+    ) -> Mapping[str, frozenset[str]]:
+        held = {}
+        for gateway, wanted in users.items():
+            if gateway in self.silent:
+                continue
+            here = [one for one in self.devices if one.place.gateway == gateway]
+            handed = [device for device in here if device.user in wanted]
+            for device in handed:
+                device.parcels += parcels
+            held[gateway] = frozenset(device.place.connection for device in handed)
+        return held
+
+    def notice(
+        self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
+    ) -> None:
+        for device in self.devices:
+            if device.user in users.get(device.place.gateway, ()):
+                device.notices.append(msgspec.json.decode(frame))
+
+
+class Post:
+    """A push adapter that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.notices: list[PushNotice] = []
+
+    async def send(self, notices: Sequence[PushNotice]) -> None:
+        self.notices += notices
+
+    def of(self, user: UserKey) -> list[int]:
+        """The sequences the user was told of."""
+        return [notice.sequence for notice in self.notices if user in notice.users]
+
+
+class ListFeed:
+    """A feed in memory: one partition, everything at once."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Received] = []
+        self.finished: list[int] = []
+        self.aside: list[tuple[int, str]] = []
+        self.is_down = False
+        self._offset = itertools.count()
+
+    def put(self, *values: bytes) -> list[int]:
+        """Publish; returns the offsets."""
+        new = [Received(0, next(self._offset), value) for value in values]
+        self._waiting += new
+        return [one.offset for one in new]
+
+    async def take(self, most: int) -> Sequence[Received]:
+        if self.is_down:
+            raise FeedUnavailable
+        taken, self._waiting = self._waiting[:most], self._waiting[most:]
+        if not taken:
+            await asyncio.sleep(0.01)
+        return taken
+
+    def finish(self, received: Received) -> None:
+        self.finished.append(received.offset)
+
+    async def put_aside(self, received: Received, reason: str) -> None:
+        if self.is_down:
+            raise FeedUnavailable
+        self.aside.append((received.offset, reason))
+
+    async def close(self) -> None:
+        self.is_down = True
+
+
+_conforms: tuple[type[Registry], type[Handover], type[Push], type[Feed]] = (
+    Town,
+    Town,
+    Post,
+    ListFeed,
+)

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For suites that run on every engine: `from tests.integration.engines import engine as engine`."""
+
+import pytest
+
+from tests.harness.engine import ENGINES
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn, in place of the one that other suites run on."""
+    return str(request.param)

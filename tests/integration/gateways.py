@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several gateways on one store and one Redis, in one process and without sockets.
+
+Whatever is appended is appended elsewhere: no gateway hears of it unless it is handed over.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from tests.integration.redis_places import new_prefix
+from tests.unit.fake_line import FakeLine
+from tests.unit.gateway_bench import GatewayBench
+from tests.unit.gateway_bench import a_gateway as a_bench
+from tidings.actions.elsewhere import Elsewhere
+from tidings.gateway.comparing import Comparing
+from tidings.gateway.deliveries import Deliveries
+from tidings.gateway.desk import Desk
+from tidings.gateway.hub import Hub
+from tidings.gateway.upkeep import Upkeep
+from tidings.gateway.vigil import Vigil
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.model.ids import UserKey
+from tidings.ports.bus import Appended, Event
+from tidings.ports.handover import Parcel
+from tidings.registries.handover import RedisHandover
+from tidings.registries.link import RedisLink
+from tidings.registries.mailbox import RedisMailbox
+from tidings.registries.redis import RedisRegistry
+from tidings.wire.frames import encode_entry
+from tidings.world import SystemChance
+
+GAP_SECONDS: Final = 0.05
+
+
+@dataclass
+class Gateway:
+    """One gateway, and its lines."""
+
+    name: str
+    hub: Hub
+    desk: Desk
+    registry: RedisRegistry
+    handover: RedisHandover
+    elsewhere: Elsewhere
+    upkeep: Upkeep
+    comparing: Comparing
+    deliveries: Deliveries
+    mailbox: RedisMailbox
+    vigil: Vigil
+    lines: list[FakeLine] = field(default_factory=list)
+
+    def line(self, desk: Desk | None = None) -> FakeLine:
+        """A new connection, at this desk or a changed one."""
+        line = FakeLine(desk or self.desk, limits.WINDOW_ENTRIES)
+        self.lines.append(line)
+        self.hub.opened(line)
+        return line
+
+
+class Post:
+    """Hands over what was appended, as a worker does, when a test says so."""
+
+    def __init__(self, bench: GatewayBench) -> None:
+        self.parcels: list[tuple[Parcel, tuple[UserKey, ...]]] = []
+        bench.core.bus.subscribe(self._heard)
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, Appended):
+            people = tuple(person.user for person in event.entry.people)
+            removed = people if event.entry.kind == "removed" else ()
+            parcel = a_parcel(event.entry, is_small=event.state.is_small)
+            self.parcels.append((parcel, (*event.state.members, *removed)))
+
+    async def hand(
+        self, gateway: Gateway, numbers: Sequence[int] | None = None
+    ) -> list[frozenset[str] | None]:
+        """Hand over what was heard of, or those by number, one by one; the answers."""
+        answers = []
+        for number in range(len(self.parcels)) if numbers is None else numbers:
+            parcel, users = self.parcels[number]
+            found = await gateway.registry.find(users)
+            at = {place.gateway for places in found.values() for place in places}
+            answer = await gateway.handover.entries([parcel], dict.fromkeys(at, users))
+            answers.append(answer.get(gateway.name))
+        return answers
+
+
+def a_parcel(entry: Entry, *, is_small: bool = True) -> Parcel:
+    """An entry as a worker hands it over."""
+    people = tuple(person.user for person in entry.people)
+    return Parcel(
+        chat_id=entry.chat_id,
+        sequence=entry.sequence,
+        kind=entry.kind,
+        added=people if entry.kind in ("created", "added") else (),
+        removed=people if entry.kind == "removed" else (),
+        is_small=is_small,
+        frame=encode_entry(entry),
+    )
+
+
+@dataclass
+class Gateways:
+    """The bench they stand on, and how to open one more."""
+
+    bench: GatewayBench
+    post: Post
+    url: str
+    prefix: str
+    stack: AsyncExitStack
+
+    async def open(self, name: str, *, beat_seconds: float = 0.05, ttl_ms: int = 10_000) -> Gateway:
+        """One more gateway, ready."""
+        link = RedisLink(self.url, self.prefix, answer_seconds_max=1.0)
+        hub, vigil = Hub(), Vigil(pause_seconds_max=10.0)
+        registry = RedisRegistry(link, name, ttl_ms=ttl_ms)
+        handover = RedisHandover(link, SystemChance(), answer_seconds_max=10.0)
+        comparing = Comparing(hub, self.bench.core.store.chats)
+        upkeep = Upkeep(
+            hub, registry, comparing, vigil, beat_seconds=beat_seconds, compare_seconds=0.05
+        )
+        deliveries = Deliveries(hub, upkeep.doubt)
+        desk = replace(
+            self.bench.desk,
+            hub=hub,
+            register=upkeep.register,
+            unregister=upkeep.unregister,
+            gap_seconds=GAP_SECONDS,
+            vigil=vigil,
+            new_connection_id=lambda: SystemChance().token(8).hex(),
+        )
+        gateway = Gateway(
+            name=name,
+            hub=hub,
+            desk=desk,
+            registry=registry,
+            handover=handover,
+            elsewhere=Elsewhere(registry, handover, name),
+            upkeep=upkeep,
+            comparing=comparing,
+            deliveries=deliveries,
+            mailbox=RedisMailbox(link, name, deliveries, quiet_seconds=0.05),
+            vigil=vigil,
+        )
+        self.stack.push_async_callback(link.close)
+        self.stack.push_async_callback(_close, gateway)
+        gateway.mailbox.start()
+        gateway.handover.start()
+        async with asyncio.timeout(20):
+            await gateway.mailbox.ready()
+            await gateway.handover.ready()
+        gateway.upkeep.start()
+        return gateway
+
+
+async def _close(gateway: Gateway) -> None:
+    for line in gateway.lines:
+        await line.hang_up()
+    gateway.hub.close()
+    await gateway.upkeep.close()
+    await gateway.mailbox.close()
+    await gateway.handover.close()
+    await gateway.registry.close()
+
+
+@asynccontextmanager
+async def some_gateways(folder: Path, url: str) -> AsyncIterator[Gateways]:
+    """A store, a Redis, and no gateway yet."""
+    async with a_bench(folder) as bench, AsyncExitStack() as stack:
+        yield Gateways(bench, Post(bench), url, new_prefix(), stack)

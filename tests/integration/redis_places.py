@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links to a Redis under keys of their own, closed when their test ends."""
+
+import itertools
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from tidings.model.ids import UserKey, user_key
+from tidings.registries.link import RedisLink
+
+ANN: Final = user_key("acme", "ann")
+BOB: Final = user_key("acme", "bob")
+CAT: Final = user_key("acme", "cat")
+
+_numbers = itertools.count(1)
+
+
+def new_prefix() -> str:
+    """A prefix that no other test uses, in this run or in another one beside it."""
+    return f"test-{os.getpid()}-{next(_numbers)}:"
+
+
+@asynccontextmanager
+async def a_link(url: str, prefix: str | None = None) -> AsyncIterator[RedisLink]:
+    """A link, as one process has it."""
+    # Generous: a busy machine is not a broken Redis.
+    link = RedisLink(url, prefix or new_prefix(), answer_seconds_max=5.0)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+def some_users(count: int) -> list[UserKey]:
+    """Many users."""
+    return [user_key("acme", f"u{number}") for number in range(count)]

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of delivery on the real log: who is handed what, and in which order.
+
+The interleavings are those of the delivery model; here the real code takes the steps.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.canary import MARK
+from tests.harness.delivery_office import (
+    ANN,
+    BOB,
+    CAT,
+    DAN,
+    Office,
+    open_office,
+    tables_for_a_while,
+)
+from tidings.delivery.folding import NotInLog
+from tidings.model.ids import ChatId
+from tidings.wire.events import HintEvent
+
+
+@pytest.fixture(scope="module")
+def tables(dynamodb_endpoint: str) -> Iterator[str]:
+    yield from tables_for_a_while(dynamodb_endpoint)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the master key of the module's deployment is."""
+    return tmp_path_factory.mktemp("keys")
+
+
+@pytest.fixture
+async def office(dynamodb_endpoint: str, tables: str, folder: Path) -> AsyncIterator[Office]:
+    async with open_office(dynamodb_endpoint, tables, folder) as office:
+        yield office
+
+
+async def test_a_message_reaches_everyone_once_and_the_head_copy_says_so(office: Office) -> None:
+    chat = await office.chat(ANN, BOB, CAT)
+    await office.send(ANN, chat, "to all")
+    devices = [office.town.connect(ANN), office.town.connect(BOB), office.town.connect(BOB, "g2")]
+    await office.deliver(office.deliverer(), chat)
+    for device in devices:
+        assert device.sequences == [1, 2]
+        assert device.frame(2)["content"] == f"{MARK} to all"
+        assert device.parcels[0].added == (ANN, BOB, CAT)
+    assert await office.head(chat) == 2
+    assert len(office.town.looks) == 2
+
+
+async def test_content_travels_sealed_and_nothing_else_does(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    await office.send(ANN, chat, "secret")
+    await office.edit(chat, 2, "changed secret")
+    assert MARK.encode() not in b"".join(office.events)
+    message, edit = office.taken()[1:]
+    assert message.entry.box and not message.entry.content
+    assert edit.entry.box is None
+
+
+async def test_whoever_registers_before_the_head_copy_is_written_is_handed_it(
+    office: Office,
+) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer = office.deliverer()
+    early = office.town.connect(BOB)
+    handed = await deliverer.hand_out(chat, office.taken())
+    assert await office.head(chat) == 0
+    early.dies(stays_registered=True)
+    late = office.town.connect(BOB, "g2")  # its hello finds no head copy
+    await deliverer.write_head(handed)
+    assert await office.head(chat) == 1
+    assert late.sequences == []
+    await deliverer.hand_again(handed)
+    assert late.sequences == [1]
+    assert office.posts.notices == []
+
+
+async def test_a_connection_that_has_it_is_not_handed_it_again(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    device, other = office.town.connect(BOB), office.town.connect(ANN, "g2")
+    await office.deliver(office.deliverer(), chat)
+    assert device.sequences == other.sequences == [1]
+
+
+async def test_a_removed_member_is_handed_its_removal_and_nothing_after_it(office: Office) -> None:
+    chat = await office.chat(ANN, BOB, CAT)
+    await office.send(ANN, chat, "before")
+    await office.remove(chat, BOB)
+    await office.send(ANN, chat, "after")
+    gone, stays = office.town.connect(BOB), office.town.connect(CAT)
+    deliverer = office.deliverer()
+    # The later event comes first, from another gateway.
+    for sequence in (4, 2, 3):
+        await office.deliver(deliverer, chat, office.taken(sequence))
+    assert gone.sequences == [3]
+    assert gone.parcels[0].removed == (BOB,)
+    assert sorted(stays.sequences) == [2, 3, 4]
+    assert office.posts.of(BOB) == []
+
+
+async def test_who_is_removed_between_the_two_looks_is_not_handed_it_by_the_second(
+    office: Office,
+) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer = office.deliverer()
+    await office.deliver(deliverer, chat)
+    await office.send(ANN, chat, "just in time")
+    first = await deliverer.hand_out(chat, office.taken())
+    await office.remove(chat, BOB)
+    await deliverer.hand_out(chat, office.taken())
+    late = office.town.connect(BOB)
+    await deliverer.write_head(first)
+    await deliverer.hand_again(first)
+    assert late.sequences == []
+    assert office.posts.of(BOB) == []
+
+
+async def test_a_newcomer_is_handed_entries_from_its_joining_on(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    await office.send(ANN, chat)
+    await office.add(chat, DAN)
+    await office.send(ANN, chat)
+    newcomer = office.town.connect(DAN)
+    await office.deliver(office.deliverer(), chat)
+    assert newcomer.sequences == [3, 4]
+    assert newcomer.parcels[0].added == (DAN,)
+    assert office.posts.of(DAN) == []
+
+
+async def test_what_no_event_told_of_is_read_from_the_log(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer, device = office.deliverer(), office.town.connect(BOB)
+    await office.deliver(deliverer, chat)
+    for number in range(4):
+        await office.send(ANN, chat, f"number {number}")
+    await office.deliver(deliverer, chat, office.taken(5))
+    assert device.sequences == [1, 2, 3, 4, 5]
+    assert device.frame(3)["content"] == f"{MARK} number 1"
+
+
+async def test_an_event_beyond_the_log_is_refused(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    device = office.town.connect(BOB)
+    with pytest.raises(NotInLog):
+        await office.deliverer().hand_out(chat, [HintEvent(chat, 7)])
+    with pytest.raises(NotInLog):
+        await office.deliverer().hand_out(ChatId("0" * 26), [HintEvent(ChatId("0" * 26), 1)])
+    assert device.sequences == []
+
+
+# Content.
+
+
+async def test_a_redacted_message_is_a_tombstone_in_the_same_run(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    device = office.town.connect(BOB)
+    await office.send(ANN, chat, "regretted")
+    await office.redact(chat, 2)
+    await office.deliver(office.deliverer(), chat)
+    assert device.frame(2)["redacted"] is True
+    assert MARK not in str(device.frames)
+    assert office.posts.notices == []
+
+
+async def test_a_message_that_is_not_the_newest_known_is_read_again(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    device = office.town.connect(BOB)
+    await office.send(ANN, chat, "regretted")
+    await office.redact(chat, 2)
+    # Only the first event has come so far, but a cold state has seen further.
+    await office.deliver(office.deliverer(), chat, office.taken(2))
+    assert device.frame(2)["redacted"] is True
+
+
+async def test_an_edit_shows_what_the_target_says_now(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer, device = office.deliverer(), office.town.connect(BOB)
+    await office.send(ANN, chat, "teh")
+    await office.deliver(deliverer, chat)
+    await office.edit(chat, 2, "the")
+    await office.deliver(deliverer, chat)
+    assert device.frame(2)["content"] == f"{MARK} teh"
+    assert device.frame(3)["content"] == f"{MARK} the"
+
+
+async def test_what_expired_on_the_way_is_not_handed_out(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    device = office.town.connect(BOB)
+    await office.send(ANN, chat, "brief", ttl_seconds=5)
+    office.clock.time += 5_000
+    await office.deliver(office.deliverer(), chat)
+    assert device.frame(2)["expired"] is True
+    assert MARK not in str(device.frames)
+    assert office.posts.notices == []
+
+
+# Old events.
+
+
+async def test_events_from_long_ago_are_hints_only(office: Office) -> None:
+    chat = await office.chat(ANN, BOB, CAT, DAN)
+    await office.send(ANN, chat, "kept")
+    await office.send(ANN, chat, "regretted")
+    await office.send(ANN, chat, "brief", ttl_seconds=10)
+    await office.redact(chat, 3)
+    await office.remove(chat, BOB)
+    office.clock.time += 30_001
+    gone, stays = office.town.connect(BOB), office.town.connect(CAT)
+    deliverer = office.deliverer()
+    for event in office.taken():
+        await office.deliver(deliverer, chat, [event])
+    assert stays.sequences == [1, 2, 3, 4, 5, 6]
+    assert stays.frame(2)["content"] == f"{MARK} kept"
+    assert stays.frame(3)["redacted"] is stays.frame(4)["expired"] is True
+    assert gone.sequences == [6]
+    assert office.posts.notices == []
+
+
+async def test_a_repeat_of_what_was_delivered_costs_nothing(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer, device = office.deliverer(), office.town.connect(BOB)
+    await office.send(ANN, chat)
+    events = office.taken()
+    await office.deliver(deliverer, chat, events)
+    office.usage.clear()
+    await office.deliver(deliverer, chat, events)
+    assert device.sequences == [1, 2]
+    assert office.usage == []
+
+
+async def test_a_warm_chat_costs_a_message_one_write_and_no_read(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer = office.deliverer()
+    await office.deliver(deliverer, chat)
+    await office.send(ANN, chat)
+    office.town.connect(ANN)
+    office.town.connect(BOB)
+    office.usage.clear()
+    await office.deliver(deliverer, chat)
+    assert [one.pattern.name for one in office.usage] == ["advance_head"]
+    assert sum(one.write_units for one in office.usage) == 1
+
+
+async def test_a_chat_left_alone_for_long_is_not_delivered_from_the_beginning(
+    office: Office,
+) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer, device = office.deliverer(), office.town.connect(BOB)
+    await office.deliver(deliverer, chat)
+    for _ in range(257):
+        await office.send(ANN, chat)
+    await office.deliver(deliverer, chat, office.taken(258))
+    assert device.sequences == [1, 258]
+
+
+# Push.
+
+
+async def test_push_goes_to_those_without_a_connection_who_want_it(office: Office) -> None:
+    chat = await office.chat(ANN, BOB, CAT, DAN)
+    office.town.connect(BOB)
+    await office.store.chats.mute(chat, CAT, office.clock.now() + 60_000)
+    await office.send(ANN, chat)
+    await office.deliver(office.deliverer(), chat)
+    (notice,) = office.posts.notices
+    assert (notice.chat_id, notice.sequence, notice.sender) == (chat, 2, ANN)
+    assert notice.users == (DAN,)
+    office.clock.time += 60_000
+    await office.send(ANN, chat)
+    await office.deliver(office.deliverer(), chat)
+    assert office.posts.of(CAT) == [3]
+
+
+async def test_a_gateway_that_does_not_answer_holds_nobody(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    await office.send(ANN, chat)
+    device = office.town.connect(BOB, "g9")
+    office.town.silent.add("g9")
+    deliverer = office.deliverer()
+    await office.deliver(deliverer, chat)
+    assert device.sequences == []
+    assert office.posts.of(BOB) == [2]
+    assert await office.head(chat) == 2
+    assert deliverer.handing.silent_gateways > 0
+
+
+async def test_without_a_registry_the_head_copy_is_written_all_the_same(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    device = office.town.connect(BOB)
+    office.town.is_registry_down = True
+    deliverer = office.deliverer()
+    await office.deliver(deliverer, chat)
+    assert device.sequences == []
+    assert await office.head(chat) == 1
+    assert deliverer.handing.lost_looks == 2
+
+
+async def test_the_member_count_goes_with_the_head_copy(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    deliverer = office.deliverer()
+    await office.deliver(deliverer, chat)
+    await office.add(chat, CAT)
+    await office.deliver(deliverer, chat)
+    copies = await office.store.heads.read([chat], strong=True)
+    count = copies[chat].count
+    assert count is not None
+    assert count.members == 3
+
+
+async def test_a_stretch_is_delivered_for_whoever_asks(office: Office) -> None:
+    chat = await office.chat(ANN, BOB)
+    for _ in range(3):
+        await office.send(ANN, chat)
+    device = office.town.connect(BOB)
+    await office.deliverer().deliver(chat, after=1, up_to=4)
+    assert device.sequences == [2, 3, 4]
+    assert await office.head(chat) == 4
+
+
+async def test_an_old_event_goes_to_those_who_are_members_by_now(office: Office) -> None:
+    chat = await office.chat(ANN, BOB, CAT)
+    deliverer = office.deliverer()
+    await office.deliver(deliverer, chat)
+    await office.send(ANN, chat, "before")
+    await office.remove(chat, BOB)
+    office.clock.time += 30_001
+    gone, stays = office.town.connect(BOB), office.town.connect(CAT)
+    # The chat is known as it was; the removal has not been told of yet.
+    await office.deliver(deliverer, chat, office.taken(2))
+    assert gone.sequences == []
+    assert stays.sequences == [2]
+    await office.deliver(deliverer, chat, office.taken(3))
+    assert gone.sequences == [3]
+    assert stays.sequences == [2, 3]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an append to the devices through a real Kafka and the real log; and all of it once more."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.harness.canary import MARK
+from tests.harness.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, open_office, until
+from tests.harness.dynamo_tables import some_tables
+from tidings.buses.kafka import KafkaPublisher
+from tidings.buses.kafka_feed import KafkaFeed
+from tidings.buses.kafka_topics import Topics
+from tidings.delivery.recounting import Recounting
+from tidings.delivery.worker import Worker
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Unread
+
+
+@pytest.fixture
+async def office(dynamodb_endpoint: str, tmp_path: Path) -> AsyncIterator[Office]:
+    async with (
+        some_tables(dynamodb_endpoint) as prefix,
+        open_office(dynamodb_endpoint, prefix, tmp_path) as office,
+    ):
+        yield office
+
+
+@asynccontextmanager
+async def working(
+    office: Office, address: str, topics: Topics, group: str
+) -> AsyncIterator[Worker]:
+    async def count(user: UserKey, chat: ChatId) -> Unread | None:
+        return await office.store.receipts.unread(user, chat, office.clock.now())
+
+    deliverer = office.deliverer()
+    worker = Worker(
+        KafkaFeed(address=address, topics=topics, group=group, partitions=3),
+        deliverer,
+        Recounting(deliverer.folds, office.town, office.town, count),
+        at_once,
+    )
+    worker.start()
+    try:
+        yield worker
+    finally:
+        await worker.close()
+
+
+async def test_everything_arrives_and_a_second_time_does_no_harm(
+    office: Office, kafka_address: str
+) -> None:
+    topics = Topics(f"test-{uuid4().hex[:12]}-")
+    publisher = KafkaPublisher(
+        office.bus, address=kafka_address, topics=topics, back_off=at_once, partitions=3
+    )
+    publisher.start()
+    bob, cat = office.town.connect(BOB), office.town.connect(CAT, "g2")
+    async with working(office, kafka_address, topics, "first"):
+        chat = await office.chat(ANN, BOB, CAT, DAN)
+        await office.send(ANN, chat, "for all")
+        await office.send(ANN, chat, "regretted")
+        await office.redact(chat, 3)
+        await office.remove(chat, BOB)
+        await office.send(CAT, chat, "without bob")
+        await until(lambda: cat.sequences[-1:] == [6])
+        await until(lambda: 6 in office.posts.of(DAN))
+    assert cat.sequences == [1, 2, 3, 4, 5, 6]
+    assert max(bob.sequences) == 5
+    assert office.posts.of(DAN)[0] == 2
+    assert BOB not in office.posts.notices[-1].users
+
+    # Half a minute later a new group begins at offset 0.
+    office.clock.time += 30_001
+    office.posts.notices.clear()
+    bob.parcels.clear()
+    cat.parcels.clear()
+    async with working(office, kafka_address, topics, "second") as worker:
+        await until(lambda: worker.taken == 6 and cat.sequences == [1, 2, 3, 4, 5, 6])
+    assert bob.sequences == [5]
+    assert cat.frame(2)["content"] == f"{MARK} for all"
+    assert cat.frame(3)["redacted"] is True
+    assert office.posts.notices == []
+    assert worker.put_aside == 0
+    await publisher.close()

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events through a real Kafka: in order, sealed, again until finished, and never waited for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from tests.harness.canary import MARK, canary
+from tests.harness.delivery_office import ANN, at_once, until
+from tests.harness.services import KafkaBroker
+from tidings.buses import kafka
+from tidings.buses.in_process import InProcessBus
+from tidings.buses.kafka import KafkaPublisher
+from tidings.buses.kafka_feed import KafkaFeed
+from tidings.buses.kafka_topics import Topics, ensure_topics
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, ulid
+from tidings.ports.bus import Appended
+from tidings.ports.feed import FeedUnavailable, Received
+from tidings.wire.events import CleanedEvent, EntryEvent, HintEvent, decode_event
+
+CHATS = [ChatId(ulid(0, bytes([number] * 10))) for number in range(6)]
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics(f"test-{uuid4().hex[:12]}-")
+
+
+def a_message(chat: ChatId, sequence: int) -> Appended:
+    """A message as the appender publishes it: with its content open."""
+    entry = Entry(
+        chat_id=chat,
+        kind="message",
+        sender=ANN,
+        sequence=sequence,
+        client_message_id=f"m{sequence}",
+        box=b"sealed",
+        box_key=1,
+        content=canary("open"),
+    )
+    state = ChatState(chat_id=chat, tenant="acme", type="group", name=None, members={})
+    return Appended(entry, state)
+
+
+@asynccontextmanager
+async def publishing(
+    address: str, topics: Topics, bus: InProcessBus, partitions: int = 3
+) -> AsyncIterator[KafkaPublisher]:
+    publisher = KafkaPublisher(
+        bus, address=address, topics=topics, back_off=at_once, partitions=partitions
+    )
+    publisher.start()
+    try:
+        yield publisher
+    finally:
+        await publisher.close()
+
+
+@asynccontextmanager
+async def taking(address: str, topics: Topics, group: str) -> AsyncIterator[KafkaFeed]:
+    feed = KafkaFeed(address=address, topics=topics, group=group, partitions=3)
+    try:
+        yield feed
+    finally:
+        await feed.close()
+
+
+async def take(feed: KafkaFeed, count: int) -> list[Received]:
+    """So many events, or as many as come."""
+    received: list[Received] = []
+    async with asyncio.timeout(30):
+        while len(received) < count:
+            received += await feed.take(100)
+    return received
+
+
+async def test_a_chats_events_arrive_in_order_and_sealed(
+    kafka_address: str, topics: Topics
+) -> None:
+    bus = InProcessBus()
+    async with publishing(kafka_address, topics, bus) as publisher:
+        for sequence in range(1, 21):
+            for chat in CHATS:
+                bus.publish(a_message(chat, sequence))
+        await until(lambda: publisher.published == 120)
+        async with taking(kafka_address, topics, "g") as feed:
+            received = await take(feed, 120)
+    assert MARK.encode() not in b"".join(one.value for one in received)
+    assert len({one.partition for one in received}) > 1
+    for chat in CHATS:
+        events = [decode_event(one.value) for one in received]
+        places = [one.sequence for one in events if isinstance(one, EntryEvent)
+                  and one.chat == chat]  # fmt: skip
+        assert places == list(range(1, 21))
+        assert len({one.partition for one in received if decode_event(one.value).chat == chat}) == 1
+    assert publisher.dropped == 0
+
+
+async def test_what_was_not_finished_comes_again(kafka_address: str, topics: Topics) -> None:
+    bus = InProcessBus()
+    chat = CHATS[0]
+    async with publishing(kafka_address, topics, bus):
+        for sequence in range(1, 6):
+            bus.publish(a_message(chat, sequence))
+        async with taking(kafka_address, topics, "g") as feed:
+            first = await take(feed, 5)
+            for index in (0, 1, 3, 4):  # the third is still under way: so is all after it
+                feed.finish(first[index])
+        async with taking(kafka_address, topics, "g") as feed:
+            again = await take(feed, 3)
+            assert [one.offset for one in again] == [2, 3, 4]
+            for one in again:
+                feed.finish(one)
+        bus.publish(a_message(chat, 6))
+        async with taking(kafka_address, topics, "g") as feed:
+            (last,) = await take(feed, 1)
+            assert last.offset == 5
+
+
+async def test_two_workers_share_the_work_and_one_takes_over(
+    kafka_address: str, topics: Topics
+) -> None:
+    bus = InProcessBus()
+    async with publishing(kafka_address, topics, bus):
+        async with taking(kafka_address, topics, "g") as one:
+            await one.take(1)
+            async with taking(kafka_address, topics, "g") as other:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(other.take(1))
+                    group.create_task(one.take(1))
+                for chat in CHATS:
+                    bus.publish(a_message(chat, 1))
+                taken: list[tuple[KafkaFeed, Received]] = []
+                async with asyncio.timeout(30):
+                    while len({received.value for _, received in taken}) < len(CHATS):
+                        for feed in (one, other):
+                            taken += [(feed, received) for received in await feed.take(100)]
+                assert {id(feed) for feed, _ in taken} == {id(one), id(other)}
+                for feed, received in taken:
+                    if feed is one:
+                        feed.finish(received)
+            unfinished = {received.value for feed, received in taken if feed is other}
+            again: set[bytes] = set()
+            async with asyncio.timeout(30):
+                while not unfinished <= again:
+                    again |= {received.value for received in await one.take(100)}
+            assert again == unfinished
+
+
+async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics) -> None:
+    async with publishing(kafka_address, topics, InProcessBus()) as publisher:
+        async with asyncio.timeout(20):
+            while not await publisher.hint(CHATS[0], 7):
+                await asyncio.sleep(0.01)
+        publisher.cleaned(CHATS[0], (3, 4))
+        async with taking(kafka_address, topics, "g") as feed:
+            received = await take(feed, 2)
+    assert [decode_event(one.value) for one in received] == [
+        HintEvent(CHATS[0], 7),
+        CleanedEvent(CHATS[0], (3, 4)),
+    ]
+
+
+async def test_what_is_put_aside_is_kept_with_its_reason(
+    kafka_address: str, topics: Topics
+) -> None:
+    async with taking(kafka_address, topics, "g") as feed:
+        await feed.take(1)
+        await feed.put_aside(Received(2, 41, b"strange"), "makes no sense")
+    consumer = AIOKafkaConsumer(
+        topics.dead, bootstrap_servers=kafka_address, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    try:
+        async with asyncio.timeout(20):
+            record = await consumer.getone()
+    finally:
+        await consumer.stop()
+    assert record.value == b"strange"
+    assert dict(record.headers) == {
+        "reason": b"makes no sense",
+        "partition": b"2",
+        "offset": b"41",
+    }
+
+
+async def test_topics_are_made_once(kafka_address: str, topics: Topics) -> None:
+    await ensure_topics(kafka_address, topics, 5)
+    await ensure_topics(kafka_address, topics, 7)
+    consumer = AIOKafkaConsumer(topics.messages, bootstrap_servers=kafka_address)
+    await consumer.start()
+    try:
+        assert len(consumer.partitions_for_topic(topics.messages)) == 5
+    finally:
+        await consumer.stop()
+
+
+async def test_without_kafka_events_are_dropped_and_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch, topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kafka, "WAITING_EVENTS_MAX", 10)
+    bus = InProcessBus()
+    address = "127.0.0.1:1"
+    publisher = KafkaPublisher(bus, address=address, topics=topics, back_off=_slowly)
+    publisher.start()
+    for sequence in range(1, 31):
+        bus.publish(a_message(CHATS[0], sequence))
+    assert publisher.dropped == 20
+    assert not await publisher.hint(CHATS[0], 1)
+    await until(lambda: "Kafka cannot be reached" in caplog.text or publisher.dropped > 20)
+    await publisher.close()
+    assert MARK not in caplog.text
+    assert caplog.text.count("events are dropped") <= 1
+    with pytest.raises(FeedUnavailable):
+        await KafkaFeed(address=address, topics=topics).take(1)
+
+
+async def _slowly(attempt: int) -> None:
+    await asyncio.sleep(0.05 * attempt)
+
+
+@pytest.mark.slow
+async def test_a_broker_that_restarts_is_found_again(
+    own_kafka: KafkaBroker, topics: Topics
+) -> None:
+    bus = InProcessBus()
+    async with (
+        publishing(own_kafka.address, topics, bus) as publisher,
+        taking(own_kafka.address, topics, "g") as feed,
+    ):
+        bus.publish(a_message(CHATS[0], 1))
+        (first,) = await take(feed, 1)
+        feed.finish(first)
+        await asyncio.to_thread(own_kafka.kill)
+        bus.publish(a_message(CHATS[0], 2))
+        assert not await publisher.hint(CHATS[0], 2)
+        await asyncio.to_thread(own_kafka.start)
+        async with asyncio.timeout(60):
+            while not await publisher.hint(CHATS[0], 3):
+                await asyncio.sleep(0.05)
+        received = await take_until(feed, 3)
+    assert decode_event(received[-1].value).chat == CHATS[0]
+
+
+async def take_until(feed: KafkaFeed, sequence: int) -> list[Received]:
+    """All events up to the one that tells of this sequence."""
+    received: list[Received] = []
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                received += await feed.take(100)
+            except FeedUnavailable:
+                await asyncio.sleep(0.05)
+            for one in received:
+                event = decode_event(one.value)
+                if not isinstance(event, CleanedEvent) and event.sequence == sequence:
+                    return received

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two gateways, two workers, two APIs and a relay, as processes of their own: one deployment."""
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from tests.harness.client_socket import Refused
+from tests.harness.cluster import Cluster, Services, a_cluster
+from tests.harness.device import Device
+from tests.harness.dynamo_tables import some_tables
+from tests.harness.people import Person, Town
+from tests.integration.cores import all_of
+from tests.integration.socket_town import sequences, told, troubles, until_entries
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow,
+    pytest.mark.timeout(0 if os.environ.get("SOAK") else 300),
+]
+
+ROLES: Final = {
+    "gateway-1": "gateway",
+    "gateway-2": "gateway",
+    "worker-1": "worker",
+    "worker-2": "worker",
+    "api": "api",
+    "api-2": "api",
+    "relay": "relay",
+}
+KICKS: Final = 1_000 if os.environ.get("SOAK") else 25
+CROWD: Final = 1_000
+CROWD_SECONDS_MAX: Final = 10.0
+CONNECTED_AT_ONCE: Final = 50
+
+_numbers = itertools.count(1)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(
+    tmp_path_factory: pytest.TempPathFactory,
+    dynamodb_endpoint: str,
+    kafka_address: str,
+    redis_url: str,
+) -> AsyncIterator[Cluster]:
+    """The processes, for all tests of the module."""
+    services = Services(dynamodb_endpoint, kafka_address, redis_url)
+    async with some_tables(dynamodb_endpoint) as prefix:
+        async with a_cluster(tmp_path_factory.mktemp("many"), services, prefix, ROLES) as running:
+            yield running
+        for name, process in running.processes.items():
+            assert (name, troubles(process)) == (name, [])
+            actions = [line.get("action") for line in process.log_lines()]
+            assert "kafka_trouble" not in actions, "else it was the relay that delivered"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def town(cluster: Cluster) -> AsyncIterator[Town]:
+    """A tenant of the test's own."""
+    async with cluster.town(f"town-{next(_numbers)}") as made:
+        yield made
+
+
+async def some_people(town: Town, *names: str) -> list[Person]:
+    return await all_of(town.user(name) for name in names)
+
+
+def has(device: Device, chat: str, sequence: int) -> Callable[[], bool]:
+    """Whether the device has the chat up to there, without a hole."""
+    return lambda: device.logs.have.get(chat) == sequence
+
+
+async def test_people_on_different_gateways_talk(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_direct(bob)
+    async with (
+        cluster.device(ann, "gateway-1") as first,
+        cluster.device(bob, "gateway-2") as second,
+    ):
+        for number in range(10):
+            await (first if number % 2 else second).send(chat)
+        for device in (first, second):
+            await device.until(has(device, chat, 11))
+    assert sequences(second, chat) == sorted(set(sequences(second, chat)))
+
+
+async def test_what_rest_does_reaches_every_gateway(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    async with (
+        cluster.device(ann, "gateway-1") as first,
+        cluster.device(bob, "gateway-2") as second,
+    ):
+        chat = await ann.create_group("Team", [bob])
+        sent = await bob.send(chat)
+        await ann.call("PUT", f"/v1/chats/{chat}/messages/{sent['sequence']}/reactions/👍")
+        for device in (first, second):
+            assert await until_entries(device, chat, 3) == [1, 2, 3]
+
+
+async def test_who_was_away_gets_it_on_the_other_gateway(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_direct(bob)
+    device = cluster.device(bob, "gateway-1")
+    async with cluster.device(ann, "gateway-1") as sender:
+        async with device:
+            await sender.send(chat)
+            await device.until(has(device, chat, 2))
+        for _ in range(5):
+            await sender.send(chat)
+        moved = cluster.device(bob, "gateway-2")
+        moved.logs, moved.epoch = device.logs, device.epoch
+        async with moved:
+            await moved.until(has(moved, chat, 7))
+            await sender.send(chat)
+            await moved.until(has(moved, chat, 8))
+    assert sequences(moved, chat) == [3, 4, 5, 6, 7, 8]
+
+
+async def test_notices_go_from_gateway_to_gateway(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_direct(bob)
+    async with (
+        cluster.device(ann, "gateway-1") as first,
+        cluster.device(bob, "gateway-2") as second,
+    ):
+        await first.send(chat)
+        await second.until(has(second, chat, 2))
+        second.tell({"op": "read", "chat": chat, "sequence": 2})
+        await first.frame("receipt", chat=chat, user=bob.user_id, read=2)
+        second.tell({"op": "typing", "chat": chat})
+        await first.frame("typing", chat=chat, user=bob.user_id)
+        await second.frame("presence", user=ann.user_id, online=True)
+
+
+async def test_a_removed_member_gets_the_removal_and_nothing_after_it(
+    cluster: Cluster, town: Town
+) -> None:
+    ann, bob, cat = await some_people(town, "ann", "bob", "cat")
+    chat = await ann.create_group("Team", [bob, cat])
+    async with (
+        cluster.device(cat, "gateway-1") as stays,
+        cluster.device(bob, "gateway-2") as goes,
+    ):
+        await ann.remove(chat, bob)
+        await ann.send(chat)
+        await until_entries(stays, chat, 2)
+        await goes.until(lambda: 2 in sequences(goes, chat))
+        await stays.send(chat)
+        await until_entries(stays, chat, 3)
+        with pytest.raises(Refused):
+            await goes.send(chat)
+    assert max(sequences(goes, chat)) == 2
+
+
+async def test_a_large_group_half_of_it_away(cluster: Cluster, town: Town) -> None:
+    people = await _crowd(town)
+    owner, others = people[0], people[1:]
+    chat = await owner.create_group("Crowd", others)
+    here = others[: CROWD // 2]
+    devices = [
+        cluster.device(person, f"gateway-{1 + number % 2}") for number, person in enumerate(here)
+    ]
+    for start in range(0, len(devices), CONNECTED_AT_ONCE):
+        await all_of(device.connect() for device in devices[start : start + CONNECTED_AT_ONCE])
+    began = time.monotonic()
+    sent = await owner.send(chat)
+    await all_of(
+        device.until(has(device, chat, sent["sequence"]), CROWD_SECONDS_MAX) for device in devices
+    )
+    assert time.monotonic() - began < CROWD_SECONDS_MAX
+    async with cluster.device(others[-1], "gateway-2") as late:
+        await late.until(has(late, chat, sent["sequence"]))
+    await all_of(device.close() for device in devices)
+
+
+async def _crowd(town: Town) -> list[Person]:
+    people: list[Person] = []
+    for start in range(0, CROWD, CONNECTED_AT_ONCE):
+        names = [f"user-{number}" for number in range(start, start + CONNECTED_AT_ONCE)]
+        people += await some_people(town, *names)
+    return people
+
+
+async def test_kicked_through_one_api_reads_nothing_through_another(
+    cluster: Cluster, town: Town
+) -> None:
+    """Whatever each of them remembers: once the removal was answered, nothing is to be read."""
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_group("Team", [bob])
+    async with Town(cluster["api-2"].url, "", town.tenant) as other:
+        elsewhere = Person(other, bob.user_id, bob.token)
+        for _ in range(KICKS):
+            assert (await elsewhere.request("GET", f"/v1/chats/{chat}/entries")).is_success
+            await ann.remove(chat, bob)
+            secret = await ann.send(chat)
+            paths = [
+                f"/v1/chats/{chat}",
+                f"/v1/chats/{chat}/entries?limit=100",
+                f"/v1/chats/{chat}/messages",
+                f"/v1/chats/{chat}/messages/{secret['sequence']}",
+                f"/v1/chats/{chat}/members",
+                f"/v1/chats/{chat}/receipts",
+            ]
+            answers = await all_of(elsewhere.request("GET", path) for path in paths)
+            assert [answer.status_code for answer in answers] == [404] * len(paths)
+            listed = await elsewhere.call("GET", "/v1/chats")
+            assert chat not in [one["chat_id"] for one in listed["data"]]
+            await ann.add(chat, bob)
+
+
+async def test_each_process_has_its_roles(cluster: Cluster, town: Town) -> None:
+    ann = await town.user("ann")
+    for name, process in cluster.processes.items():
+        async with Town(process.url, "") as asked:
+            assert (await asked.http.get("/healthz")).is_success
+            assert (await asked.http.get("/readyz")).is_success
+            answer = await asked.http.get("/v1/chats", headers={"Authorization": ann.token})
+            assert (answer.status_code == 404) == (not name.startswith("api"))
+        if not name.startswith("gateway"):
+            with pytest.raises(Exception, match="404"):
+                await cluster.device(ann, name).open()
+
+
+async def test_a_message_is_delivered_though_a_worker_dies(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_direct(bob)
+    async with cluster.device(bob, "gateway-2") as device:
+        await cluster["worker-1"].kill()
+        for _ in range(5):
+            await ann.send(chat)
+            await asyncio.sleep(0)
+        await device.until(has(device, chat, 6), 40)
+        await cluster["worker-1"].start()
+    assert len(told(device, "entry", chat=chat)) >= 5

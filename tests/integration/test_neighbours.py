@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames without a sequence from gateway to gateway: receipts, unread, typing, presence."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.services import RedisServer
+from tests.integration.gateways import Gateway, Gateways, some_gateways
+from tests.unit.fake_line import FakeLine
+from tests.unit.gateway_bench import ANN, BOB, CAT
+from tidings.delivery.neighbours import Neighbours
+from tidings.gateway.presence import PresenceDesk
+from tidings.model import limits
+from tidings.ports.bus import Typing
+
+
+@pytest.fixture
+async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
+    async with some_gateways(tmp_path / "data", redis_url) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def neighbours(gateways: Gateways, gateway: Gateway) -> AsyncIterator[Neighbours]:
+    core = gateways.bench.core
+    made = Neighbours(
+        core.bus,
+        gateway.elsewhere,
+        core.appender.state_nowait,
+        core.appender.state,
+        lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
+    )
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def told(line: FakeLine, op: str) -> list[dict[str, Any]]:
+    return [{**frame} for frame in line.of(op)]
+
+
+async def test_typing_reaches_members_on_other_gateways_only(gateways: Gateways) -> None:
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    chat = await gateways.bench.group(ANN, BOB, CAT)
+    ann = await there.line().live(ANN)
+    bob, cat = await there.line().live(BOB), await here.line().live(CAT)
+    async with neighbours(gateways, here):
+        gateways.bench.core.bus.publish(Typing(chat, ANN))
+        await bob.until(lambda: bob.of("typing"))
+
+    assert told(bob, "typing") == [{"op": "typing", "chat": chat, "user": "ann"}]
+    assert not ann.of("typing")
+    assert not cat.of("typing"), "those here are told here"
+
+
+async def test_a_receipt_reaches_others_and_the_readers_own_devices(gateways: Gateways) -> None:
+    bench = gateways.bench
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    chat = await bench.group(ANN, BOB)
+    await bench.post(ANN, chat, 2)
+    ann, bob = await there.line().live(ANN), await there.line().live(BOB)
+    async with neighbours(gateways, here):
+        await bench.core.verbs.mark(BOB, chat, 3, 2)
+        await bob.until(lambda: bob.of("unread") and bob.of("receipt"))
+        await ann.until(lambda: ann.of("receipt"))
+
+    (receipt,) = told(ann, "receipt")
+    assert receipt == told(bob, "receipt")[0]
+    assert (receipt["user"], receipt["delivered"], receipt["read"]) == ("bob", 3, 2)
+    assert [(one["chat"], one["unread"]) for one in bob.of("unread")] == [(chat, 1)]
+    assert not ann.of("unread")
+
+
+async def test_in_a_large_chat_only_the_readers_own_devices_are_told(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SMALL_CHAT_MEMBERS_MAX", 2)
+    bench = gateways.bench
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    chat = await bench.group(ANN, BOB, CAT)
+    await bench.post(ANN, chat)
+    ann, bob = await there.line().live(ANN), await there.line().live(BOB)
+    async with neighbours(gateways, here):
+        bench.core.bus.publish(Typing(chat, ANN))
+        await bench.core.verbs.mark(BOB, chat, 2, 2)
+        await bob.until(lambda: bob.of("unread"))
+
+    assert not [*ann.of("receipt"), *ann.of("typing"), *bob.of("receipt"), *bob.of("typing")]
+
+
+async def test_who_has_left_the_chat_is_not_told_by_a_gateway_that_has_not_heard(
+    gateways: Gateways,
+) -> None:
+    bench = gateways.bench
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    chat = await bench.group(ANN, BOB, CAT)
+    bob, cat = await there.line().live(BOB), await there.line().live(CAT)
+    bob.progress.leave(chat)  # the last entry has come
+
+    async with neighbours(gateways, here):
+        bench.core.bus.publish(Typing(chat, ANN))
+        await cat.until(lambda: cat.of("typing"))
+
+    assert not bob.of("typing")
+
+
+async def test_without_redis_nobody_is_told_and_nothing_breaks(
+    tmp_path: Path, own_redis: RedisServer
+) -> None:
+    async with some_gateways(tmp_path / "data", own_redis.address) as gateways:
+        here = await gateways.open("g1")
+        chat = await gateways.bench.group(ANN, BOB)
+        await asyncio.to_thread(own_redis.stop)
+        async with neighbours(gateways, here) as made:
+            gateways.bench.core.bus.publish(Typing(chat, ANN))
+            async with asyncio.timeout(20):
+                while made._under_way:
+                    await asyncio.sleep(0.005)
+        assert made.dropped == 0
+
+
+async def test_beyond_a_bound_nobody_is_told(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.delivery.neighbours.UNDER_WAY_MAX", 1)
+    here = await gateways.open("g1")
+    chat = await gateways.bench.group(ANN, BOB)
+    async with neighbours(gateways, here) as made:
+        for _ in range(3):
+            gateways.bench.core.bus.publish(Typing(chat, ANN))
+        assert made.dropped == 2
+
+
+# Presence.
+
+
+@asynccontextmanager
+async def presence(gateways: Gateways, *places: Gateway) -> AsyncIterator[list[PresenceDesk]]:
+    core = gateways.bench.core
+    desks = [
+        PresenceDesk(place.hub, core.store.users, core.clock, place.elsewhere) for place in places
+    ]
+    try:
+        yield desks
+    finally:
+        for desk in desks:
+            await desk.close()
+
+
+@pytest.fixture
+def quick_presence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 20)
+
+
+def of_user(line: FakeLine, user: str) -> Callable[[], list[bool]]:
+    return lambda: [told["online"] for told in line.of("presence") if told["user"] == user]
+
+
+@pytest.mark.usefixtures("quick_presence")
+async def test_coming_and_going_is_told_on_other_gateways(gateways: Gateways) -> None:
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    await gateways.bench.group(ANN, BOB)
+    async with presence(gateways, here, there):
+        bob = await there.line().live(BOB)
+        ann = await here.line().live(ANN)
+        heard = of_user(bob, "ann")
+        await bob.until(lambda: heard() == [True])
+
+        await ann.hang_up()
+        await bob.until(lambda: heard() == [True, False])
+
+
+@pytest.mark.usefixtures("quick_presence")
+async def test_who_is_connected_elsewhere_has_not_gone(gateways: Gateways) -> None:
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    await gateways.bench.group(ANN, BOB)
+    async with presence(gateways, here, there) as (desk, other):
+        bob = await there.line().live(BOB)
+        heard = of_user(bob, "ann")
+        first = await here.line().live(ANN)
+        await bob.until(lambda: heard() == [True])
+        second = await there.line().live(ANN)
+        await until(lambda: ANN in other._told)
+
+        await first.hang_up()
+        await until(lambda: ANN not in desk._told)
+        await second.hang_up()
+        await bob.until(lambda: heard()[-1] is False)
+
+    assert heard() == [True, False]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_device_that_comes_is_told_who_is_connected_elsewhere(gateways: Gateways) -> None:
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    await gateways.bench.group(ANN, BOB, CAT)
+    async with presence(gateways, here, there) as (desk, _):
+        await there.line().live(BOB)
+        (frame,) = await desk.snapshot(ANN)
+    assert b'"user":"bob","online":true' in frame

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The handover through a real Redis: from a sender to the right gateways and back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.harness.services import RedisServer
+from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.handover import Doorstep, Parcel
+from tidings.registries.handover import RedisHandover
+from tidings.registries.link import RedisLink
+from tidings.registries.mailbox import RedisMailbox
+from tidings.world import SystemChance
+
+CHAT = ChatId("0" * 26)
+
+
+@dataclass
+class Step:
+    """A gateway's doorstep: what lies on it."""
+
+    held: list[str]
+    answers: bool = True
+    came: list[tuple[Sequence[Parcel], Sequence[UserKey]]] = field(default_factory=list)
+    notices: list[tuple[bytes, Sequence[UserKey], ChatId | None]] = field(default_factory=list)
+    doubts: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def entries(
+        self,
+        parcels: Sequence[Parcel],
+        users: Sequence[UserKey],
+        answer: Callable[[list[str]], None],
+    ) -> None:
+        self.came.append((parcels, users))
+        if self.answers:
+            answer(self.held)
+        self.changed.set()
+
+    def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
+        self.notices.append((frame, users, chat))
+        self.changed.set()
+
+    def doubt(self) -> None:
+        self.doubts += 1
+        self.changed.set()
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not holds():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+_conforms: type[Doorstep] = Step
+
+
+def a_parcel(sequence: int = 1) -> Parcel:
+    return Parcel(
+        chat_id=CHAT,
+        sequence=sequence,
+        kind="removed",
+        added=(ANN,),
+        removed=(BOB,),
+        is_small=True,
+        frame=b"\x00frame",
+    )
+
+
+@asynccontextmanager
+async def a_gateway(link: RedisLink, name: str, step: Step) -> AsyncIterator[RedisMailbox]:
+    mailbox = RedisMailbox(link, name, step, quiet_seconds=0.05)
+    mailbox.start()
+    try:
+        async with asyncio.timeout(20):
+            await mailbox.ready()
+        yield mailbox
+    finally:
+        await mailbox.close()
+
+
+@asynccontextmanager
+async def a_sender(
+    link: RedisLink, answer_seconds_max: float = 10.0
+) -> AsyncIterator[RedisHandover]:
+    handover = RedisHandover(link, SystemChance(), answer_seconds_max=answer_seconds_max)
+    handover.start()
+    try:
+        async with asyncio.timeout(20):
+            await handover.ready()
+        yield handover
+    finally:
+        await handover.close()
+
+
+@pytest.fixture
+async def link(redis_url: str) -> AsyncIterator[RedisLink]:
+    async with a_link(redis_url) as opened:
+        yield opened
+
+
+async def test_each_gateway_gets_what_is_for_its_users_and_answers(link: RedisLink) -> None:
+    one, other = Step(["c1", "c2"]), Step([])
+    async with (
+        a_gateway(link, "g1", one),
+        a_gateway(link, "g2", other),
+        a_sender(link) as handover,
+    ):
+        parcels = [a_parcel(1), a_parcel(2)]
+
+        answers = await handover.entries(parcels, {"g1": [ANN], "g2": [ANN, BOB]})
+
+    assert answers == {"g1": {"c1", "c2"}, "g2": frozenset()}
+    assert one.came == [(tuple(parcels), (ANN,))]
+    assert other.came == [(tuple(parcels), (ANN, BOB))]
+
+
+async def test_a_gateway_that_is_gone_is_not_waited_for(link: RedisLink) -> None:
+    step = Step(["c1"])
+    async with a_gateway(link, "g1", step), a_sender(link, 600.0) as handover:
+        async with asyncio.timeout(20):
+            answers = await handover.entries([a_parcel()], {"g1": [ANN], "gone": [BOB]})
+
+    assert answers == {"g1": {"c1"}}
+    assert handover.unanswered == 0
+
+
+async def test_a_gateway_that_does_not_answer_is_left_out(link: RedisLink) -> None:
+    silent, quick = Step([], answers=False), Step(["c1"])
+    async with (
+        a_gateway(link, "g1", silent),
+        a_gateway(link, "g2", quick),
+        a_sender(link, 0.5) as handover,
+    ):
+        answers = await handover.entries([a_parcel()], {"g1": [ANN], "g2": [BOB]})
+
+    assert answers == {"g2": {"c1"}}
+    assert handover.unanswered == 1
+    assert len(silent.came) == 1
+
+
+async def test_answers_find_the_one_who_asked(link: RedisLink) -> None:
+    step = Step(["c1"])
+    async with (
+        a_gateway(link, "g1", step),
+        a_sender(link) as one,
+        a_sender(link) as other,
+        asyncio.TaskGroup() as group,
+    ):
+        asked = [
+            group.create_task(sender.entries([a_parcel(number)], {"g1": [ANN]}))
+            for number in range(1, 6)
+            for sender in (one, other)
+        ]
+    assert [task.result() for task in asked] == [{"g1": {"c1"}}] * 10
+
+
+async def test_a_notice_arrives_without_an_answer(link: RedisLink) -> None:
+    step = Step([])
+    async with a_gateway(link, "g1", step), a_sender(link) as handover:
+        handover.notice(b"typing", {"g1": [ANN, BOB], "gone": [ANN]}, CHAT)
+        handover.notice(b"presence", {"g1": [BOB]})
+        await step.until(lambda: len(step.notices) == 2)
+
+    assert step.notices == [(b"typing", (ANN, BOB), CHAT), (b"presence", (BOB,), None)]
+
+
+async def test_what_makes_no_sense_is_passed_over(link: RedisLink) -> None:
+    step = Step(["c1"])
+    async with a_gateway(link, "g1", step), a_sender(link) as handover:
+        await link.publish([(link.name("gateway", "g1"), b"\xc1nonsense")])
+
+        assert await handover.entries([a_parcel()], {"g1": [ANN]}) == {"g1": {"c1"}}
+
+
+async def test_a_broken_subscription_comes_back_and_leaves_doubt(own_redis: RedisServer) -> None:
+    step, prefix = Step(["c1"]), new_prefix()
+    async with (
+        a_link(own_redis.address, prefix) as link,
+        a_gateway(link, "g1", step) as mailbox,
+        a_sender(link) as handover,
+    ):
+        assert step.doubts == 1
+        await asyncio.to_thread(own_redis.restart)
+        await step.until(lambda: step.doubts == 2)
+        async with asyncio.timeout(20):
+            await mailbox.ready()
+            await handover.ready()
+
+        assert await handover.entries([a_parcel()], {"g1": [ANN]}) == {"g1": {"c1"}}
+
+
+async def test_a_subscription_that_falls_silent_is_made_again(own_redis: RedisServer) -> None:
+    step = Step([])
+    async with a_link(own_redis.address) as link, a_gateway(link, "g1", step):
+        before = link.failures
+        await asyncio.to_thread(own_redis.pause)
+        try:
+            async with asyncio.timeout(20):
+                while link.failures == before:
+                    await asyncio.sleep(0.01)
+        finally:
+            await asyncio.to_thread(own_redis.resume)
+        await step.until(lambda: step.doubts == 2)
+
+
+async def test_who_could_not_reach_redis_has_all_gateways_compare(own_redis: RedisServer) -> None:
+    step, prefix = Step([]), new_prefix()
+    async with (
+        a_link(own_redis.address, prefix) as link,
+        a_gateway(link, "g1", step),
+        a_link("redis://127.0.0.1:1/0", prefix) as broken,
+        a_sender(link) as handover,
+    ):
+        cut_off = RedisHandover(broken, SystemChance())
+        assert await cut_off.entries([a_parcel()], {"g1": [ANN]}) == {}
+        assert broken.owes_comparison.is_set()
+        doubts = step.doubts
+
+        link.owes_comparison.set()  # as the same sender would, once its Redis is back
+        await step.until(lambda: step.doubts > doubts)
+
+        assert not link.owes_comparison.is_set()
+        assert await handover.entries([], {"g1": [ANN]}) == {}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry on a real Redis: found at once, forgotten by itself, gone with Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.harness.services import RedisServer
+from tests.integration.redis_places import ANN, BOB, CAT, a_link, some_users
+from tidings.model.ids import UserKey
+from tidings.ports.registry import Place, RegistryUnavailable
+from tidings.registries.link import RedisLink
+from tidings.registries.redis import REFRESHED_AT_ONCE, RedisRegistry
+
+SHORT_MS = 40
+
+
+@pytest.fixture
+async def link(redis_url: str) -> AsyncIterator[RedisLink]:
+    async with a_link(redis_url) as opened:
+        yield opened
+
+
+async def run_out(registry: RedisRegistry, user: UserKey) -> None:
+    """Wait until nobody is found any more."""
+    async with asyncio.timeout(10):
+        while await registry.find([user]):
+            await asyncio.sleep(0.005)
+
+
+async def test_who_entered_is_found_from_everywhere(link: RedisLink) -> None:
+    one, other = RedisRegistry(link, "g1"), RedisRegistry(link, "g2")
+    await one.enter(ANN, "c1")
+    await one.enter(ANN, "c2")
+    await other.enter(ANN, "c3")
+    await other.enter(BOB, "c4")
+
+    found = await one.find([ANN, BOB, CAT])
+
+    assert sorted(found[ANN]) == [Place("g1", "c1"), Place("g1", "c2"), Place("g2", "c3")]
+    assert found[BOB] == [Place("g2", "c4")]
+    assert CAT not in found
+
+
+async def test_nobody_is_found_among_nobody(link: RedisLink) -> None:
+    assert await RedisRegistry(link, "g1").find([]) == {}
+
+
+async def test_who_left_is_not_found(link: RedisLink) -> None:
+    registry = RedisRegistry(link, "g1")
+    await registry.enter(ANN, "c1")
+    await registry.enter(ANN, "c2")
+
+    registry.leave(ANN, "c1")
+    await registry.close()
+
+    assert await registry.find([ANN]) == {ANN: [Place("g1", "c2")]}
+
+
+async def test_a_thousand_members_are_found_in_one_round_trip(link: RedisLink) -> None:
+    registry = RedisRegistry(link, "g1")
+    users = some_users(1_000)
+    assert len(await registry.refresh([(user, "c") for user in users])) == 1_000
+    before = await commands(link)
+
+    found = await registry.find(users)
+
+    assert found == {user: [Place("g1", "c")] for user in users}
+    assert await commands(link) - before == {"eval": 1}
+
+
+async def commands(link: RedisLink) -> "Calls":
+    stats = await link.redis.info("commandstats")
+    return Calls({name.removeprefix("cmdstat_"): one["calls"] for name, one in stats.items()})
+
+
+class Calls(dict[str, int]):
+    """How often each command was called, without those that looking takes or scripts make."""
+
+    def __sub__(self, earlier: "Calls") -> dict[str, int]:
+        inside = {"info", "time", "zrangebyscore"}
+        made = {name: times - earlier.get(name, 0) for name, times in self.items()}
+        return {name: times for name, times in made.items() if times and name not in inside}
+
+
+async def test_what_is_not_refreshed_runs_out_by_itself(link: RedisLink) -> None:
+    dead, alive = RedisRegistry(link, "g1", ttl_ms=SHORT_MS), RedisRegistry(link, "g2")
+    await dead.enter(ANN, "c1")
+    await alive.enter(ANN, "c2")
+    await dead.enter(BOB, "c3")
+
+    await run_out(alive, BOB)
+
+    assert await alive.find([ANN]) == {ANN: [Place("g2", "c2")]}
+    assert await link.redis.exists(link.name("user", BOB)) == 0
+
+
+async def test_a_refresh_tells_who_was_not_registered_any_more(link: RedisLink) -> None:
+    registry = RedisRegistry(link, "g1")
+    await registry.enter(ANN, "c1")
+    await registry.enter(BOB, "c2")
+    assert await registry.refresh([(ANN, "c1"), (BOB, "c2")]) == []
+
+    await link.redis.delete(link.name("user", BOB))
+
+    assert await registry.refresh([(ANN, "c1"), (BOB, "c2"), (CAT, "c3")]) == [
+        (BOB, "c2"),
+        (CAT, "c3"),
+    ]
+    assert set(await registry.find([ANN, BOB, CAT])) == {ANN, BOB, CAT}
+
+
+async def test_a_refresh_tells_who_had_run_out(link: RedisLink) -> None:
+    registry = RedisRegistry(link, "g1", ttl_ms=SHORT_MS)
+    await registry.enter(ANN, "c1")
+    await RedisRegistry(link, "g2").enter(ANN, "c2")  # keeps the key, not the place
+    async with asyncio.timeout(10):
+        while len((await registry.find([ANN]))[ANN]) > 1:
+            await asyncio.sleep(0.005)
+
+    assert await registry.refresh([(ANN, "c1")]) == [(ANN, "c1")]
+
+
+async def test_who_leaves_during_a_refresh_is_not_put_back(link: RedisLink) -> None:
+    registry = RedisRegistry(link, "g1")
+    await registry.enter(ANN, "c1")
+    before_her = [(user, "c") for user in some_users(REFRESHED_AT_ONCE)]
+    refresh = asyncio.create_task(registry.refresh([*before_her, (ANN, "c1")]))
+    await asyncio.sleep(0)
+    registry.leave(ANN, "c1")
+
+    await refresh
+    await registry.close()
+
+    assert await registry.find([ANN]) == {}
+
+
+async def test_without_redis_nobody_knows_and_soon(own_redis: RedisServer) -> None:
+    url = own_redis.address
+    async with a_link(url) as opened:
+        link = RedisLink(url, "p:")
+        registry = RedisRegistry(link, "g1")
+        await registry.enter(ANN, "c1")
+        await asyncio.to_thread(own_redis.stop)
+
+        for call in (registry.find([ANN]), registry.enter(ANN, "c2")):
+            with pytest.raises(RegistryUnavailable):
+                await call
+        registry.leave(ANN, "c1")
+        await registry.close()
+        assert link.owes_comparison.is_set()
+
+        await asyncio.to_thread(own_redis.start)
+        again = RedisRegistry(opened, "g1")
+        assert await again.refresh([(ANN, "c1")]) == [(ANN, "c1")]
+        await link.close()
+
+
+async def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> None:
+    link = RedisLink(own_redis.address, "p:")
+    registry = RedisRegistry(link, "g1")
+    await registry.enter(ANN, "c1")
+    await asyncio.to_thread(own_redis.pause)
+    try:
+        async with asyncio.timeout(5):
+            with pytest.raises(RegistryUnavailable):
+                await registry.find([ANN])
+    finally:
+        await asyncio.to_thread(own_redis.resume)
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                assert ANN in await registry.find([ANN])
+                break
+            except RegistryUnavailable:
+                continue
+    await link.close()

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server on DynamoDB: what it refuses to start on, and its keys."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.harness.cluster import Services, a_cluster
+from tests.harness.dynamo_tables import some_tables
+from tests.harness.engine import Settings, as_environment, on_tables
+from tests.harness.people import Town
+from tests.harness.server import ServerDied, ServerProcess
+from tests.integration.cores import all_of
+from tidings.assembly import open_core
+from tidings.config import Config
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+async def tables(dynamodb_endpoint: str) -> AsyncIterator[Settings]:
+    """The settings of a server on tables of its own."""
+    async with some_tables(dynamodb_endpoint) as prefix:
+        yield on_tables(dynamodb_endpoint, prefix)
+
+
+def server(data: Path, settings: Settings, **more: str) -> ServerProcess:
+    return ServerProcess(data, environment={**as_environment(settings), **more})
+
+
+def tidings(data: Path, settings: Settings, *words: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
+    return subprocess.run(
+        [sys.executable, "-m", "tidings", *words, "--data", str(data)],
+        env={**kept, **as_environment(settings)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+async def refusal(process: ServerProcess) -> str:
+    with pytest.raises(ServerDied) as died:
+        await process.start()
+    return str(died.value)
+
+
+async def test_a_second_process_in_the_folder_is_refused(tmp_path: Path, tables: Settings) -> None:
+    async with server(tmp_path / "data", tables):
+        told = await refusal(server(tmp_path / "data", tables))
+    assert "exit code 2" in told
+    assert "in use by another Tidings process" in told
+
+
+async def test_another_master_key_is_refused(tmp_path: Path, tables: Settings) -> None:
+    async with server(tmp_path / "one", tables):
+        told = await refusal(server(tmp_path / "other", tables))
+        assert "exit code 2" in told
+        assert "the master key of this store is missing" in told
+        (tmp_path / "third").mkdir()
+        key = tmp_path / "third" / "master.key"
+        key.write_text("A" * 43 + "=")
+        key.chmod(0o600)
+        told = await refusal(server(tmp_path / "third", tables))
+    assert "exit code 2" in told
+    assert "does not open this store" in told
+
+
+async def test_without_tables(tmp_path: Path, dynamodb_endpoint: str) -> None:
+    told = await refusal(server(tmp_path / "data", on_tables(dynamodb_endpoint, "not_there_")))
+    assert "exit code 2" in told
+    assert "tidings schema apply" in told
+
+
+async def test_an_endpoint_where_nobody_is(tmp_path: Path) -> None:
+    told = await refusal(server(tmp_path / "data", on_tables(NOBODY, "any_")))
+    assert "exit code 1" in told
+    assert "The store cannot be reached" in told
+    assert "Traceback" not in told
+
+
+async def test_keys_rotate_with_a_server_and_without(tmp_path: Path, tables: Settings) -> None:
+    data = tmp_path / "data"
+    async with server(data, tables) as running, Town(running.url, running.root_key) as town:
+        ann, bob = await all_of(town.user(name) for name in ("ann", "bob"))
+        chat = await ann.create_direct(bob)
+        sent = [(await ann.send(chat))["content"]]
+        before = (data / "master.key").read_text()
+        done = tidings(data, tables, "keys", "rotate")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (data / "master.key").read_text() != before
+        sent.append((await bob.send(chat))["content"])
+    done = tidings(data, tables, "keys", "rotate")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "keys were taken over" in done.stdout
+    async with server(data, tables) as again, Town(again.url, again.root_key) as town:
+        history = await (await town.user("ann")).history(chat)
+    assert [message["content"] for message in reversed(history)] == sent
+
+
+async def test_a_failpoint_ends_the_process(tmp_path: Path, tables: Settings) -> None:
+    place = {"TIDINGS_FAILPOINTS": "between_key_and_entry:1"}
+    process = server(tmp_path / "data", tables, **place)
+    await process.start()
+    async with Town(process.url, process.root_key) as town:
+        ann, bob = await all_of(town.user(name) for name in ("ann", "bob"))
+        chat = await ann.create_direct(bob)
+        with pytest.raises(httpx.TransportError):
+            await ann.send(chat)
+    assert await process.exited() == 137
+
+
+async def test_processes_that_start_at_once_on_empty_tables_share_their_secrets(
+    tmp_path: Path, tables: Settings, kafka_address: str, redis_url: str
+) -> None:
+    """A repeat of a send is recognised by any of them: the digest's key is one for all."""
+    services = Services(tables["dynamodb_endpoint"], kafka_address, redis_url)
+    names = {f"api-{number}": "api" for number in range(4)}
+    prefix = tables["dynamodb_prefix"]
+    async with a_cluster(tmp_path, services, prefix, names, at_once=4) as cluster:
+        async with cluster.town("town", "api-0") as town:
+            ann, bob = await all_of(town.user(name) for name in ("ann", "bob"))
+            chat = await ann.create_direct(bob)
+            body = {"client_message_id": "one", "content": "Hello"}
+            for name in names:
+                async with Town(cluster[name].url, "", "town") as through:
+                    answer = await through.http.post(
+                        f"/v1/chats/{chat}/messages",
+                        json=body,
+                        headers={"Authorization": f"Bearer {ann.token}"},
+                    )
+                    assert (answer.is_success, answer.json()["sequence"]) == (True, 2)
+
+
+async def test_the_embedded_server_loads_nothing_of_the_others(tmp_path: Path) -> None:
+    look = (
+        "import sys, tidings.serving, tidings.cli\n"
+        "heavy = {'aiobotocore', 'botocore', 'aiokafka', 'redis', 'aiohttp'}\n"
+        "print(*sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+    async with open_core(Config(data=tmp_path), lambda _: None) as core:
+        assert core.deliveries is None

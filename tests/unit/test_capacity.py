@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning: units, other designs, tables, processes and prices."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.write_cost import PAGE
+from tidings.capacity import ours
+from tidings.capacity.baseline import Estimate, estimate
+from tidings.capacity.charges import Units, relaxed_units, strong_units, total, write_units
+from tidings.capacity.load import Load, flows
+from tidings.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
+from tidings.capacity.others import COUNTER, FAN_OUT, SINGLE_TABLE
+from tidings.capacity.page import units_in_words
+from tidings.capacity.planner import BUSY_MAX, MONTH_HOURS, plan
+from tidings.capacity.prices import Prices, PricesRefused, read_prices
+from tidings.capacity.use_cases import use_cases
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, user_key
+from tidings.stores.dynamodb.items import entry_item
+from tidings.stores.dynamodb.patterns import declared
+from tidings.stores.dynamodb.tables import TABLES
+
+ROOT = PAGE.parents[2]
+PATTERNS = {pattern.name: pattern for pattern in declared()}
+
+
+# Units.
+
+
+def test_units_are_rounded_as_they_are_billed() -> None:
+    assert [write_units(size) for size in (0, 1, 1_024, 1_025)] == [1, 1, 1, 2]
+    assert [strong_units(size) for size in (0, 4_096, 4_097)] == [1, 1, 2]
+    assert relaxed_units(4_097) == 1
+    assert (Units(1, 2) + Units(3, 4)).times(2) == Units(8, 12)
+    assert units_in_words(Units(1_003, 0.5)) == "1,003 w, 0.5 r"
+    assert units_in_words(Units()) == "0"
+
+
+def test_a_message_is_as_large_as_we_say() -> None:
+    sent = Entry(
+        chat_id=ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ"),
+        kind="message",
+        sender=user_key("acme", "0" * 25),
+        sequence=123,
+        created_at=1_800_000_123_457,
+        number=120,
+        mark="0123456789abcdef1234",
+        client_message_id="123e4567-e89b-12d3-a456-426614174000",
+        content_type="text/plain",
+        box=bytes(28),
+        box_key=1,
+    )
+    size = 0
+    for name, value in entry_item(sent).items():
+        is_number = isinstance(value, int)
+        size += len(name) + (1 + (len(str(value)) + 1) // 2 if is_number else len(value))
+    assert abs(size - ours.MESSAGE_BYTES) <= 10
+
+
+def test_charges_name_patterns_of_their_tables() -> None:
+    for case in use_cases():
+        for charge in case.ours.in_all:
+            pattern = PATTERNS[charge.pattern]
+            assert charge.table in pattern.tables
+            is_read = pattern.operation in ("GetItem", "Query", "BatchGetItem")
+            assert bool(charge.units.read) == is_read
+            assert bool(charge.units.write) != is_read
+
+
+def test_use_cases_have_names_of_their_own() -> None:
+    names = [case.name for case in use_cases()]
+    assert len(names) == len(set(names)) >= 20
+
+
+# Other designs, by the counts that their descriptions lead to.
+
+
+def test_other_designs_send_for_what_they_say() -> None:
+    assert FAN_OUT.send(2, 100) + FAN_OUT.deliver(2, 100, 1) == Units(14, 0.5)
+    assert SINGLE_TABLE.send(2, 100) == Units(7, 0)
+    assert COUNTER.send(2, 100) == Units(5, 1.5)
+    assert FAN_OUT.send(1_000, 100).write > 2_000
+    assert COUNTER.reconnect(50, 100, 100) == COUNTER.hello(50) + Units(read=8)
+
+
+# The plan.
+
+
+def test_the_estimate_of_s2_is_as_printed() -> None:
+    assert estimate(Load(dau=10_000, messages_per_day=100)) == {
+        "messages": (100, 12, 5),
+        "chat_counters": (0, 12, 0.01),
+        "idempotency_keys": (12, 12, 0.5),
+        "delivery_state": (50, 20, 0.1),
+        "users": (20, 0.1, 0.05),
+        "chats": (30, 0.5, 0.01),
+        "chat_memberships": (50, 1, 0.1),
+        "sessions": (10, 1, 0.01),
+    }
+    assert Load(dau=10_000, messages_per_day=100).messages_per_second == pytest.approx(12, abs=0.5)
+
+
+def test_the_estimate_of_s2_goes_with_users_and_messages() -> None:
+    found = estimate(Load(dau=20_000, messages_per_day=25))
+    assert found["messages"] == Estimate(200, 6, 2.5)
+    assert found["users"] == Estimate(40, 0.2, 0.1)
+
+
+def test_writes_of_a_plan_add_up() -> None:
+    load = Load(
+        dau=86_400,
+        messages_per_day=1,
+        group_share=0,
+        online_share=1,
+        reactions_share=0,
+        edits_share=0,
+        joins_per_day=0,
+        opens_per_day=0,
+        reads_per_day=0,
+    )
+    planned = plan(load, Prices())
+    assert planned.average == total(ours.send(2, load.message_bytes, 1).in_all) == Units(6, 2)
+    by_table = {one.table: one for one in planned.tables}
+    assert by_table["messages"].average == Units(1, 1)
+    assert by_table["delivery_state"].average == Units(3, 1)
+    assert by_table["messages"].peak == Units(10, 10)
+    month = MONTH_HOURS * 3_600 / 1e6
+    assert by_table["idempotency_keys"].on_demand == pytest.approx(month * 0.625)
+    assert set(by_table) == {table.name for table in TABLES}
+
+
+def test_the_cheaper_mode_is_suggested() -> None:
+    steady, bursty = (plan(Load(peak=peak), Prices()) for peak in (1.5, 20))
+    assert {one.mode for one in steady.tables if one.average.write} == {"provisioned"}
+    assert {one.mode for one in bursty.tables} == {"on demand"}
+    for one in steady.tables:
+        assert one.dollars == pytest.approx(min(one.provisioned, one.on_demand) + one.storage)
+    (messages,) = (one for one in steady.tables if one.table == "messages")
+    held = (messages.peak.write * 0.00065 + messages.peak.read * 0.00013) * MONTH_HOURS
+    assert messages.provisioned == pytest.approx(held / BUSY_MAX)
+
+
+def test_storage_grows_with_what_is_kept() -> None:
+    year, two = (plan(Load(retention_days=days), Prices()) for days in (365, 730))
+    held = {one.table: one.gigabytes for one in year.tables}
+    later = {one.table: one.gigabytes for one in two.tables}
+    assert later["messages"] == pytest.approx(2 * held["messages"])
+    assert later["idempotency_keys"] == held["idempotency_keys"]
+    assert held["messages"] == pytest.approx(195, rel=0.02)
+
+
+def test_expiring_messages_leave_only_tombstones() -> None:
+    lasting, fleeting = (plan(Load(expiring_share=share), Prices()) for share in (0, 1))
+    kept = [one.gigabytes for one in lasting.tables if one.table == "messages"]
+    left = [one.gigabytes for one in fleeting.tables if one.table == "messages"]
+    assert left < kept
+    assert sum(one.average.write for one in fleeting.tables if one.table == "bodies") > 11
+
+
+def test_flows_cover_all_that_is_sent() -> None:
+    load = Load(expiring_share=0.25)
+    sent = sum(flow.per_second for flow in flows(load) if flow.name.startswith("send"))
+    assert sent == pytest.approx(load.messages_per_second)
+
+
+# Processes.
+
+
+def test_a_fleet_has_memory_and_time_enough() -> None:
+    load = Load(dau=100_000_000, messages_per_day=40, peak=3)
+    planned = plan(load, Prices())
+    machine = Machine()
+    found = fleet(planned, machine)
+    held = found.gateways_by_memory * machine.gateway_gb * 2**30 * MEMORY_SHARE
+    assert held >= found.connections * CONNECTION_BYTES
+    assert found.connections == 20_000_000
+    assert found.gateways == max(found.gateways_by_memory, found.gateways_by_processor)
+    assert found.partitions >= 2 * found.workers
+    faster = fleet(planned, replace(machine, request_us=65))
+    assert faster.gateways_by_processor < found.gateways_by_processor / 5
+
+
+def test_a_small_fleet_is_one_of_each() -> None:
+    found = fleet(plan(Load(dau=10, peak=1), Prices()), Machine())
+    assert (found.gateways, found.workers, found.partitions) == (1, 1, 8)
+
+
+# Prices.
+
+
+def test_the_file_in_the_repository_says_what_is_built_in() -> None:
+    assert read_prices(ROOT / "deploy/prices.toml") == Prices()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("million_write_units = -1", "-1"),
+        ("gigabyte_month = true", "True"),
+        ("region = 5", "5"),
+        ("write_units = 1", "write_units is no price"),
+        ("= 1", "prices.toml"),
+    ],
+)
+def test_prices_that_cannot_be_right_are_refused(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(text)
+    with pytest.raises(PricesRefused, match=says):
+        read_prices(tmp_path / "prices.toml")

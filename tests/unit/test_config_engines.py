@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of engines and processes: which go together, and which are refused."""
+
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_config import NO_FILE, STRONG, load, mistakes, toml
+from tidings.config import ROLES, load_config
+
+TABLES = {"STORE": "dynamodb", "DYNAMODB_REGION": "eu-west-1"}
+KEYS = {"ROOT_KEY": STRONG, "MASTER_KEY": b64encode(bytes(range(32))).decode()}
+MANY = {
+    **TABLES,
+    **KEYS,
+    "BUS": "kafka",
+    "KAFKA": "k1:9092, k2:9092",
+    "REGISTRY": "redis",
+    "REDIS": "redis://:pass@r:6379/0",
+}
+
+
+def without(settings: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name not in names}
+
+
+def the_mistake(settings: dict[str, str]) -> str:
+    [told] = mistakes(None, NO_FILE, **settings)
+    return told
+
+
+def test_one_process_on_dynamodb() -> None:
+    config = load(None, NO_FILE, **TABLES)
+    assert (config.store, config.dynamodb_region, config.dynamodb_prefix) == (
+        "dynamodb",
+        "eu-west-1",
+        "tidings-",
+    )
+    assert config.dynamodb_endpoint is None
+    assert config.roles == ROLES
+    assert config.is_alone
+
+
+def test_many_processes() -> None:
+    more = {
+        "DYNAMODB_ENDPOINT": "http://localhost:8000",
+        "DYNAMODB_PREFIX": "test_1.",
+        "KAFKA_PREFIX": "test-",
+        "REDIS_PREFIX": "test:",
+        "PUSH": "webhook",
+        "PUSH_URL": "https://push.example/in",
+        "PUSH_SECRET": STRONG,
+        "ROLES": "worker,gateway",
+    }
+    config = load(None, NO_FILE, **MANY, **more)
+    assert (config.kafka, config.redis) == ("k1:9092,k2:9092", "redis://:pass@r:6379/0")
+    assert (config.dynamodb_endpoint, config.dynamodb_prefix) == (
+        "http://localhost:8000",
+        "test_1.",
+    )
+    assert (config.kafka_prefix, config.redis_prefix) == ("test-", "test:")
+    assert (config.push, config.push_url) == ("webhook", "https://push.example/in")
+    assert config.roles == ("gateway", "worker")
+    assert not config.is_alone
+    for secret in ("pass", STRONG, "push.example"):
+        assert secret not in repr(config)
+
+
+@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_the_region_may_be_the_one_of_other_tools(variable: str) -> None:
+    environment = {"TIDINGS_STORE": "dynamodb", variable: "us-east-1"}
+    assert load_config({}, environment, NO_FILE).dynamodb_region == "us-east-1"
+    environment["TIDINGS_DYNAMODB_REGION"] = "eu-west-1"
+    assert load_config({}, environment, NO_FILE).dynamodb_region == "eu-west-1"
+
+
+def test_the_region_of_other_tools_does_not_disturb_the_embedded_store() -> None:
+    for store in ({}, {"TIDINGS_STORE": "sqlite"}):
+        config = load_config({}, {"AWS_REGION": "us-east-1", **store}, NO_FILE)
+        assert config.dynamodb_region is None
+
+
+def test_roles_by_flag() -> None:
+    flags = {"roles": "api"}
+    assert load(dict(flags), NO_FILE, **MANY).roles == ("api",)
+    assert "--roles: 'dance' is not one of gateway" in mistakes({"roles": "dance"})[0]
+    assert "--roles: nothing is not one of" in mistakes({"roles": ","})[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (without(TABLES, "DYNAMODB_REGION"), "needs a region"),
+        (without(MANY, "KAFKA"), "TIDINGS_BUS=kafka needs its servers"),
+        (without(MANY, "REDIS"), "TIDINGS_REGISTRY=redis needs its address"),
+        (without(MANY, "REGISTRY", "REDIS"), "TIDINGS_BUS=kafka and TIDINGS_REGISTRY=memory"),
+        (without(MANY, "BUS", "KAFKA"), "TIDINGS_BUS=memory and TIDINGS_REGISTRY=redis"),
+        (without(MANY, "ROOT_KEY"), "set TIDINGS_ROOT_KEY for all of them"),
+        (without(MANY, "MASTER_KEY"), "set TIDINGS_MASTER_KEY for all of them"),
+        ({**TABLES, "ROLES": "gateway,api"}, "roles gateway,api: other processes do the rest"),
+        ({"ROLES": "gateway"}, "on the embedded store one process has all roles"),
+        ({"BUS": "kafka", "KAFKA": "k:9092"}, "needs TIDINGS_STORE=dynamodb"),
+        ({"REGISTRY": "redis", "REDIS": "redis://r"}, "needs TIDINGS_STORE=dynamodb"),
+        ({**TABLES, "KAFKA": "k:9092"}, "TIDINGS_KAFKA means nothing without TIDINGS_BUS=kafka"),
+        ({"DYNAMODB_PREFIX": "x"}, "means nothing without TIDINGS_STORE=dynamodb"),
+        ({"PUSH": "log"}, "TIDINGS_PUSH=log is for delivery workers"),
+        ({**MANY, "PUSH": "log", "PUSH_URL": "http://x"}, "means nothing without TIDINGS_PUSH="),
+        ({**MANY, "PUSH": "webhook", "PUSH_URL": "http://x"}, "needs a secret to sign with"),
+        ({**MANY, "PUSH": "webhook", "PUSH_SECRET": STRONG}, "needs an address"),
+    ],
+)
+def test_what_does_not_go_together(settings: dict[str, str], told: str) -> None:
+    assert told in the_mistake(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KAFKA", "kafka"),
+        ("KAFKA", ","),
+        ("KAFKA", "http://kafka:9092"),
+        ("KAFKA_PREFIX", "a/b"),
+        ("KAFKA_PREFIX", ""),
+        ("REDIS", "r:6379"),
+        ("REDIS", "http://r:6379"),
+        ("REDIS", "redis://"),
+        ("REDIS", "redis://r:port"),
+        ("REDIS_PREFIX", "{a}"),
+        ("DYNAMODB_ENDPOINT", "localhost:8000"),
+        ("DYNAMODB_PREFIX", "a b"),
+        ("DYNAMODB_PREFIX", "x" * 101),
+        ("DYNAMODB_REGION", "EU West"),
+        ("STORE", "postgres"),
+        ("BUS", "rabbit"),
+        ("REGISTRY", "zoo"),
+        ("ROLES", "gateway,dance"),
+        ("PUSH", "pigeon"),
+        ("MASTER_KEY", "short"),
+        ("ROOT_KEY", ""),
+    ],
+)
+def test_what_is_wrong_is_told_once(name: str, value: str) -> None:
+    assert f"TIDINGS_{name}: " in the_mistake({**MANY, name: value})
+
+
+def test_a_password_is_not_repeated() -> None:
+    assert "hunter2" not in the_mistake({**MANY, "REDIS": "reddis://:hunter2@r"})
+
+
+def test_a_public_address_tells_a_missing_root_key_once() -> None:
+    settings = {**without(MANY, "ROOT_KEY"), "HOST": "0.0.0.0"}
+    assert "TIDINGS_ROOT_KEY" in the_mistake(settings)
+
+
+def test_secrets_in_a_file_that_others_may_read(tmp_path: Path) -> None:
+    secret = toml(tmp_path, f'push_secret = "{STRONG}"', mode=0o644)
+    assert any("chmod 600" in told for told in mistakes(file=secret))
+    for redis, is_told in (("redis://:pass@r", True), ("redis://r", False)):
+        file = toml(tmp_path, f'redis = "{redis}"', mode=0o644)
+        assert any("chmod 600" in told for told in mistakes(file=file)) == is_told

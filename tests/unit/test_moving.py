@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of moving on their own: patience with the tables, and telling how far it is."""
+
+import io
+from typing import Any, cast
+
+import pytest
+
+from tidings.actions.tallying import Tally
+from tidings.cli.moving import Ticker
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.moving import EntryFact, entry_fact, to_entry
+from tidings.stores.dynamodb.patience import ATTEMPTS_MAX, PatientDynamo
+from tidings.stores.dynamodb.patterns import READ_VALUE
+from tidings.stores.dynamodb.transport import Transport
+from tidings.stores.dynamodb.trouble import Rejected, Throttled, Trouble
+
+# Patience.
+
+
+class Least:
+    """Always the smallest number: no pause at all."""
+
+    def token(self, size: int) -> bytes:
+        return bytes(size)
+
+
+class Wire:
+    """Answers each request with the next of these, and then always with nothing found."""
+
+    def __init__(self, *answers: Trouble | None) -> None:
+        self._answers = list(answers)
+
+    async def send(self, operation: str, request: dict[str, Any], until: float) -> dict[str, Any]:
+        answer = self._answers.pop(0) if self._answers else None
+        if answer is not None:
+            raise answer
+        return {"ConsumedCapacity": {"CapacityUnits": 1}}
+
+
+def patient(waits: list[int], *answers: Trouble | None) -> PatientDynamo:
+    async def back_off(attempt: int) -> None:
+        waits.append(attempt)
+
+    transport = cast(Transport, Wire(*answers))
+    return PatientDynamo(transport, Least(), prefix="", back_off=back_off)
+
+
+async def test_being_turned_away_is_no_reason_to_stop() -> None:
+    waits: list[int] = []
+    dynamo = patient(waits, None, *[Throttled() for _ in range(20)])
+    await dynamo.get(READ_VALUE, {"pk": "a", "sk": "b"})
+    assert await dynamo.get(READ_VALUE, {"pk": "a", "sk": "b"}) is None
+    assert waits == [1, 2, 3]
+
+
+async def test_even_patience_has_an_end() -> None:
+    waits: list[int] = []
+    dynamo = patient(waits, None, *[Throttled() for _ in range(9_999)])
+    await dynamo.get(READ_VALUE, {"pk": "a", "sk": "b"})
+    with pytest.raises(StoreUnavailable):
+        await dynamo.get(READ_VALUE, {"pk": "a", "sk": "b"})
+    assert len(waits) == ATTEMPTS_MAX - 1
+
+
+async def test_who_never_answered_is_not_waited_for() -> None:
+    waits: list[int] = []
+    with pytest.raises(StoreUnavailable):
+        await patient(waits, *[Throttled() for _ in range(99)]).get(READ_VALUE, {"pk": "a"})
+    assert waits == []
+
+
+async def test_a_refusal_is_believed() -> None:
+    waits: list[int] = []
+    dynamo = patient(waits, None, Rejected("AccessDeniedException", "no"))
+    await dynamo.get(READ_VALUE, {"pk": "a", "sk": "b"})
+    with pytest.raises(StoreUnavailable):
+        await dynamo.get(READ_VALUE, {"pk": "a", "sk": "b"})
+    assert waits == []
+
+
+# Entries.
+
+
+def test_every_stored_field_of_an_entry_travels() -> None:
+    """A new field must be added to the format, or be one that is never stored."""
+    only_in_memory = {"mine", "shown", "content", "gone"}
+    assert set(Entry.__struct_fields__) - set(EntryFact.__struct_fields__) == only_in_memory
+
+
+def test_content_whose_time_is_over_stays_behind() -> None:
+    entry = Entry(
+        chat_id=ChatId("c"), kind="message", sender=UserKey("a:b"), box=b"x", box_key=2,
+        expires_at=10, reactions={"b": 1, "a": 2},
+    )  # fmt: skip
+    assert to_entry(entry_fact(entry, 9)) == entry
+    assert list(entry_fact(entry, 9).reactions or {}) == ["a", "b"]
+    late = entry_fact(entry, 10)
+    assert (late.box, late.box_key, late.expires_at) == (None, 0, 10)
+
+
+# Telling.
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_told_now_and_then(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    ticker, tally = Ticker("exported"), Tally()
+    for _ in range(1_000):
+        tally.add(b"{}\n")
+        ticker(tally)
+    ticker.end()
+    told = screen.getvalue()
+    assert "exported 1 lines, 0 chats" in told
+    assert told.count("exported") < 1_000
+    assert told.endswith("\r\033[K" if is_terminal else "\n")

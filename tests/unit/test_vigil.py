@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a process may write without having looked around."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.fake_wire import Client, Part
+from tests.unit.gateway_bench import ANN, a_gateway
+from tidings.gateway.connection import Connection
+from tidings.gateway.vigil import Vigil
+from tidings.wire.codes import Close
+
+PING = b'{"op":"ping"}'
+
+
+@dataclass
+class Hands:
+    """A monotonic clock by hand."""
+
+    time: float = 1_000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+def test_a_vigil_without_limits_is_never_over() -> None:
+    hands = Hands()
+    vigil = Vigil(now=hands.now)
+    hands.time += 1e9
+    assert not vigil.is_over
+
+
+def test_a_process_that_was_away_for_longer_than_a_registration_lasts_writes_no_more() -> None:
+    hands = Hands()
+    vigil = Vigil(pause_seconds_max=10, now=hands.now)
+    is_over = []
+    for seconds in (10, 0.001):
+        hands.time += seconds
+        is_over.append(vigil.is_over)
+    assert vigil.verdict() is Close.RESTARTING
+    vigil.beat()
+    assert [*is_over, vigil.is_over] == [False, True, False]
+
+
+def test_a_process_that_has_not_read_revocations_for_long_writes_no_more() -> None:
+    hands = Hands()
+    vigil = Vigil(pause_seconds_max=10, blind_seconds_max=5, now=hands.now)
+    began = hands.time
+    hands.time += 3
+    vigil.saw(began)
+    vigil.beat()
+    hands.time += 2.001
+    assert vigil.is_over, "five seconds since the look began, not since it ended"
+    assert vigil.verdict() is Close.OVERLOADED
+
+
+@pytest.mark.parametrize("backlog", [0, 1])
+async def test_nothing_that_waited_is_written_after_a_pause(tmp_path: Path, backlog: int) -> None:
+    hands = Hands()
+    vigil = Vigil(pause_seconds_max=10, now=hands.now)
+    async with a_gateway(tmp_path / "data") as bench:
+        client = Client(Connection(replace(bench.desk, vigil=vigil)))
+        client.connection.conversation.admit(ANN, "phone", 2**60)
+        client.says(Part(PING))
+        assert client.wire.told == [{"op": "pong"}]
+        client.says(Part(PING))
+        hands.time += 11  # stopped in the middle of a turn
+        client.wire.underlying_transport.backlog = backlog
+        client.connection.flush()
+
+        if backlog:  # what the socket has not taken would follow: it is cut off
+            assert client.wire.told == [{"op": "pong"}]
+            assert client.wire.disconnects == [False]
+        else:
+            assert [told["op"] for told in client.wire.told] == ["pong", "bye"]
+            assert client.wire.closes == [Close.RESTARTING]
+        client.goes()
