@@ -11,8 +11,7 @@ import apsw
 
 from tidings.cli import main
 from tidings.stores.sqlite import store
-
-connect = store._connect
+from tidings.stores.sqlite.connections import connect
 
 
 def connect_without_sync(path: Path) -> apsw.Connection:
@@ -22,5 +21,5 @@ def connect_without_sync(path: Path) -> apsw.Connection:
 
 
 if __name__ == "__main__":
-    store._connect = connect_without_sync
+    vars(store)["connect"] = connect_without_sync
     sys.exit(main())
