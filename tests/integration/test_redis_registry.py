@@ -125,7 +125,10 @@ async def test_a_refresh_tells_who_had_run_out(link: RedisLink) -> None:
 async def test_who_leaves_during_a_refresh_is_not_put_back(link: RedisLink) -> None:
     registry = RedisRegistry(link, "g1")
     await registry.enter(ANN, "c1")
-    before_her = [(user, "c") for user in some_users(REFRESHED_AT_ONCE)]
+    before_her = [(user, "c") for user in some_users(3 * REFRESHED_AT_ONCE)]
+    async with asyncio.TaskGroup() as group:  # two connections are open
+        for _ in range(2):
+            group.create_task(registry.find([ANN]))
     refresh = asyncio.create_task(registry.refresh([*before_her, (ANN, "c1")]))
     await asyncio.sleep(0)
     registry.leave(ANN, "c1")

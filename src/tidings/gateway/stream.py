@@ -4,6 +4,8 @@
 import asyncio
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from tidings.actions.identity import UserCaller
 from tidings.gateway.catch_up import plan
 from tidings.gateway.conversation import State
@@ -74,7 +76,10 @@ class Stream:
 
     async def _catch_up_at_hello(self, held: list[Held], hello: Hello) -> None:
         is_same_epoch = hello.epoch in (None, self._desk.epoch)
-        planned = plan(held, hello.have or {}, is_same_epoch=is_same_epoch)
+        have = hello.have or {}
+        if is_same_epoch:
+            held = [await self._reaching(row, have.get(row.chat_id, 0)) for row in held]
+        planned = plan(held, have, is_same_epoch=is_same_epoch)
         for chat in planned.gone:
             self._line.tell(encode(GoneFrame(chat)))
         goals = [
@@ -90,6 +95,23 @@ class Stream:
                 await self._pump_one(chat, position)
         self._is_pumping = False
         self.wake()
+
+    async def _reaching(self, row: Held, have: int) -> Held:
+        """The chat with a head that is not behind what the device has, if its log reaches there.
+
+        Where a head tells what was delivered it is written after the entries were handed out.
+        """
+        if have <= row.head.sequence:
+            return row
+        try:
+            page = await self._desk.verbs.read.entries(
+                self._user, row.chat_id, after=have - 1, limit=1
+            )
+        except ChatNotFound:
+            return row
+        if not page.entries:
+            return row
+        return replace(row, head=replace(row.head, sequence=have))
 
     def _follow(self, row: Held, have: int) -> Position:
         assert self._early is not None

@@ -27,6 +27,22 @@ TROUBLE: Final = (RedisError, OSError)
 """All that can go wrong with Redis; a time-out is an OSError too."""
 
 
+def times_asked_to_end() -> int:
+    """How often the task that runs now was cancelled."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def heed(asked: int = 0) -> None:
+    """End the task if it was asked to since.
+
+    The client library sends with `asyncio.wait_for`, which in Python 3.11 forgets a cancellation
+    that comes at the moment the sending is done: the task would never end.
+    """
+    if times_asked_to_end() > asked:
+        raise asyncio.CancelledError
+
+
 class RedisLink:
     """A pool of connections, made when they are needed and again when they break."""
 
@@ -69,6 +85,7 @@ class RedisLink:
         Raises:
             RegistryUnavailable: There is none: it may have been carried out or not.
         """
+        asked = times_asked_to_end()
         try:
             async with asyncio.timeout(self._answer_seconds_max):
                 answer = await work
@@ -77,6 +94,7 @@ class RedisLink:
             self._tell(False, trouble)
             raise RegistryUnavailable(f"{type(trouble).__name__}: {trouble}") from trouble
         self._tell(True, None)
+        heed(asked)
         return answer
 
     async def publish(self, letters: Iterable[tuple[str, bytes]]) -> list[int]:

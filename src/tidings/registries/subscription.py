@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as Disconnected
 
 from tidings.registries.background import Background
 from tidings.registries.letters import Letter, NotALetter, decode
-from tidings.registries.link import TROUBLE, RedisLink
+from tidings.registries.link import TROUBLE, RedisLink, heed
 
 log = logging.getLogger("tidings.registry")
 
@@ -65,6 +65,7 @@ class Subscription:
             finally:
                 self._up.clear()
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
+            heed()
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _listen(self, pubsub: PubSub) -> None:
@@ -72,6 +73,7 @@ class Subscription:
         await pubsub.subscribe(*self._channels)
         missing, silent = set(self._channels), 0
         while True:
+            heed()
             message = await pubsub.get_message(timeout=self._quiet_seconds)
             if message is None:
                 silent += 1

@@ -151,6 +151,7 @@ async def _replay(
     roamers = [*_roamers(crowd), *evictions.everyone]
     old = [one for one in evictions.rounds if one.ended < since]
     again = {name: notices[len(pushed[name]) :] for name, notices in _pushed(fleet).items()}
+    report.replayed_old = len(secrecy.old_entries(evictions.rounds, replayed_at))
     report.told_again = sum(heard.at > since for one in roamers for heard in one.heard)
     report.violations += [
         *secrecy.overheard(evictions.outsiders),

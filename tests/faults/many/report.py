@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of a run of a fleet, and whether enough happened for it to mean something."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.faults.many.fleet import Done
 from tests.faults.verdict import Counts
@@ -18,6 +18,7 @@ class Enough:
     finished_events: int
     pauses_felt: int = 0
     replayed_events: int = 0
+    replayed_old: int = 0
     flushes: int = 0
     broker_restarts: int = 0
     store_faults: int = 0
@@ -36,11 +37,12 @@ class Report:
     pauses_felt: int = 0
     """Connections that were open before a pause and after it."""
     replayed_events: int = 0
+    replayed_old: int = 0
+    """Entries of the rounds that were too old for a push when their events were read again."""
     pushes: int = 0
     """Notices that workers and relay pushed before events were read again."""
     told_again: int = 0
     """Frames that came while events were read again."""
-    notes: list[str] = field(default_factory=list)
 
     def lacking(self, enough: Enough) -> list[str]:
         """What did not happen as often as it has to."""
@@ -52,6 +54,7 @@ class Report:
             "finished_events": self.finished_events,
             "pauses_felt": self.pauses_felt,
             "replayed_events": self.replayed_events,
+            "replayed_old": self.replayed_old,
             "flushes": self.done.flushed,
             "broker_restarts": self.done.broker_restarts,
             "store_faults": self.done.store_faults,
@@ -73,9 +76,9 @@ class Report:
             str(self.counts),
             f"{self.done}; {self.pauses_felt} connections felt a pause",
             f"{self.kicks} members removed while others wrote; workers finished"
-            f" {self.finished_events} events, and {self.replayed_events} again from the start;"
-            f" {self.pushes} pushes, {self.told_again} frames while events were read again",
-            *self.notes,
+            f" {self.finished_events} events, and {self.replayed_events} again from the start,"
+            f" {self.replayed_old} entries of such chats old by then; {self.pushes} pushes,"
+            f" {self.told_again} frames while events were read again",
             *self.violations[:20],
         ]
         return "\n  ".join(lines)

@@ -68,6 +68,9 @@ class Roamer(Device):
 
     def on_frame(self, frame: Frame) -> None:
         self.heard.append(Heard(time.monotonic_ns(), self.stays[-1], frame))
+        if frame["op"] == "gone":
+            # There is nothing to acknowledge of a chat that is not held.
+            self._unacknowledged.pop(frame["chat"], None)
         super().on_frame(frame)
 
     def on_close(self, code: int) -> None:

@@ -68,19 +68,32 @@ def pushed_again(
     notices: Iterable[Notice], rounds: Sequence[Eviction], replayed_at: float
 ) -> Iterator[str]:
     """Nobody is called for a message that is old; `replayed_at` is in seconds since 1970."""
-    created = {(one.chat, number): at for one in rounds for number, at in one.created.items()}
+    old = old_entries(rounds, replayed_at)
     for notice in notices:
-        at = created.get((notice["chat"], notice["sequence"]))
-        if at is not None and replayed_at - _seconds(at) > YOUNG_SECONDS:
-            yield f"pushed again: {notice['sequence']} of {notice['chat']}, from {at}"
+        if (notice["chat"], notice["sequence"]) in old:
+            yield f"pushed again: {notice['sequence']} of {notice['chat']}"
+
+
+def old_entries(rounds: Sequence[Eviction], moment: float) -> set[tuple[str, int]]:
+    """Chat and sequence of what nobody is called for any more."""
+    return {
+        (one.chat, sequence)
+        for one in rounds
+        for sequence, at in one.created.items()
+        if moment - _seconds(at) > YOUNG_SECONDS
+    }
 
 
 def stale(roamers: Iterable[Roamer], pauses: Sequence[Pause]) -> Iterator[str]:
-    """A gateway that stood still too long says nothing more on the connections it had."""
+    """A gateway that stood still too long says nothing but goodbye on the connections it had."""
     for roamer in roamers:
         for pause in pauses:
             for stay in over_pause(roamer, pause):
-                late = [one for one in roamer.heard if one.stay is stay and one.at > pause.resumed]
+                late = [
+                    heard
+                    for heard in _since(roamer, pause.resumed)
+                    if heard.stay is stay and heard.frame["op"] != "bye"
+                ]
                 if late:
                     yield f"stale: {roamer.label} was told {_short(late[0].frame)} after a pause"
                 elif stay.code not in (None, RESTARTING):

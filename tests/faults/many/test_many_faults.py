@@ -20,13 +20,14 @@ from tests.faults.many.roaming import Roamer
 from tests.harness.services import DynamoDBLocal, KafkaBroker, RedisServer
 
 SHORT: Final = Enough(
-    acknowledged=150,
+    acknowledged=80,
     kills_in_flight=3,
     reconnects_with_news=10,
-    kicks=3,
-    finished_events=150,
+    kicks=2,
+    finished_events=60,
     pauses_felt=1,
-    replayed_events=150,
+    replayed_events=60,
+    replayed_old=5,
     flushes=3,
     broker_restarts=1,
     store_faults=10,
@@ -39,6 +40,7 @@ LONG: Final = Enough(
     finished_events=1_000,
     pauses_felt=3,
     replayed_events=1_000,
+    replayed_old=100,
     flushes=20,
     broker_restarts=3,
     store_faults=100,

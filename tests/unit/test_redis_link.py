@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link to Redis, as far as it needs none."""
+
+import asyncio
+
+import pytest
+
+from tidings.ports.registry import RegistryUnavailable
+from tidings.registries.link import RedisLink
+
+NOWHERE = "redis://127.0.0.1:1/0"
+
+
+async def forgets_that_it_was_cancelled() -> int:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return 1
+    return 2
+
+
+async def test_a_cancellation_that_the_library_forgets_is_heeded() -> None:
+    task = asyncio.create_task(RedisLink(NOWHERE, "p:").call(forgets_that_it_was_cancelled()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_time_out_that_the_library_forgets_is_no_cancellation() -> None:
+    link = RedisLink(NOWHERE, "p:", answer_seconds_max=0.01)
+    assert await link.call(forgets_that_it_was_cancelled()) == 1
+
+
+async def test_what_takes_too_long_is_unavailable() -> None:
+    link = RedisLink(NOWHERE, "p:", answer_seconds_max=0.01)
+    with pytest.raises(RegistryUnavailable):
+        await link.call(asyncio.Event().wait())
+    assert link.failures == 1
