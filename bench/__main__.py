@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from bench import fan_out, history, idle, profiling, restart, scale, stalls, throughput
+from bench import fan_out, history, hot_chat, idle, profiling, restart, scale, stalls, throughput
 from bench.machine import BUSY_SHARE, Machine, Others, machine
 from bench.server import OUTPUT, own_folder, pin_load
 
@@ -38,6 +38,7 @@ PARTS: Final = {
     "restart": Part("restart to ready", restart.add_options, restart.run),
     "stalls": Part("stalls of the event loop", stalls.add_options, stalls.run),
     "scale": Part("a steady load on DynamoDB", scale.add_options, scale.run, is_in_all=False),
+    "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
     "profile": Part(
         "where the microseconds go", profiling.add_options, profiling.run, is_in_all=False
     ),

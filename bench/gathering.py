@@ -2,6 +2,7 @@
 """Everyone of a large group on a live socket: a few send, the others only listen."""
 
 from array import array
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,9 +23,17 @@ SETTLING_SECONDS_MAX: Final = 30.0
 class Gathering:
     """One group and the sockets of its members."""
 
-    def __init__(self, url: str, root_key: str, members: int, senders: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        root_key: str,
+        members: int,
+        senders: int,
+        gateways: Sequence[str] = (),
+    ) -> None:
+        """Sockets go to the gateways in turn."""
         self.watch = Watch()
-        self._url = url
+        self._gateways = gateways or (url,)
         self._size = members
         self._senders = senders
         self._rest = Rest(url)
@@ -39,7 +48,11 @@ class Gathering:
             Talker(chat, user.token, f"load-{user.name}", self.watch.stopped) for user in users
         ]
         sockets: list[WSListener] = list(self._members)
-        await side_by_side([connect(member, self._url) for member in sockets], CONNECTING_MAX)
+        gateways = self._gateways
+        await side_by_side(
+            [connect(member, gateways[n % len(gateways)]) for n, member in enumerate(sockets)],
+            CONNECTING_MAX,
+        )
         if not await self.watch.until(self._is_live, LIVE_SECONDS_MAX):
             raise LoadStopped("not everyone became live")
         return self
@@ -63,6 +76,20 @@ class Gathering:
     def delivered(self) -> int:
         """Messages that came to somebody other than their sender."""
         return sum(member.delivered for member in self._members)
+
+    @property
+    def refused(self) -> int:
+        """Sends that were told to come again."""
+        return sum(member.refused for member in self._members)
+
+    def send(self, number: int) -> None:
+        """Have the sender whose turn it is send one message."""
+        self._members[number % self._senders].send()
+
+    def give_up_when_refused(self) -> None:
+        """A send that is told to come again does not."""
+        for member in self._members:
+            member.repeats = False
 
     def start(self, window: int) -> None:
         """Have the senders keep so many sends unanswered."""

@@ -50,7 +50,7 @@ async def run(options: Namespace) -> ScaleResult:
     """The same load for minutes, at an even pace."""
     unpin()  # more programs than cores
     with own_folder() as folder:
-        async with _deployment(folder, is_many=options.many) as targets:
+        async with deployment(folder, is_many=options.many) as targets:
             result = await _steady(targets, options)
     print(f"{options.rate:.0f} messages/s for {options.seconds:.0f} s, {len(targets)} process(es).")
     print(line(HEAD))
@@ -73,7 +73,7 @@ async def _steady(targets: list[Target], options: Namespace) -> Result:
 
 
 @asynccontextmanager
-async def _deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Target]]:
+async def deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Target]]:
     """Services, tables and processes, which all end with it."""
     async with AsyncExitStack() as stack:
         dynamodb = stack.enter_context(DynamoDBLocal(folder / "dynamodb"))

@@ -64,7 +64,7 @@ class Appender:
     def propose(self, chat: ChatId, proposal: Proposal) -> None:
         """Append this after all that was proposed for the chat before. Never waits."""
         lane = self._lanes.get(chat)
-        if len(lane.waiting) >= limits.LANE_PROPOSALS_MAX:
+        if len(lane.waiting) >= self._log.waiting_max:
             proposal.refused(ChatBusy())
             return
         lane.waiting.append(proposal)

@@ -51,9 +51,11 @@ _REQUEST_HEADERS: Final[dict[str, Json]] = {
         "pattern": "^[!-~]([ -~]*[!-~])?$",
     },
 }
+_RETRY_AFTER: Final = {"schema": {"type": "string", "pattern": "^[0-9]+$"}}
 _ANSWER_HEADERS: Final[dict[int, Json]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string", "const": "Bearer"}}},
-    503: {"Retry-After": {"schema": {"type": "string", "pattern": "^[0-9]+$"}}},
+    429: {"Retry-After": _RETRY_AFTER},
+    503: {"Retry-After": _RETRY_AFTER},
 }
 _ANSWERS: Final = {200: "Done.", 201: "Made.", 204: "Done; there is nothing to say."}
 

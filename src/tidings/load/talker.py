@@ -41,6 +41,8 @@ class Talker(WSListener):
         self.acknowledged = 0
         self.delivered = 0
         self.refused = 0
+        self.repeats = True
+        """Whether a send that was told to come again does."""
         self._chat = chat
         self._trouble = trouble
         self._hello = msgspec.json.encode({"op": "hello", "token": token, "device": device})
@@ -107,7 +109,9 @@ class Talker(WSListener):
     def _on_refused(self, refused: _Frame, text: str) -> None:
         """A send is repeated under the same id until it is taken: the time goes on meanwhile."""
         self.refused += 1
-        if refused.retryable and refused.id in self._sent_at:
+        if refused.retryable and not self.repeats:
+            self._sent_at.pop(refused.id, None)
+        elif refused.retryable and refused.id in self._sent_at:
             again = self._template % (refused.id, refused.id)
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._say, again)
         else:

@@ -42,7 +42,8 @@ SLOT_ATTEMPTS_MAX: Final = 8
 RUN_ENTRIES_MAX: Final = 256
 """How many waiting proposals of one chat go to the store at once."""
 LANE_PROPOSALS_MAX: Final = 4_096
-"""How many proposals of one chat may wait; more are refused as retryable."""
+"""How many proposals of one chat may wait where they go in batches; more are refused as retryable.
+An engine that takes them one by one has a smaller number of its own."""
 CACHED_CHATS_MAX: Final = 20_000
 CACHED_MEMBERS_MAX: Final = 500_000
 CACHED_DATA_KEYS_MAX: Final = 50_000

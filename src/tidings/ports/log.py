@@ -100,6 +100,11 @@ class Log(Protocol):
         """
         ...
 
+    @property
+    def waiting_max(self) -> int:
+        """How many proposals may wait for one chat: as many as it takes in about half a second."""
+        ...
+
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
         """Append the run that `make_run` returns when the store is about to write, if any.
 

@@ -13,6 +13,7 @@ _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
     (refusals.Invalid, 400),
     (refusals.TooLarge, 413),
     (refusals.Conflict, 409),
+    (refusals.ChatBusy, 429),
     (refusals.Unavailable, 503),
 )
 

@@ -22,6 +22,7 @@ from tests.faults.many.report import Report
 from tests.faults.many.roaming import Roamer, RoamingTown, roamer_of
 from tests.faults.workload import Workload
 from tests.harness.cluster import ROOT_KEY
+from tests.harness.server import POLL_SECONDS
 
 THINK_SECONDS_MAX: Final = 1.0
 QUIET_SECONDS_MAX: Final = 60.0
@@ -119,6 +120,7 @@ async def _judge(fleet: Fleet, crowd: Crowd, evictions: Evictions, history: Hist
         ],
         done=fleet.done,
         kicks=len(evictions.rounds),
+        guest_told=len(secrecy.chats_heard_of(evictions.guests, evictions.rounds)),
         finished_events=await finished_events(fleet),
         pauses_felt=sum(
             len(secrecy.over_pause(roamer, pause)) for roamer in roamers for pause in pauses
@@ -144,6 +146,7 @@ async def _replay(
         for others, device in late:
             others.append(device)
             await device.connect()
+        await _until_old(evictions)
         since, replayed_at, pushed = time.monotonic_ns(), time.time(), _pushed(fleet)
 
     report.replayed_events = await read_again_from_the_start(fleet, prepare)
@@ -160,6 +163,14 @@ async def _replay(
         *secrecy.unhidden(roamers, old, since),
         *secrecy.pushed_again(chain(*again.values()), evictions.rounds, replayed_at),
     ]
+
+
+async def _until_old(evictions: Evictions) -> None:
+    """Wait until the first chat is too old for anybody to be called for it."""
+    first = evictions.rounds[:1]
+    async with asyncio.timeout(2 * secrecy.YOUNG_SECONDS):
+        while len(secrecy.old_entries(first, time.time())) < len(first[0].created):
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _pushed(fleet: Fleet) -> dict[str, list[Any]]:

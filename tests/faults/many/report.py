@@ -16,6 +16,7 @@ class Enough:
     reconnects_with_news: int
     kicks: int
     finished_events: int
+    guest_told: int = 0
     pauses_felt: int = 0
     replayed_events: int = 0
     replayed_old: int = 0
@@ -32,6 +33,8 @@ class Report:
     violations: list[str]
     done: Done
     kicks: int = 0
+    guest_told: int = 0
+    """Chats of which the guest heard something before the removal."""
     finished_events: int = 0
     """Events that workers finished."""
     pauses_felt: int = 0
@@ -51,6 +54,7 @@ class Report:
             "kills_in_flight": self.counts.kills_in_flight,
             "reconnects_with_news": self.counts.reconnects_with_news,
             "kicks": self.kicks,
+            "guest_told": self.guest_told,
             "finished_events": self.finished_events,
             "pauses_felt": self.pauses_felt,
             "replayed_events": self.replayed_events,
@@ -75,7 +79,8 @@ class Report:
         lines = [
             str(self.counts),
             f"{self.done}; {self.pauses_felt} connections felt a pause",
-            f"{self.kicks} members removed while others wrote; workers finished"
+            f"{self.kicks} members removed while others wrote, {self.guest_told} of them had heard"
+            " something before; workers finished"
             f" {self.finished_events} events, and {self.replayed_events} again from the start,"
             f" {self.replayed_old} entries of such chats old by then; {self.pushes} pushes,"
             f" {self.told_again} frames while events were read again",

@@ -39,6 +39,13 @@ def after_removal(guests: Iterable[Roamer], rounds: Sequence[Eviction]) -> Itera
                     yield f"after removal: {roamer.label} was told {_short(entry)}"
 
 
+def chats_heard_of(roamers: Iterable[Roamer], rounds: Sequence[Eviction]) -> set[str]:
+    """The chats of the rounds of which some of these devices were told an entry."""
+    chats = {one.chat for one in rounds}
+    told = {e["chat"] for one in roamers for heard in one.heard for e in _entries(heard.frame)}
+    return chats & told
+
+
 def after_replay(guests: Iterable[Roamer], rounds: Sequence[Eviction], since: int) -> Iterator[str]:
     """Once the removal has reached everyone, a removed member hears nothing of the chat at all.
 

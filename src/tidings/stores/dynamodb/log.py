@@ -30,6 +30,8 @@ log = logging.getLogger("tidings.dynamodb")
 
 TAIL_ENTRIES: Final = 256
 CHATS_AT_ONCE: Final = 64
+WAITING_MAX: Final = 64
+"""A chat takes one claim after the other, a hundred and more a second."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
 SEARCHED_ENTRIES_MAX: Final = 100
@@ -51,6 +53,10 @@ class DynamoLog:
     def run_entries_max(self) -> int:
         """A message alone costs one unit, a message among others in a transaction two."""
         return 1
+
+    @property
+    def waiting_max(self) -> int:
+        return WAITING_MAX
 
     def append(self, run: Run) -> None:
         self.append_later(lambda: run)

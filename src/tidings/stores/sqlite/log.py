@@ -36,6 +36,10 @@ class SqliteLog:
     def run_entries_max(self) -> int:
         return limits.RUN_ENTRIES_MAX
 
+    @property
+    def waiting_max(self) -> int:
+        return limits.LANE_PROPOSALS_MAX
+
     def append(self, run: Run) -> None:
         self.append_later(lambda: run)
 

@@ -36,7 +36,7 @@ class SqliteSweeping:
         # Looked up first: a server with nothing to sweep should not commit every second.
         if not await self._readers.read(lambda db: _expired(db, now, 1)):
             return []
-        return await self._writer.write(lambda db: _empty_expired(db, now, limit))
+        return await self._writer.write(lambda db: _empty_expired(db, now, limit), rows=limit)
 
     async def forget_keys(self, now: int, limit: int) -> int:
         after = self._walked_to
@@ -45,7 +45,7 @@ class SqliteSweeping:
         )
         if not stale and not requests:
             return 0
-        return await self._writer.write(lambda db: _forget(db, stale, now, limit))
+        return await self._writer.write(lambda db: _forget(db, stale, now, limit), rows=limit)
 
 
 def _expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, int]]:

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hot chat on DynamoDB: more messages than one log takes, from two gateways, and the others.
+
+One log takes one claim at a time. What it cannot take has to be refused as retryable, soon, and
+must not slow other chats down.
+"""
+
+import asyncio
+from argparse import ArgumentParser, Namespace
+from contextlib import AsyncExitStack
+from time import perf_counter
+from typing import Final
+
+import msgspec
+
+from bench.gathering import Gathering
+from bench.scale import deployment
+from bench.server import Target, own_folder, unpin
+from tidings.load import runs
+from tidings.load.crowd import Crowd
+from tidings.load.results import Latency
+
+PACE_SECONDS: Final = 0.01
+OTHERS_RATE: Final = 20.0
+OTHERS_PAIRS: Final = 10
+
+
+class HotChatResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the hot chat, and of the others beside it."""
+
+    seconds: float
+    accepted: int
+    refused: int
+    """Answers that said to come again later."""
+    missing: int
+    alone: Latency
+    """Of messages in other chats, before."""
+    beside: Latency
+    """The same while the chat is hot."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """How hot, and how long."""
+    parser.add_argument("--senders", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=200, help="messages/s offered")
+    parser.add_argument("--seconds", type=float, default=20)
+
+
+async def run(options: Namespace) -> HotChatResult:
+    """The others alone, then beside the hot chat."""
+    unpin()
+    with own_folder() as folder:
+        async with deployment(folder, is_many=True) as targets:
+            result = await _hot(targets, options)
+    print(
+        f"{options.rate:.0f} messages/s offered to one chat by {options.senders} senders on two "
+        f"gateways: {result.accepted / result.seconds:.0f}/s accepted, "
+        f"{result.refused / result.seconds:.0f}/s told to come again, {result.missing} missing\n"
+        f"other chats: p99 {result.alone.p99:.1f} ms before, {result.beside.p99:.1f} ms beside it",
+        flush=True,
+    )
+    return result
+
+
+async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
+    url, key = targets[0].url, targets[0].root_key
+    gateways = [target.url for target in targets[:2]]
+    senders = options.senders
+    async with AsyncExitStack() as stack:
+        others = await stack.enter_async_context(Crowd(url, key, gateways=gateways))
+        hot = await stack.enter_async_context(Gathering(url, key, senders, senders, gateways))
+        hot.give_up_when_refused()
+        alone = await runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, options.seconds)
+        offering = asyncio.create_task(_offer(hot, options.rate))
+        try:
+            sent, refused, started = hot.sent, hot.refused, perf_counter()
+            beside = await runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, options.seconds)
+            accepted, again, elapsed = hot.sent, hot.refused, perf_counter() - started
+        finally:
+            offering.cancel()
+        missing = await hot.settle()
+    return HotChatResult(
+        seconds=elapsed,
+        accepted=accepted - sent,
+        refused=again - refused,
+        missing=missing,
+        alone=alone.latency,
+        beside=beside.latency,
+    )
+
+
+async def _offer(hot: Gathering, rate: float) -> None:
+    started, sent = perf_counter(), 0
+    while True:
+        due = int((perf_counter() - started) * rate)
+        for number in range(sent, due):
+            hot.send(number)
+        sent = due
+        await asyncio.sleep(PACE_SECONDS)
