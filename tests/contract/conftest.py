@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
+from tests.contract.moving_ground import Place
+from tests.contract.moving_places import Places
 from tests.harness.dynamo_tables import some_tables
 
 
@@ -26,3 +28,16 @@ async def store(engine: Engine) -> AsyncIterator[Store]:
     """The engine, open, with nothing in it."""
     async with engine.open() as opened:
         yield opened
+
+
+@pytest.fixture
+def places(tmp_path: Path, request: pytest.FixtureRequest) -> Places:
+    """As many places to move between as a test wants."""
+    return Places(tmp_path, request)
+
+
+@pytest.fixture(params=["sqlite", "dynamodb"])
+async def place(request: pytest.FixtureRequest, places: Places) -> AsyncIterator[Place]:
+    """An empty one of each kind."""
+    async with places.new(request.param) as made:
+        yield made

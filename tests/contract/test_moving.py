@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving between engines: nothing is lost, nothing is doubled, and a file is what it says."""
-
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+"""Moving between engines: nothing is lost, nothing is doubled."""
 
 import pytest
 
@@ -12,8 +7,6 @@ from tests.contract.builders import (
     ANN,
     BOB,
     CAT,
-    NOW,
-    a_chat,
     added,
     append,
     draft,
@@ -27,7 +20,6 @@ from tests.contract.engines import Store
 from tests.contract.moving_ground import (
     LATER,
     DiesWriting,
-    FolderPlace,
     Killed,
     Place,
     TablesPlace,
@@ -37,49 +29,15 @@ from tests.contract.moving_ground import (
     import_into,
     lines_of,
 )
+from tests.contract.moving_places import OTHER, Places, small_export
 from tests.harness.dynamo_tables import open_tables, some_tables
 from tidings.actions import importing
-from tidings.actions.exporting import ChangedMeanwhile, export_all
-from tidings.actions.importing import Damaged, OtherImport, check, import_all
+from tidings.actions.importing import OtherImport, check, import_all
 from tidings.model.ids import ChatId
 from tidings.ports.log import Kept
-from tidings.ports.moving import Fact, RequestKeyFact, Source
+from tidings.ports.moving import RequestKeyFact
 from tidings.stores.dynamodb.exporting import CHATS_AT_ONCE
 from tidings.stores.trouble import StoreRefused
-
-
-class Places:
-    """As many empty places of each kind as a test wants."""
-
-    def __init__(self, folder: Path, request: pytest.FixtureRequest) -> None:
-        self._folder = folder
-        self._request = request
-        self._count = 0
-
-    @asynccontextmanager
-    async def new(self, kind: str) -> AsyncIterator[Place]:
-        self._count += 1
-        if kind == "sqlite":
-            yield FolderPlace(self._folder / f"place{self._count}")
-            return
-        endpoint: str = self._request.getfixturevalue("dynamodb_endpoint")
-        async with some_tables(endpoint) as prefix:
-            yield TablesPlace(endpoint, prefix)
-
-
-@pytest.fixture
-def places(tmp_path: Path, request: pytest.FixtureRequest) -> Places:
-    return Places(tmp_path, request)
-
-
-@pytest.fixture(params=["sqlite", "dynamodb"])
-async def place(request: pytest.FixtureRequest, places: Places) -> AsyncIterator[Place]:
-    async with places.new(request.param) as made:
-        yield made
-
-
-OTHER = {"FolderPlace": "dynamodb", "TablesPlace": "sqlite"}
-
 
 # There and back.
 
@@ -202,7 +160,7 @@ async def test_life_goes_on_after_a_move(place: Place, places: Places) -> None:
 async def test_a_kill_at_any_point_loses_and_doubles_nothing(
     place: Place, places: Places, write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export = await _small_export(places)
+    export = await small_export(places)
     monkeypatch.setattr(importing, "STEP_FACTS", 12)
     async with place.target() as target:
         with pytest.raises(Killed):
@@ -220,7 +178,7 @@ async def test_going_on_leaves_no_item_twice(
     places: Places, dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even one that no export would show."""
-    export = await _small_export(places)
+    export = await small_export(places)
     monkeypatch.setattr(importing, "STEP_FACTS", 12)
     async with some_tables(dynamodb_endpoint) as one, some_tables(dynamodb_endpoint) as other:
         stopped, straight = (TablesPlace(dynamodb_endpoint, prefix) for prefix in (one, other))
@@ -235,7 +193,7 @@ async def test_going_on_leaves_no_item_twice(
 async def test_another_export_does_not_go_on_with_what_was_begun(
     place: Place, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export, other = await _small_export(places), await _small_export(places, "other")
+    export, other = await small_export(places), await small_export(places, "other")
     monkeypatch.setattr(importing, "STEP_FACTS", 12)
     async with place.target() as target:
         with pytest.raises(Killed):
@@ -246,7 +204,7 @@ async def test_another_export_does_not_go_on_with_what_was_begun(
 
 
 async def test_only_an_empty_store_is_imported_into(place: Place, places: Places) -> None:
-    export = await _small_export(places)
+    export = await small_export(places)
     await import_into(place, export)
     with pytest.raises(StoreRefused, match="not empty"):
         await import_into(place, export)
@@ -257,21 +215,9 @@ async def test_what_was_opened_once_and_left_empty_still_counts_as_empty(
 ) -> None:
     async with place.open():
         pass
-    export = await _small_export(places)
+    export = await small_export(places)
     await import_into(place, export)
     assert await export_from(place) == export
-
-
-async def _small_export(places: Places, text: str = "hello") -> bytes:
-    async with places.new("sqlite") as source:
-        async with source.open() as store:
-            await store.users.put(ANN, display_name=text, phone_number=None, now=NOW)
-            for _ in range(5):
-                state = await a_chat(store, ANN, BOB)
-                for number in range(5):
-                    entry = message(ANN, f"{text} {number}", expires_at=LATER + 1)
-                    assert await append(store, state, entry, keys=[key(entry)]) == Kept()
-        return await export_from(source)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
@@ -291,119 +237,3 @@ async def test_a_request_that_is_not_finished_is_kept_where_it_can_be(
             assert kept == export
         else:
             assert check(lines_of(kept)).counts == {}
-
-
-# What is not as it should be.
-
-
-async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
-    async with places.new("dynamodb") as place, place.open() as store:
-        moving, resting = await a_chat(store), await a_chat(store)
-        made: list[ChatId] = []
-
-        async def write() -> None:
-            assert await append(store, moving, message(ANN)) == Kept()
-            made.append((await a_chat(store)).chat_id)
-
-        async with place.source() as source:
-            written: list[bytes] = []
-            with pytest.raises(ChangedMeanwhile) as changed:
-                disturbed = _Disturbed(source, write)
-                await export_all(disturbed, LATER, written.append, lambda _: None)
-        assert sorted(changed.value.chats) == sorted([moving.chat_id, *made])
-        assert resting.chat_id in str(written), "it was whole, and is of no use all the same"
-        with pytest.raises(Damaged, match="the end is missing"):
-            check(lines_of(b"".join(written)))
-
-
-class _Disturbed:
-    """A source that somebody writes to once all of it was read."""
-
-    def __init__(self, source: Source, write: Callable[[], Awaitable[None]]) -> None:
-        self._source = source
-        self._write = write
-        self.epoch = source.epoch
-
-    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
-        async for some in self._source.facts(now):
-            yield some
-        await self._write()
-
-    async def changed(self) -> list[ChatId]:
-        return await self._source.changed()
-
-
-async def test_a_damaged_file_is_refused(places: Places) -> None:
-    lines = lines_of(await _small_export(places))
-    head, *middle, end = lines
-    whole = [head, *middle, end]
-    check(whole)
-    chat = next(i for i, line in enumerate(whole) if line.startswith(b'{"fact":"chat"'))
-    entry = next(i for i, line in enumerate(whole) if line.startswith(b'{"fact":"entry"'))
-    damages = {
-        "the end is missing": [whole[:-1], [], [*whole[:-1], end[:-1]]],
-        "an export begins": [whole[1:]],
-        "version": [[head.replace(b'"version":1', b'"version":2'), *whole[1:]]],
-        "the end says": [[*whole[:-2], end]],
-        "digest": [[head, middle[0].replace(b"hello", b"hellO"), *middle[1:], end]],
-        "after the end": [[*whole, head]],
-        "another export": [[head, head, *middle, end]],
-        "may follow": [whole[:entry] + whole[entry + 1 :], whole[:chat] + whole[chat + 1 :]],
-        "JSON": [[head, b"{" + middle[0], *middle[1:], end]],
-    }
-    for reason, files in damages.items():
-        for lines in files:
-            with pytest.raises(Damaged, match=reason):
-                check(lines)
-
-
-async def test_what_a_damaged_stream_leaves_is_not_opened(place: Place, places: Places) -> None:
-    export = await _small_export(places)
-    cut = export[: export.rindex(b'{"fact":"end"')]
-    with pytest.raises(Damaged):
-        await import_into(place, cut)
-    with pytest.raises(StoreRefused, match="not finished"):
-        async with place.open():
-            pass
-    await import_into(place, export)
-    assert await export_from(place) == export
-
-
-async def test_the_format_is_what_is_written_down(places: Places) -> None:
-    lines = [json.loads(line) for line in lines_of(await _small_export(places))]
-    assert list(lines[0]) == ["fact", "version", "epoch"]
-    assert lines[0]["version"] == 1
-    kinds = list(dict.fromkeys(line["fact"] for line in lines))
-    assert kinds == ["tidings-export", "user", "chat", "member", "entry", "send_key", "end"]
-    entry = next(line for line in lines if line["fact"] == "entry" and line["kind"] == "message")
-    assert list(entry) == [
-        "fact", "chat_id", "sequence", "kind", "sender", "created_at", "number", "last_message",
-        "active_at", "mark", "client_message_id", "content_type", "box", "box_key", "expires_at",
-    ]  # fmt: skip
-
-
-async def test_nothing_of_an_engine_is_in_an_export(places: Places) -> None:
-    first, second = await _small_export(places), await _small_export(places)
-    assert first != second, "another epoch, other chats"
-    for word in (b"sqlite", b"dynamodb", b"ttl", b"body_id"):
-        assert word not in first
-
-
-async def test_an_export_of_nothing_is_refused_or_empty(places: Places, tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match="no store"):
-        await export_from(FolderPlace(tmp_path / "nowhere"))
-    assert not (tmp_path / "nowhere").exists()
-    async with places.new("dynamodb") as place:
-        with pytest.raises(StoreRefused, match="empty"):
-            await export_from(place)
-
-
-async def test_exports_are_told_of_as_they_go(places: Places) -> None:
-    async with places.new("sqlite") as place:
-        async with place.open() as store:
-            await fill(store)
-        told: list[int] = []
-        async with place.source() as source:
-            await export_all(source, LATER, lambda _: None, lambda tally: told.append(tally.lines))
-    assert told == sorted(told)
-    assert told

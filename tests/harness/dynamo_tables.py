@@ -4,7 +4,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final
 from uuid import uuid4
 
@@ -13,7 +13,8 @@ from tidings.stores.dynamodb.recording import Recorder
 from tidings.stores.dynamodb.schema.requests import create_table
 from tidings.stores.dynamodb.store import DynamoStore, open_store
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.stores.dynamodb.transport import open_transport
+from tidings.stores.dynamodb.transport import Transport, open_transport
+from tidings.stores.dynamodb.trouble import Item, Rejected, Unanswered
 from tidings.world import SystemChance, SystemClock
 
 REGION: Final = "eu-west-1"
@@ -34,23 +35,42 @@ async def make_tables(endpoint: str, prefix: str) -> None:
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         for table in TABLES:
-            await transport.send("CreateTable", create_table(table, prefix), until)
+            await _make(transport, create_table(table, prefix), until)
+
+
+async def _make(transport: Transport, request: Item, until: float) -> None:
+    """On a busy machine it may take longer than a request may: then it is asked again."""
+    is_repeat = False
+    while True:
+        try:
+            await transport.send("CreateTable", request, until)
+        except Unanswered:
+            if asyncio.get_running_loop().time() > until:
+                raise
+            is_repeat = True
+        except Rejected as rejected:
+            if is_repeat and rejected.code == "ResourceInUseException":
+                return
+            raise
+        else:
+            return
 
 
 async def drop_tables(endpoint: str, prefix: str) -> None:
-    """Delete them again."""
+    """Delete them again, as far as they are there; one that stays is in nobody's way."""
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         for table in TABLES:
-            await transport.send("DeleteTable", {"TableName": prefix + table.name}, until)
+            with suppress(Unanswered, Rejected):
+                await transport.send("DeleteTable", {"TableName": prefix + table.name}, until)
 
 
 @asynccontextmanager
 async def some_tables(endpoint: str) -> AsyncIterator[str]:
     """Tables for a while; gives their prefix."""
     prefix = new_prefix()
-    await make_tables(endpoint, prefix)
     try:
+        await make_tables(endpoint, prefix)
         yield prefix
     finally:
         await drop_tables(endpoint, prefix)
