@@ -10,6 +10,7 @@ from tests.harness.services import (
     own_kafka,
     own_redis,
     redis_url,
+    shared_dynamodb,
     tell_what_was_missing,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "own_kafka",
     "own_redis",
     "redis_url",
+    "shared_dynamodb",
 ]
 
 

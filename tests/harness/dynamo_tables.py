@@ -24,6 +24,9 @@ os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
 os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
 _SECONDS_MAX: Final = 20.0
 
+made = 0
+"""Tables that this run has made, deleted or not."""
+
 
 def new_prefix() -> str:
     """A prefix that no other test has."""
@@ -36,6 +39,8 @@ async def make_tables(endpoint: str, prefix: str) -> None:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         for table in TABLES:
             await _make(transport, create_table(table, prefix), until)
+    global made
+    made += len(TABLES)
 
 
 async def _make(transport: Transport, request: Item, until: float) -> None:

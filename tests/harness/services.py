@@ -22,6 +22,7 @@ from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
 from scripts.services.redis_server import RedisServer
+from tests.harness import dynamo_tables
 
 __all__ = [
     "DynamoDBLocal",
@@ -33,20 +34,42 @@ __all__ = [
     "own_kafka",
     "own_redis",
     "redis_url",
+    "shared_dynamodb",
     "tell_what_was_missing",
 ]
 
 Service = TypeVar("Service", bound=ServiceProcess)
 
+TABLES_MAX: Final = 500
+
 _MISSING: Final = pytest.StashKey[dict[str, str]]()
 
 
 @pytest.fixture(scope="session")
-def dynamodb_endpoint(
+def shared_dynamodb(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The endpoint of a DynamoDB Local with its tables in memory."""
-    yield from _shared(request, DynamoDBLocal(tmp_path_factory.mktemp("dynamodb")))
+) -> Iterator[DynamoDBLocal | str]:
+    """The one of the whole run, or the address of one that was running already."""
+    service = DynamoDBLocal(tmp_path_factory.mktemp("dynamodb"))
+    if (address := _running_already(service)) is not None:
+        yield address
+    else:
+        yield from _owned(request, service)
+
+
+@pytest.fixture(scope="module")
+def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
+    """The endpoint of a DynamoDB Local with its tables in memory.
+
+    It becomes slow after some hundred tables, also if they were deleted: then the next module
+    finds a new one at the same place.
+    """
+    if isinstance(shared_dynamodb, str):
+        return shared_dynamodb
+    if dynamo_tables.made > TABLES_MAX:
+        shared_dynamodb.restart()
+        dynamo_tables.made = 0
+    return shared_dynamodb.address
 
 
 @pytest.fixture(scope="session")
@@ -90,12 +113,18 @@ def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:
 
 
 def _shared(request: pytest.FixtureRequest, service: ServiceProcess) -> Iterator[str]:
-    for other in running.services():
-        if other.name == service.name and running.is_up(other):
-            yield other.address
-            return
+    if (address := _running_already(service)) is not None:
+        yield address
+        return
     for started in _owned(request, service):
         yield started.address
+
+
+def _running_already(service: ServiceProcess) -> str | None:
+    for other in running.services():
+        if other.name == service.name and running.is_up(other):
+            return other.address
+    return None
 
 
 def _owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]:
