@@ -30,7 +30,7 @@ log = logging.getLogger("tidings.dynamodb")
 
 TAIL_ENTRIES: Final = 256
 CHATS_AT_ONCE: Final = 64
-WAITING_MAX: Final = 64
+WAITING_MAX: Final = 128
 """A chat takes one claim after the other, a hundred and more a second."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
