@@ -94,19 +94,19 @@ class Appender:
         if not lane.waiting:
             lane.is_busy = False
         elif lane.state is None:
-            self._start(lane, self._load(lane))
+            self._start(lane, partial(self._load, lane))
         elif not lane.waiting[0].is_ready:
-            self._start(lane, self._prepare(lane, lane.waiting.popleft()))
+            self._start(lane, partial(self._prepare, lane, lane.waiting.popleft()))
         else:
             self._log.append_later(partial(self._make_run, lane))
 
-    def _start(self, lane: Lane, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, lane: Lane, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Go on with the lane after some reading, which must never leave it standing still."""
         self._tasks.start(self._or_let_go(lane, work))
 
-    async def _or_let_go(self, lane: Lane, work: Coroutine[Any, Any, None]) -> None:
+    async def _or_let_go(self, lane: Lane, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception:
             self._refuse_all(lane, StoreUnavailable())
             raise
@@ -148,7 +148,7 @@ class Appender:
             raise
         if not steps:
             if lane.is_doubtful:
-                self._start(lane, self._look_into(lane))
+                self._start(lane, partial(self._look_into, lane))
             else:
                 self._soon(lane)
             return None
@@ -234,9 +234,9 @@ class Appender:
                     self._outgoing.do(self._tell, (proposal, entries, claimed))
                 self._next(lane)
             case KeyTaken(indexes):
-                self._start(lane, self._answer_repeats(lane, steps, set(indexes)))
+                self._start(lane, partial(self._answer_repeats, lane, steps, set(indexes)))
             case SlotTaken():
-                self._start(lane, self._catch_up(lane, steps))
+                self._start(lane, partial(self._catch_up, lane, steps))
             case Declined():
                 assert len(steps) == 1, "a change goes alone"
                 steps[0][0].declined(outcome)

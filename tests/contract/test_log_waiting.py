@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many proposals may wait for a chat: no more than its engine says, then come again."""
+
+from tests.contract.builders import a_chat
+from tests.contract.engines import Store
+from tidings.actions.appending import Appender
+from tidings.actions.changing import Change
+from tidings.buses.in_process import InProcessBus
+from tidings.model.refusals import ChatBusy
+from tidings.world import SystemChance, SystemClock, back_off
+
+
+async def test_what_a_chat_cannot_take_soon_is_told_to_come_again(store: Store) -> None:
+    chat = (await a_chat(store)).chat_id
+    appender = Appender(store.log, InProcessBus(), SystemClock(), SystemChance(), back_off)
+    changes = [Change(lambda _state, _now: []) for _ in range(store.log.waiting_max + 2)]
+    for change in changes:
+        appender.propose(chat, change)
+    refused = [
+        change
+        for change in changes
+        if change.answer.done() and isinstance(change.answer.exception(), ChatBusy)
+    ]
+    assert refused == changes[store.log.waiting_max :]
+    assert [await change.answer for change in changes[:3]] == [[], [], []]
+    await appender.close()
