@@ -10,3 +10,15 @@ from tests.harness.engine import ENGINES
 def engine(request: pytest.FixtureRequest) -> str:
     """Each engine in turn, in place of the one that other suites run on."""
     return str(request.param)
+
+
+@pytest.fixture(
+    scope="module",
+    name="engine",
+    params=[
+        pytest.param(one, marks=() if one == "sqlite" else pytest.mark.soak) for one in ENGINES
+    ],
+)
+def long_engine(request: pytest.FixtureRequest) -> str:
+    """The same for suites that fill long logs, which takes DynamoDB Local minutes."""
+    return str(request.param)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.harness.client_socket import Frame, Socket
 from tests.harness.people import Person, Town
 from tests.integration.cores import all_of
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.socket_town import (
     friends,
     people,

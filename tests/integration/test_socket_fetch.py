@@ -12,7 +12,7 @@ from tests.harness.canary import canary
 from tests.harness.client_socket import Frame
 from tests.harness.device import Device
 from tests.harness.people import Town
-from tests.integration.engines import engine as engine
+from tests.integration.engines import long_engine as long_engine
 from tests.integration.socket_town import friends, post, refusal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
