@@ -102,7 +102,7 @@ class Log(Protocol):
 
     @property
     def waiting_max(self) -> int:
-        """How many proposals may wait for one chat: as many as it takes in about a second."""
+        """How many proposals may wait for one chat: as many as it takes in a few seconds."""
         ...
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:

@@ -30,8 +30,9 @@ log = logging.getLogger("tidings.dynamodb")
 
 TAIL_ENTRIES: Final = 256
 CHATS_AT_ONCE: Final = 64
-WAITING_MAX: Final = 128
-"""A chat takes one claim after the other, a hundred and more a second."""
+WAITING_MAX: Final = 512
+"""A chat takes one claim after the other, a hundred and more a second: so this is a few seconds,
+and room for what somebody wrote while away."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
 SEARCHED_ENTRIES_MAX: Final = 100
