@@ -152,4 +152,4 @@ def test_every_code_has_one_status_and_one_meaning() -> None:
     assert codes == sorted(set(codes))
     assert {"chat.not_found", "send.conflict", "store.unavailable"} <= set(codes)
     for refusal in catalogue:
-        assert refusal["retryable"] == (refusal["status"] == 503)
+        assert refusal["retryable"] == (refusal["status"] in (429, 503))

@@ -12,6 +12,7 @@ from tests.harness.engine import as_environment, some_engine
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
 from tests.harness.services import dynamodb_endpoint as dynamodb_endpoint
+from tests.harness.services import shared_dynamodb as shared_dynamodb
 
 _numbers = itertools.count(1)
 
