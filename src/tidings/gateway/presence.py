@@ -37,7 +37,8 @@ class PresenceDesk:
         self._tasks = Tasks("presence")
         self._changed: dict[UserKey, bool] = {}
         self._told: set[UserKey] = set()
-        """Who was last said to be online."""
+        """Who was last said to be online. Who is here and not among them is about to be announced:
+        a snapshot leaves that to the announcement, so that nobody hears it twice."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         hub.watch(self._noticed)
@@ -45,7 +46,7 @@ class PresenceDesk:
     async def snapshot(self, user: UserKey) -> list[bytes]:
         """Frames for a device that has just become live: the user's peers as they are now."""
         peers = await self._users.peers(user)
-        online = self._hub.online(peers)
+        online = self._hub.online(peers) & self._told
         for found in (await self._find_elsewhere(peers)).values():
             online.update(found)
         return [
@@ -81,22 +82,24 @@ class PresenceDesk:
             for user, is_online in batch:
                 if is_online == (user in self._told):
                     continue
-                (self._told.add if is_online else self._told.discard)(user)
                 if user not in others_hold:  # else nothing has changed for anybody
                     await self._tell_peers(user, _frame(user, is_online, now))
+                (self._told.add if is_online else self._told.discard)(user)
         except Refusal:
-            return
+            for user, is_online in batch:
+                self._changed.setdefault(user, is_online)
         finally:
             self._timer = None
             self._schedule()
 
     async def _tell_peers(self, user: UserKey, frame: bytes) -> None:
         peers = await self._users.peers(user)
+        found = await self._find_elsewhere(peers)
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):
                 connection.tell(frame)
         if self._elsewhere is not None:
-            self._elsewhere.tell(frame, await self._elsewhere.find(peers))
+            self._elsewhere.tell(frame, found)
 
     async def _find_elsewhere(self, users: Iterable[UserKey]) -> dict[str, list[UserKey]]:
         return await self._elsewhere.find(users) if self._elsewhere is not None else {}
