@@ -6,38 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.harness.dynamo_tables import open_tables
-from tidings.ports.chats import Chats
 from tidings.ports.failpoints import Failpoints, NoFailpoints, Place
-from tidings.ports.log import Log
-from tidings.ports.people import Tenants, Users
-from tidings.ports.receipts import Receipts
-from tidings.ports.revocations import Revocations
-from tidings.ports.secrets import DataKeys, Deployment
-from tidings.ports.sweeping import Sweeping
+from tidings.ports.store import Store as Store
 from tidings.stores.sqlite.store import open_store
-
-
-class Store(Protocol):
-    """All ports of one open engine."""
-
-    @property
-    def log(self) -> Log: ...
-    @property
-    def chats(self) -> Chats: ...
-    @property
-    def receipts(self) -> Receipts: ...
-    @property
-    def tenants(self) -> Tenants: ...
-    @property
-    def users(self) -> Users: ...
-    @property
-    def data_keys(self) -> DataKeys: ...
-    @property
-    def deployment(self) -> Deployment: ...
-    @property
-    def sweeping(self) -> Sweeping: ...
-    @property
-    def revocations(self) -> Revocations: ...
 
 
 class Engine(Protocol):
