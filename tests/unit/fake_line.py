@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.actions.tasks import Tasks
 from tidings.gateway.conversation import Closing, Conversation, State, refused
 from tidings.gateway.desk import Desk
 from tidings.gateway.line import Line
@@ -17,6 +16,7 @@ from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
+from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 from tidings.wire.frames import ClientFrame, Hello, Ping, Refused, encode
 

@@ -17,7 +17,6 @@ from typing import Any
 from tidings.actions.lanes import Lane, Lanes
 from tidings.actions.proposals import Proposal
 from tidings.actions.slices import Slices
-from tidings.actions.tasks import Tasks
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -32,6 +31,7 @@ from tidings.model.refusals import (
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
 from tidings.ports.world import Chance, Clock
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.appender")
 

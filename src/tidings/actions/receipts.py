@@ -5,7 +5,6 @@ import asyncio
 import heapq
 from dataclasses import dataclass
 
-from tidings.actions.tasks import Tasks
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
@@ -14,6 +13,7 @@ from tidings.model.refusals import ChatNotFound, StoreUnavailable
 from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
 from tidings.ports.receipts import Move, OwnSends, Receipts
 from tidings.ports.world import Clock
+from tidings.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True)

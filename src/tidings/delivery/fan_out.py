@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, Protocol, assert_never
 
-from tidings.actions.tasks import Tasks
 from tidings.delivery.pacing import ReceiptPace
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -13,6 +12,7 @@ from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
 from tidings.ports.bus import Appended, Bus, Event, Expired, ReceiptMoved, Typing
+from tidings.tasks import Tasks
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
 
 

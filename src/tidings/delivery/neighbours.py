@@ -11,13 +11,13 @@ from functools import partial
 from typing import Final, assert_never
 
 from tidings.actions.elsewhere import Elsewhere
-from tidings.actions.tasks import Tasks
 from tidings.delivery.pacing import ReceiptPace
 from tidings.model.chats import ChatState
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
 from tidings.ports.bus import Appended, Bus, Event, Expired, ReceiptMoved, Typing
+from tidings.tasks import Tasks
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode
 
 UNDER_WAY_MAX: Final = 1_000

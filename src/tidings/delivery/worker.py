@@ -16,12 +16,12 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.tasks import Tasks
 from tidings.delivery.delivering import Deliverer, Handed
 from tidings.delivery.recounting import Recounting
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.feed import Feed, FeedUnavailable, Received
+from tidings.tasks import Tasks
 from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_event
 
 log = logging.getLogger("tidings.delivery")

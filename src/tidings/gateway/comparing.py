@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from tidings.actions.tasks import Tasks
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
 from tidings.gateway.line import Line
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Unavailable
 from tidings.ports.chats import Chats
+from tidings.tasks import Tasks
 
 AGAIN_SECONDS: Final = 1.0
 LINES_AT_ONCE: Final = 1_000

@@ -8,7 +8,6 @@ from typing import Any
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from tidings.actions.tasks import Tasks
 from tidings.gateway.conversation import Closing, Conversation, State, refused
 from tidings.gateway.desk import Desk
 from tidings.gateway.framing import PONG_FRAME, TEXT, backlog, header
@@ -19,6 +18,7 @@ from tidings.gateway.stream import Stream
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal
+from tidings.tasks import Tasks
 from tidings.wire.codes import RECONNECT, Close
 from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, encode
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from tidings.actions.tasks import Tasks
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.door")
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable
 
 from tidings.actions.elsewhere import Elsewhere
-from tidings.actions.tasks import Tasks
 from tidings.gateway.hub import Hub
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id
@@ -17,6 +16,7 @@ from tidings.model.refusals import Refusal
 from tidings.model.times import rfc3339
 from tidings.ports.people import Users
 from tidings.ports.world import Clock
+from tidings.tasks import Tasks
 from tidings.wire.frames import Presence, encode
 
 CHANGES_PER_TICK_MAX = 500

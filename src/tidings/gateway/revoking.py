@@ -6,13 +6,13 @@ import logging
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from tidings.actions.tasks import Tasks
 from tidings.gateway.hub import Hub
 from tidings.gateway.line import Line
 from tidings.gateway.vigil import BLIND_SECONDS_MAX, Vigil
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import Unavailable
 from tidings.ports.revocations import Revocation, Revocations
+from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 
 log = logging.getLogger("tidings.gateway")

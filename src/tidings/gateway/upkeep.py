@@ -11,12 +11,12 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from tidings.actions.tasks import Tasks
 from tidings.gateway.comparing import Comparing
 from tidings.gateway.hub import Hub
 from tidings.gateway.vigil import Vigil
 from tidings.model.ids import UserKey
 from tidings.ports.registry import Registry, RegistryUnavailable
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.gateway")
 

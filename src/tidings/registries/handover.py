@@ -15,10 +15,10 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.handover import Handover, Parcel
 from tidings.ports.registry import RegistryUnavailable
 from tidings.ports.world import Chance
-from tidings.registries.background import Background
 from tidings.registries.letters import Compare, Entries, Held, Letter, Notice, encode
 from tidings.registries.link import RedisLink
 from tidings.registries.subscription import Subscription
+from tidings.tasks import Tasks
 
 ANSWER_SECONDS_MAX: Final = 1.0
 COMPARE_AGAIN_SECONDS: Final = 1.0
@@ -66,7 +66,7 @@ class RedisHandover:
         self._subscription = Subscription(link, (self._reply_to,), self._take)
         self._notices: deque[tuple[str, bytes]] = deque()
         self._has_notices = asyncio.Event()
-        self._tasks = Background()
+        self._tasks = Tasks("registry")
 
     def start(self) -> None:
         """Listen for answers."""

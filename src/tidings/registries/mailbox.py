@@ -9,11 +9,11 @@ from typing import Final
 
 from tidings.ports.handover import Doorstep
 from tidings.ports.registry import RegistryUnavailable
-from tidings.registries.background import Background
 from tidings.registries.handover import EVERY_GATEWAY
 from tidings.registries.letters import Compare, Entries, Held, Letter, Notice, encode
 from tidings.registries.link import RedisLink
 from tidings.registries.subscription import QUIET_SECONDS, Subscription
+from tidings.tasks import Tasks
 
 ANSWERS_MAX: Final = 10_000
 ANSWERS_AT_ONCE: Final = 200
@@ -35,7 +35,7 @@ class RedisMailbox:
         self._doorstep = doorstep
         self._answers: deque[tuple[str, bytes]] = deque(maxlen=ANSWERS_MAX)
         self._has_answers = asyncio.Event()
-        self._tasks = Background()
+        self._tasks = Tasks("registry")
         channels = link.name("gateway", gateway), link.name("gateway", EVERY_GATEWAY)
         # Each time it stands again, something may have been sent meanwhile.
         self._subscription = Subscription(

@@ -12,8 +12,8 @@ from typing import Final
 
 from tidings.model.ids import UserKey
 from tidings.ports.registry import Place, Registry, RegistryUnavailable
-from tidings.registries.background import Background
 from tidings.registries.link import RedisLink
+from tidings.tasks import Tasks
 
 TTL_MS: Final = 10_000
 REFRESHED_AT_ONCE: Final = 500
@@ -71,7 +71,7 @@ class RedisRegistry:
         self._is_leaving = False
         self._left_meanwhile: list[tuple[UserKey, str]] | None = None
         """During a refresh: those who left, whom it may put back."""
-        self._tasks = Background()
+        self._tasks = Tasks("registry")
 
     async def enter(self, user: UserKey, connection: str) -> None:
         await self._keep([(user, connection)])

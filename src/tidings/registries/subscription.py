@@ -9,9 +9,9 @@ from typing import Final
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as Disconnected
 
-from tidings.registries.background import Background
 from tidings.registries.letters import Letter, NotALetter, decode
 from tidings.registries.link import TROUBLE, RedisLink, heed
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.registry")
 
@@ -39,7 +39,7 @@ class Subscription:
         self._take = take
         self._came_up = came_up
         self._quiet_seconds = quiet_seconds
-        self._tasks = Background()
+        self._tasks = Tasks("registry")
         self._up = asyncio.Event()
 
     def start(self) -> None:

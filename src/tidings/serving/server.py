@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from tidings.actions.sweeping import Sweeper
-from tidings.actions.tasks import Tasks
 from tidings.assembly import Core, open_core
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.processes import Others, open_others
@@ -21,6 +20,7 @@ from tidings.gateway.http import Http
 from tidings.rest import make_rest
 from tidings.serving.sockets import Sockets, count_unread
 from tidings.stores.sqlite.trouble import StoreBroken
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.serving")
 

@@ -31,7 +31,6 @@ from tidings.ports.moving import (
 )
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
@@ -48,6 +47,7 @@ from tidings.stores.dynamodb.moved import (
 from tidings.stores.dynamodb.patience import BackOff, open_patient
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.scanning import whole_table
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.tables import request_keys_of
 from tidings.stores.dynamodb.trouble import Item, StoreRefused
 

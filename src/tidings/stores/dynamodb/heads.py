@@ -25,11 +25,11 @@ import msgspec
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.stores.dynamodb.background import Background
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.items import head_values, to_head
 from tidings.stores.dynamodb.patterns import ADVANCE_HEAD, READ_HEADS, SHOW_HEADS
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
+from tidings.tasks import Tasks
 
 WRITE_SECONDS_MIN: Final = 1.0
 KNOWN_HEADS_MAX: Final = 20_000
@@ -75,7 +75,7 @@ class Heads:
         self._pending: dict[ChatId, HeadCopy] = {}
         self._in_flight: set[ChatId] = set()
         self._waiting: dict[ChatId, list[asyncio.Future[None]]] = {}
-        self._tasks = Background("heads")
+        self._tasks = Tasks("heads")
         self._closing = asyncio.Event()
 
     def known(self, chat: ChatId) -> Head:

@@ -30,7 +30,6 @@ from tidings.ports.moving import (
 )
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.first_look import EPOCH, IMPORT, first_answer
 from tidings.stores.dynamodb.items import (
@@ -51,6 +50,7 @@ from tidings.stores.dynamodb.moved import (
 from tidings.stores.dynamodb.patience import BackOff, open_patient
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.scanning import whole_table
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import Item, StoreRefused
 
 MARK: Final = "import"

@@ -12,7 +12,6 @@ from tidings.model.chat_list import ChatRow, Held
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt, Unread
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat, last_messages
 from tidings.stores.dynamodb.heads import HeadCopy, Heads, MemberCount
@@ -26,6 +25,7 @@ from tidings.stores.dynamodb.patterns import (
     SHOW_CHATS,
 )
 from tidings.stores.dynamodb.receipts import unread_of
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.states import membership_row
 from tidings.stores.dynamodb.trouble import Item
 

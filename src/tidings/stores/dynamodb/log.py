@@ -10,7 +10,6 @@ from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Log, Page, Run, Sent
-from tidings.stores.dynamodb.background import Background
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.entries import items_after, to_entries
 from tidings.stores.dynamodb.heads import Heads
@@ -25,6 +24,7 @@ from tidings.stores.dynamodb.patterns import (
 from tidings.stores.dynamodb.runs import Runs
 from tidings.stores.dynamodb.states import load_state, membership_row
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.dynamodb")
 
@@ -48,7 +48,7 @@ class DynamoLog:
         self._heads = heads
         self._to_make: deque[Callable[[], Run | None]] = deque()
         self._waiting: dict[ChatId, deque[Run]] = {}
-        self._tasks = Background("log")
+        self._tasks = Tasks("log")
 
     @property
     def run_entries_max(self) -> int:

@@ -14,7 +14,6 @@ from tidings.model import limits
 from tidings.model.chats import Chat
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.items import (
     member_item,
@@ -24,6 +23,7 @@ from tidings.stores.dynamodb.items import (
 )
 from tidings.stores.dynamodb.patterns import COUNT_CHATS, READ_CHAT
 from tidings.stores.dynamodb.plans import Plan
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.states import load_state
 from tidings.stores.dynamodb.trouble import Item
 from tidings.stores.dynamodb.writes import Delete, Put, Update

@@ -11,7 +11,6 @@ from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt
 from tidings.ports.log import Page
-from tidings.stores.dynamodb.background import both
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.entries import (
     entries_at,
@@ -28,6 +27,7 @@ from tidings.stores.dynamodb.patterns import (
     SHOW_CHAT,
     SHOW_RECEIPTS,
 )
+from tidings.stores.dynamodb.side_by_side import both
 from tidings.stores.dynamodb.states import members_of, membership_row
 from tidings.stores.dynamodb.trouble import Item
 

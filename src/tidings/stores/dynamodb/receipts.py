@@ -16,7 +16,6 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt, Unread, unread_without_a_look
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.receipts import Move, OwnSends, Receipts
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat
 from tidings.stores.dynamodb.heads import Heads
@@ -28,6 +27,7 @@ from tidings.stores.dynamodb.patterns import (
     READ_ENTRIES,
     READ_RECEIPT,
 )
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.states import members_of, membership_row
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
 

@@ -15,7 +15,6 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.failpoints import Failpoints
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run
 from tidings.ports.world import Chance
-from tidings.stores.dynamodb.background import Background, together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.heads import Heads
 from tidings.stores.dynamodb.items import (
@@ -35,9 +34,11 @@ from tidings.stores.dynamodb.patterns import (
     READ_REACTIONS,
 )
 from tidings.stores.dynamodb.plans import SLOT_TAKEN, Plan
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.targets import TARGET_KINDS, plan_target
 from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Conflicted
 from tidings.stores.dynamodb.writes import Put
+from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.dynamodb")
 
@@ -56,7 +57,7 @@ class Runs:
         self._heads = heads
         self._chance = chance
         self._failpoints = failpoints
-        self._tasks = Background("runs")
+        self._tasks = Tasks("runs")
 
     async def write(self, run: Run) -> Outcome:
         """Write a run, all or none of its entries. Never raises: unknown outcomes are Failed."""

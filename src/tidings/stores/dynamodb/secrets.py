@@ -8,10 +8,10 @@ from tidings.model.ids import UserKey
 from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.ports.world import Chance
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.masters import MasterList
 from tidings.stores.dynamodb.scanning import Walk
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
 
 EPOCH_BYTES: Final = 8

@@ -17,9 +17,9 @@ from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.changes import Change, Changes, Cleaned, Written
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.retrying import Budget, Retrying
 from tidings.stores.dynamodb.shards import Call, Shard
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.tables import BODIES, MESSAGES
 from tidings.stores.dynamodb.transport import Transport, open_transport
 from tidings.stores.dynamodb.trouble import Rejected, StoreRefused

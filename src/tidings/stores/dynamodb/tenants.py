@@ -9,10 +9,10 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.people import SigningKey, Tenant, TenantKey, Tenants
 from tidings.ports.revocations import Revocation
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.background import together
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.revocations import DynamoRevocations
 from tidings.stores.dynamodb.scanning import Walk
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Item
 from tidings.stores.dynamodb.writes import Put, Update
 

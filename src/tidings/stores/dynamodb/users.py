@@ -13,9 +13,10 @@ from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.people import User, Users
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.background import Background, together
 from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
+from tidings.tasks import Tasks
 
 
 class DynamoUsers:
@@ -25,7 +26,7 @@ class DynamoUsers:
         self._dynamo = dynamo
         self._seen: dict[UserKey, int] = {}
         self._is_keeping = False
-        self._background = Background("last_seen")
+        self._background = Tasks("last_seen")
 
     async def put(
         self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int

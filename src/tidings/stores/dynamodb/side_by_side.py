@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work side by side: several requests of one call at once, and work that outlasts its call."""
+"""Several requests of one call at once."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
-
-log = logging.getLogger("tidings.dynamodb")
 
 AT_ONCE: Final = 32
 """How many requests one call makes at once: others want their connections too."""
@@ -39,31 +36,3 @@ async def both(one: Coroutine[Any, Any, _T], other: Coroutine[Any, Any, _S]) -> 
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return first.result(), second.result()
-
-
-class Background:
-    """The tasks of one part of the store."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._running: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work in the background."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.error(
-                "background work failed",
-                exc_info=error,
-                extra={"action": "task_failed", "group": self._name},
-            )
-
-    async def finish(self) -> None:
-        """Wait until nothing runs any more."""
-        while self._running:
-            await asyncio.wait(list(self._running))
