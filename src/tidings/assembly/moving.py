@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine of a deployment, opened to be exported or imported into. No server runs meanwhile."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import TypedDict
 
 from tidings.assembly.stores import needs
 from tidings.config import Config
 from tidings.ports.moving import Source, Target
+from tidings.ports.world import Chance, Clock
 from tidings.stores.folder import only_process
 from tidings.stores.trouble import StoreRefused
 from tidings.world import SystemChance, SystemClock, wait_patiently
+
+
+class _Where(TypedDict):
+    """Which tables, and how to speak to them."""
+
+    endpoint: str | None
+    region: str
+    prefix: str
+    clock: Clock
+    chance: Chance
+    back_off: Callable[[int], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -30,28 +43,14 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
         from tidings.stores.dynamodb import exporting as tables
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
-    assert config.dynamodb_region is not None, "settings are checked"
-    # A server that is alone has the folder: it would be writing.
-    with only_process(config.data) if config.is_alone else nullcontext():
-        async with tables.open_source(
-            endpoint=config.dynamodb_endpoint,
-            region=config.dynamodb_region,
-            prefix=config.dynamodb_prefix,
-            clock=SystemClock(),
-            chance=SystemChance(),
-            back_off=wait_patiently,
-        ) as source:
+    with _nobody_else(config):
+        async with tables.open_source(**_where(config)) as source:
             yield source
 
 
 @asynccontextmanager
 async def open_target(config: Config) -> AsyncIterator[Target]:
-    """The store to write all facts into.
-
-    Raises:
-        StoreRefused: What only the operator can put right.
-        StoreUnavailable: The store cannot be reached now.
-    """
+    """The store to write all facts into. Raises what `open_source` does."""
     if config.store == "sqlite":
         from tidings.stores.sqlite import importing as embedded
 
@@ -62,14 +61,23 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
         from tidings.stores.dynamodb import importing as tables
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
-    assert config.dynamodb_region is not None, "settings are checked"
-    with only_process(config.data) if config.is_alone else nullcontext():
-        async with tables.open_target(
-            endpoint=config.dynamodb_endpoint,
-            region=config.dynamodb_region,
-            prefix=config.dynamodb_prefix,
-            clock=SystemClock(),
-            chance=SystemChance(),
-            back_off=wait_patiently,
-        ) as target:
+    with _nobody_else(config):
+        async with tables.open_target(**_where(config)) as target:
             yield target
+
+
+def _nobody_else(config: Config) -> AbstractContextManager[None]:
+    """A server that is alone has the folder: it would be writing."""
+    return only_process(config.data) if config.is_alone else nullcontext()
+
+
+def _where(config: Config) -> _Where:
+    assert config.dynamodb_region is not None, "settings are checked"
+    return _Where(
+        endpoint=config.dynamodb_endpoint,
+        region=config.dynamodb_region,
+        prefix=config.dynamodb_prefix,
+        clock=SystemClock(),
+        chance=SystemChance(),
+        back_off=wait_patiently,
+    )
