@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread
+from tidings.model.receipts import Receipt, Unread, unread_without_a_look
 from tidings.model.refusals import ChatNotFound, StoreUnavailable
 from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
 from tidings.ports.receipts import Move, OwnSends, Receipts
@@ -34,10 +34,14 @@ class MarkReceipt:
             ChatNotFound: Not a member.
         """
         moved = await self.receipts.advance(Move(user, chat, delivered, read))
-        unread = await self.receipts.unread(user, chat, self.clock.now())
-        if moved is None or unread is None:
+        if moved is None:
             raise ChatNotFound
-        receipt, _ = moved
+        receipt, head = moved
+        unread = unread_without_a_look(head, receipt)
+        if unread is None:
+            unread = await self.receipts.unread(user, chat, self.clock.now())
+        if unread is None:
+            raise ChatNotFound
         self.bus.publish(ReceiptMoved(chat, receipt, by_reading=read > 0))
         return receipt, unread
 

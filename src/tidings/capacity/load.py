@@ -97,7 +97,7 @@ def flows(load: Load) -> Iterator[Flow]:
     if not load.missed:
         back = ours.hello(load.chats, load.chats)
     yield Flow("come back", people * load.opens_per_day, back)
-    yield Flow("mark read", people * load.opens_per_day, ours.mark_read(size))
+    yield Flow("mark read", people * load.opens_per_day, ours.mark_read())
     yield Flow("chat list", people * load.opens_per_day, ours.chat_list(load.chats))
     yield Flow("history", people * load.reads_per_day, ours.history(2, limits.PAGE_DEFAULT, size))
 

@@ -51,7 +51,7 @@ def use_cases() -> Iterator[UseCase]:
         others = (one.change_members(10) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
         yield UseCase(name, ours.change_members(joins=joins), *others)
     marks = (one.mark_read(2, SMALL) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
-    yield UseCase("mark read, over REST", ours.mark_read(SMALL), *marks)
+    yield UseCase("mark read, over REST", ours.mark_read(), *marks)
     yield from _reads()
 
 
