@@ -94,9 +94,9 @@ async def deployment(folder: Path, *, is_many: bool) -> AsyncIterator[list[Targe
         redis = stack.enter_context(RedisServer(folder / "redis"))
         settings |= {
             "TIDINGS_BUS": "kafka",
-            "TIDINGS_KAFKA": kafka.address,
+            "TIDINGS_KAFKA_BOOTSTRAP": kafka.address,
             "TIDINGS_REGISTRY": "redis",
-            "TIDINGS_REDIS": redis.address,
+            "TIDINGS_REDIS_URL": redis.address,
         }
         yield [
             await stack.enter_async_context(

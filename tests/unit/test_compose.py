@@ -58,7 +58,10 @@ def test_our_processes_differ_in_nothing_but_their_roles(services: dict[str, Any
 
 def test_addresses_between_services_lead_to_one(services: dict[str, Any]) -> None:
     settings = services["api"]["environment"]
-    told = [settings[f"TIDINGS_{name}"] for name in ("DYNAMODB_ENDPOINT", "KAFKA", "REDIS")]
+    told = [
+        settings[f"TIDINGS_{name}"]
+        for name in ("DYNAMODB_ENDPOINT", "KAFKA_BOOTSTRAP", "REDIS_URL")
+    ]
     hosts = {re.sub(r"^\w+://", "", address).split(":")[0] for address in told}
     assert hosts == {"dynamodb", "kafka", "redis"}
     assert hosts <= services.keys()

@@ -15,9 +15,9 @@ MANY = {
     **TABLES,
     **KEYS,
     "BUS": "kafka",
-    "KAFKA": "k1:9092, k2:9092",
+    "KAFKA_BOOTSTRAP": "k1:9092, k2:9092",
     "REGISTRY": "redis",
-    "REDIS": "redis://:pass@r:6379/0",
+    "REDIS_URL": "redis://:pass@r:6379/0",
 }
 
 
@@ -54,7 +54,10 @@ def test_many_processes() -> None:
         "ROLES": "worker,gateway",
     }
     config = load(None, NO_FILE, **MANY, **more)
-    assert (config.kafka, config.redis) == ("k1:9092,k2:9092", "redis://:pass@r:6379/0")
+    assert (config.kafka_bootstrap, config.redis_url) == (
+        "k1:9092,k2:9092",
+        "redis://:pass@r:6379/0",
+    )
     assert (config.dynamodb_endpoint, config.dynamodb_prefix) == (
         "http://localhost:8000",
         "test_1.",
@@ -92,17 +95,20 @@ def test_roles_by_flag() -> None:
     ("settings", "told"),
     [
         (without(TABLES, "DYNAMODB_REGION"), "needs a region"),
-        (without(MANY, "KAFKA"), "TIDINGS_BUS=kafka needs its servers"),
-        (without(MANY, "REDIS"), "TIDINGS_REGISTRY=redis needs its address"),
-        (without(MANY, "REGISTRY", "REDIS"), "TIDINGS_BUS=kafka and TIDINGS_REGISTRY=memory"),
-        (without(MANY, "BUS", "KAFKA"), "TIDINGS_BUS=memory and TIDINGS_REGISTRY=redis"),
+        (without(MANY, "KAFKA_BOOTSTRAP"), "TIDINGS_BUS=kafka needs its servers"),
+        (without(MANY, "REDIS_URL"), "TIDINGS_REGISTRY=redis needs its address"),
+        (without(MANY, "REGISTRY", "REDIS_URL"), "TIDINGS_BUS=kafka and TIDINGS_REGISTRY=memory"),
+        (without(MANY, "BUS", "KAFKA_BOOTSTRAP"), "TIDINGS_BUS=memory and TIDINGS_REGISTRY=redis"),
         (without(MANY, "ROOT_KEY"), "set TIDINGS_ROOT_KEY for all of them"),
         (without(MANY, "MASTER_KEY"), "set TIDINGS_MASTER_KEY for all of them"),
         ({**TABLES, "ROLES": "gateway,api"}, "roles gateway,api: other processes do the rest"),
         ({"ROLES": "gateway"}, "on the embedded store one process has all roles"),
-        ({"BUS": "kafka", "KAFKA": "k:9092"}, "needs TIDINGS_STORE=dynamodb"),
-        ({"REGISTRY": "redis", "REDIS": "redis://r"}, "needs TIDINGS_STORE=dynamodb"),
-        ({**TABLES, "KAFKA": "k:9092"}, "TIDINGS_KAFKA means nothing without TIDINGS_BUS=kafka"),
+        ({"BUS": "kafka", "KAFKA_BOOTSTRAP": "k:9092"}, "needs TIDINGS_STORE=dynamodb"),
+        ({"REGISTRY": "redis", "REDIS_URL": "redis://r"}, "needs TIDINGS_STORE=dynamodb"),
+        (
+            {**TABLES, "KAFKA_BOOTSTRAP": "k:9092"},
+            "TIDINGS_KAFKA_BOOTSTRAP means nothing without TIDINGS_BUS=kafka",
+        ),
         ({"DYNAMODB_PREFIX": "x"}, "means nothing without TIDINGS_STORE=dynamodb"),
         ({"PUSH": "log"}, "TIDINGS_PUSH=log is for delivery workers"),
         ({**MANY, "PUSH": "log", "PUSH_URL": "http://x"}, "means nothing without TIDINGS_PUSH="),
@@ -117,15 +123,15 @@ def test_what_does_not_go_together(settings: dict[str, str], told: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("KAFKA", "kafka"),
-        ("KAFKA", ","),
-        ("KAFKA", "http://kafka:9092"),
+        ("KAFKA_BOOTSTRAP", "kafka"),
+        ("KAFKA_BOOTSTRAP", ","),
+        ("KAFKA_BOOTSTRAP", "http://kafka:9092"),
         ("KAFKA_PREFIX", "a/b"),
         ("KAFKA_PREFIX", ""),
-        ("REDIS", "r:6379"),
-        ("REDIS", "http://r:6379"),
-        ("REDIS", "redis://"),
-        ("REDIS", "redis://r:port"),
+        ("REDIS_URL", "r:6379"),
+        ("REDIS_URL", "http://r:6379"),
+        ("REDIS_URL", "redis://"),
+        ("REDIS_URL", "redis://r:port"),
         ("REDIS_PREFIX", "{a}"),
         ("DYNAMODB_ENDPOINT", "localhost:8000"),
         ("DYNAMODB_PREFIX", "a b"),
@@ -145,7 +151,7 @@ def test_what_is_wrong_is_told_once(name: str, value: str) -> None:
 
 
 def test_a_password_is_not_repeated() -> None:
-    assert "hunter2" not in the_mistake({**MANY, "REDIS": "reddis://:hunter2@r"})
+    assert "hunter2" not in the_mistake({**MANY, "REDIS_URL": "reddis://:hunter2@r"})
 
 
 def test_a_public_address_tells_a_missing_root_key_once() -> None:
@@ -157,5 +163,5 @@ def test_secrets_in_a_file_that_others_may_read(tmp_path: Path) -> None:
     secret = toml(tmp_path, f'push_secret = "{STRONG}"', mode=0o644)
     assert any("chmod 600" in told for told in mistakes(file=secret))
     for redis, is_told in (("redis://:pass@r", True), ("redis://r", False)):
-        file = toml(tmp_path, f'redis = "{redis}"', mode=0o644)
+        file = toml(tmp_path, f'redis_url = "{redis}"', mode=0o644)
         assert any("chmod 600" in told for told in mistakes(file=file)) == is_told

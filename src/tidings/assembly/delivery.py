@@ -82,9 +82,9 @@ def _run_worker(
     from tidings.buses.kafka_feed import KafkaFeed
     from tidings.buses.kafka_topics import Topics
 
-    assert config.kafka is not None, "settings are checked"
+    assert config.kafka_bootstrap is not None, "settings are checked"
     feed = KafkaFeed(
-        address=config.kafka,
+        address=config.kafka_bootstrap,
         topics=Topics(config.kafka_prefix),
         group=f"{config.kafka_prefix}delivery",
     )

@@ -63,10 +63,10 @@ async def open_others(config: Config, core: Core) -> AsyncIterator[Others | None
         from tidings.registries.redis import RedisRegistry
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
-    assert config.redis is not None, "settings are checked"
+    assert config.redis_url is not None, "settings are checked"
     name = core.chance.token(NAME_BYTES).hex()
     async with AsyncExitStack() as stack:
-        link = RedisLink(config.redis, config.redis_prefix)
+        link = RedisLink(config.redis_url, config.redis_prefix)
         stack.push_async_callback(link.close)
         registry = RedisRegistry(link, name)
         stack.push_async_callback(registry.close)
@@ -85,10 +85,10 @@ def _publisher(config: Config, core: Core) -> "KafkaPublisher":
         from tidings.buses.kafka_topics import Topics
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
-    assert config.kafka is not None, "settings are checked"
+    assert config.kafka_bootstrap is not None, "settings are checked"
     return KafkaPublisher(
         core.bus,
-        address=config.kafka,
+        address=config.kafka_bootstrap,
         topics=Topics(config.kafka_prefix),
         back_off=wait_patiently,
     )

@@ -111,7 +111,7 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def _holds_secret(table: Mapping[str, object]) -> bool:
-    return any(name in table for name in SECRETS) or "@" in str(table.get("redis", ""))
+    return any(name in table for name in SECRETS) or "@" in str(table.get("redis_url", ""))
 
 
 def _as_text(value: object) -> str | None:

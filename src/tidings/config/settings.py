@@ -41,11 +41,11 @@ class Config:
     dynamodb_region: str | None = None
     """There once the store is dynamodb."""
     bus: str = "memory"
-    kafka: str | None = None
+    kafka_bootstrap: str | None = None
     """There once the bus is kafka, as is the next once the registry is redis."""
     kafka_prefix: str = "tidings-"
     registry: str = "memory"
-    redis: str | None = field(default=None, repr=False)
+    redis_url: str | None = field(default=None, repr=False)
     """It may hold a password."""
     redis_prefix: str = "tidings:"
     push: str = "off"

@@ -13,9 +13,9 @@ _ENGINE_OF: Final = {
     "dynamodb_endpoint": ("store", "dynamodb"),
     "dynamodb_prefix": ("store", "dynamodb"),
     "dynamodb_region": ("store", "dynamodb"),
-    "kafka": ("bus", "kafka"),
+    "kafka_bootstrap": ("bus", "kafka"),
     "kafka_prefix": ("bus", "kafka"),
-    "redis": ("registry", "redis"),
+    "redis_url": ("registry", "redis"),
     "redis_prefix": ("registry", "redis"),
     "push_url": ("push", "webhook"),
     "push_secret": ("push", "webhook"),
@@ -25,8 +25,8 @@ _ENGINE_OF: Final = {
 
 _NEEDS: Final = (
     ("store", "dynamodb", "dynamodb_region", "a region: set TIDINGS_DYNAMODB_REGION or AWS_REGION"),
-    ("bus", "kafka", "kafka", "its servers: set TIDINGS_KAFKA=host:port"),
-    ("registry", "redis", "redis", "its address: set TIDINGS_REDIS=redis://host:port/0"),
+    ("bus", "kafka", "kafka_bootstrap", "its servers: set TIDINGS_KAFKA_BOOTSTRAP=host:port"),
+    ("registry", "redis", "redis_url", "its address: set TIDINGS_REDIS_URL=redis://host:port/0"),
     ("push", "webhook", "push_url", "an address: set TIDINGS_PUSH_URL"),
     ("push", "webhook", "push_secret", "a secret to sign with: set TIDINGS_PUSH_SECRET"),
 )
