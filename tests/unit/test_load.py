@@ -73,9 +73,18 @@ async def test_a_talker_says_received_every_hundred_entries() -> None:
     talking = Talking()
     talking.hear(op="live")
     for sequence in range(1, 251):
-        talking.hear(op="entry", sequence=sequence)
+        talking.hear(op="entry", sequence=sequence, sender="bob")
     assert [frame["sequence"] for frame in talking.said("received")] == [100, 200]
     assert talking.talker.delivered == 250
+
+
+async def test_a_talker_counts_neither_its_own_entries_nor_one_that_comes_again() -> None:
+    talking = Talking()
+    talking.hear(op="welcome", user="alice")
+    talking.hear(op="live")
+    for sequence, sender in ((1, "bob"), (2, "alice"), (1, "bob"), (3, "bob"), (3, "bob")):
+        talking.hear(op="entry", sequence=sequence, sender=sender)
+    assert talking.talker.delivered == 2
 
 
 async def test_a_send_that_may_be_repeated_is_repeated_under_its_name(

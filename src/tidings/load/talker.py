@@ -24,6 +24,8 @@ class _Frame(msgspec.Struct):
     op: str
     id: int = 0
     sequence: int = 0
+    sender: str = ""
+    user: str = ""
     retryable: bool = False
 
 
@@ -44,6 +46,8 @@ class Talker(WSListener):
         self.repeats = True
         """Whether a send that was told to come again does."""
         self._chat = chat
+        self._user = ""
+        self._reached = 0
         self._trouble = trouble
         self._hello = msgspec.json.encode({"op": "hello", "token": token, "device": device})
         self._sent = 0
@@ -80,7 +84,9 @@ class Talker(WSListener):
         if got.op == "sent":
             self._on_sent(got.id)
         elif got.op == "entry":
-            self._on_entry(got.sequence)
+            self._on_entry(got)
+        elif got.op == "welcome":
+            self._user = got.user
         elif got.op == "live":
             self.delivered = 0  # what came before was there before
             self.is_live = True
@@ -100,10 +106,16 @@ class Talker(WSListener):
         if self._is_sending:
             self.send()
 
-    def _on_entry(self, sequence: int) -> None:
+    def _on_entry(self, entry: _Frame) -> None:
+        """Own entries may come too, and others more than once: neither is counted."""
+        if entry.sequence <= self._reached:
+            return
+        self._reached = entry.sequence
+        if entry.sender == self._user:
+            return
         self.delivered += 1
         if self.delivered % RECEIVED_EVERY == 0:
-            frame = f'{{"op":"received","chat":"{self._chat}","sequence":{sequence}}}'
+            frame = f'{{"op":"received","chat":"{self._chat}","sequence":{entry.sequence}}}'
             self._say(frame.encode())
 
     def _on_refused(self, refused: _Frame, text: str) -> None:
