@@ -23,7 +23,7 @@ from tidings.model.entries import Head
 from tidings.model.ids import UserKey
 from tidings.model.receipts import Receipt
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.receipts import Move, OwnSends
+from tidings.ports.receipts import Move, OwnSends, OwnSpan
 
 
 async def receipt_of(store: Store, state: ChatState, user: UserKey) -> Receipt:
@@ -145,16 +145,16 @@ async def test_a_receipt_is_there_after_a_restart(engine: Engine) -> None:
 # One's own messages.
 
 
-def own(state: ChatState, from_number: int, to_number: int, to_sequence: int) -> OwnSends:
-    return OwnSends(ANN, state.chat_id, from_number, to_number, to_sequence)
+def own(state: ChatState, *spans: tuple[int, int, int]) -> OwnSends:
+    return OwnSends(ANN, state.chat_id, tuple(OwnSpan(*span) for span in spans))
 
 
 async def test_writing_reads_what_one_wrote(store: Store, state: ChatState) -> None:
-    moved = await store.receipts.move([own(state, 0, 2, 3)])
+    moved = await store.receipts.move([own(state, (0, 2, 3))])
     assert moved == [(state.chat_id, Receipt(ANN, 3, 3, 2))]
 
     # The mark stands within the messages: some of them were read on another device.
-    moved = await store.receipts.move([own(state, 1, 4, 6)])
+    moved = await store.receipts.move([own(state, (1, 4, 6))])
     assert moved == [(state.chat_id, Receipt(ANN, 6, 6, 4))]
 
 
@@ -162,21 +162,34 @@ async def test_writing_does_not_read_what_others_wrote_before(store: Store) -> N
     state = await a_chat(store, ANN, BOB)
     await append(store, state, message(BOB), message(ANN))
 
-    assert await store.receipts.move([own(state, 1, 2, 3)]) == []
+    assert await store.receipts.move([own(state, (1, 2, 3))]) == []
     assert await receipt_of(store, state, ANN) == Receipt(ANN, 1, 1, 0)
     unread = await store.receipts.unread(ANN, state.chat_id, 0)
     assert unread is not None
     assert unread.count == 1
 
 
+@pytest.mark.parametrize("read", [1, 3, 5])
+async def test_the_mark_moves_to_the_end_of_the_span_it_stands_in(store: Store, read: int) -> None:
+    state = await a_chat(store, ANN, BOB)
+    await append(store, state, *(message(who) for who in (ANN, BOB, ANN, BOB, ANN)))
+    spans = own(state, (0, 1, 2), (2, 3, 4), (4, 5, 6))
+    await store.receipts.move([Move(ANN, state.chat_id, read=read)])
+
+    assert await store.receipts.move([spans]) == [
+        (state.chat_id, Receipt(ANN, read + 1, read + 1, read))
+    ]
+    assert await store.receipts.move([spans]) == []
+
+
 async def test_own_messages_never_move_a_mark_backwards(store: Store, state: ChatState) -> None:
     await store.receipts.move([Move(ANN, state.chat_id, read=6)])
-    assert await store.receipts.move([own(state, 0, 2, 3), own(state, 0, 4, 6)]) == []
+    assert await store.receipts.move([own(state, (0, 2, 3)), own(state, (0, 4, 6))]) == []
     assert await receipt_of(store, state, ANN) == Receipt(ANN, 6, 6, 4)
 
 
 async def test_own_messages_that_are_not_there_move_nothing(store: Store, state: ChatState) -> None:
-    assert await store.receipts.move([own(state, 0, 5, 7), own(state, 0, 3, 6)]) == []
+    assert await store.receipts.move([own(state, (0, 5, 7)), own(state, (0, 3, 6))]) == []
     assert await receipt_of(store, state, ANN) == Receipt(ANN, 1, 1, 0)
 
 

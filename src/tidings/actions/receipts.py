@@ -4,6 +4,7 @@
 import asyncio
 import heapq
 from dataclasses import dataclass
+from typing import Final
 
 from tidings.model import limits
 from tidings.model.entries import Entry
@@ -11,7 +12,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt, Unread, unread_without_a_look
 from tidings.model.refusals import ChatNotFound, StoreUnavailable
 from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
-from tidings.ports.receipts import Move, OwnSends, Receipts
+from tidings.ports.receipts import Move, OwnSends, OwnSpan, Receipts
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
@@ -49,6 +50,10 @@ class MarkReceipt:
 _Key = tuple[UserKey, ChatId]
 
 
+OWN_SPANS_MAX: Final = 16
+"""How many spans of own messages are remembered for one user and chat between two writes."""
+
+
 class CoalescedReceipts:
     """Receipts from sockets: the first goes to the store at once, later ones once a second.
 
@@ -61,7 +66,7 @@ class CoalescedReceipts:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks("receipts")
         self._moves: dict[_Key, Move] = {}
-        self._own: dict[_Key, list[OwnSends]] = {}
+        self._own: dict[_Key, list[OwnSpan]] = {}
         self._written_at: dict[_Key, float] = {}
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -91,16 +96,19 @@ class CoalescedReceipts:
     def _note_own(self, entry: Entry, is_small: bool) -> None:
         """Nothing is unread after one's own message if nothing was unread before it."""
         key = (entry.sender, entry.chat_id)
-        chains = self._own.get(key)
-        if chains is None:
+        spans = self._own.get(key)
+        if spans is None:
             if key not in self._moves:
                 interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
                 self._schedule(key, interval)
-            chains = self._own[key] = []
+            spans = self._own[key] = []
         first = entry.number - 1
-        if chains and chains[-1].to_number == first:
-            first = chains.pop().from_number
-        chains.append(OwnSends(*key, first, entry.number, entry.sequence))
+        if spans and spans[-1].to_number == first:
+            first = spans.pop().from_number
+        elif len(spans) == OWN_SPANS_MAX:
+            # The mark stands in the first if the user reads nothing, else in one of the last.
+            del spans[1]
+        spans.append(OwnSpan(first, entry.number, entry.sequence))
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:
         now = self._loop.time()
@@ -124,7 +132,8 @@ class CoalescedReceipts:
         while self._due and self._due[0][0] <= now:
             _, key = heapq.heappop(self._due)
             self._written_at[key] = now
-            moves.extend(self._own.pop(key, ()))
+            if spans := self._own.pop(key, None):
+                moves.append(OwnSends(*key, tuple(spans)))
             if (move := self._moves.pop(key, None)) is not None:
                 moves.append(move)
         if self._due:
@@ -154,7 +163,7 @@ class CoalescedReceipts:
         if self._timer is not None:
             self._timer.cancel()
         waiting: list[Move | OwnSends] = list(self._moves.values())
-        waiting.extend(own for chain in self._own.values() for own in chain)
+        waiting.extend(OwnSends(*key, tuple(spans)) for key, spans in self._own.items())
         await self._tasks.finish()
         if waiting:
             await self._write(waiting)

@@ -20,18 +20,31 @@ class Move(msgspec.Struct, frozen=True):
     read: int = 0
 
 
-class OwnSends(msgspec.Struct, frozen=True):
-    """A user wrote all messages after number `from` up to `to`, without a foreign one in between.
+class OwnSpan(msgspec.Struct, frozen=True):
+    """A user wrote all messages after one number up to another, nobody else one in between."""
 
-    It moves the read mark to the last of them only if the mark stood within from..to already:
-    if nothing was unread before the first.
+    from_number: int
+    to_number: int
+    to_sequence: int
+
+
+class OwnSends(msgspec.Struct, frozen=True):
+    """What a user wrote of late, in spans that messages of others part, the earliest first.
+
+    It moves the read mark to the end of the span it stands in, if it stands in one: if nothing was
+    unread before the first message of it.
     """
 
     user: UserKey
     chat: ChatId
-    from_number: int
-    to_number: int
-    to_sequence: int
+    spans: tuple[OwnSpan, ...]
+
+    def span_of(self, read_number: int) -> OwnSpan | None:
+        """The span in which a read mark stands."""
+        for span in self.spans:
+            if span.from_number <= read_number <= span.to_number:
+                return span
+        return None
 
 
 class Receipts(Protocol):

@@ -32,10 +32,11 @@ WHERE user_id = ?1 AND chat_id = ?2 AND (max(?3, ?4) > delivered OR ?4 > read)
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = max(?3, ?4))
 RETURNING user_id, delivered, read, read_number
 """
+_READ_NUMBER: Final = "SELECT read_number FROM delivery_state WHERE user_id = ? AND chat_id = ?"
 _MOVE_OVER_OWN: Final = """
-UPDATE delivery_state SET delivered = max(delivered, ?5), read = ?5, read_number = ?4
-WHERE user_id = ?1 AND chat_id = ?2 AND read < ?5 AND read_number BETWEEN ?3 AND ?4
-    AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = ?5 AND number = ?4)
+UPDATE delivery_state SET delivered = max(delivered, ?4), read = ?4, read_number = ?3
+WHERE user_id = ?1 AND chat_id = ?2 AND read < ?4
+    AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = ?4 AND number = ?3)
 RETURNING user_id, delivered, read, read_number
 """
 # The same as model.receipts.counts_as_unread, which the contract suite holds it to.
@@ -111,13 +112,14 @@ def _move(db: apsw.Connection, moves: Sequence[Move | OwnSends]) -> list[tuple[C
 
 
 def _apply(db: apsw.Connection, move: Move | OwnSends) -> tuple[Any, ...] | None:
-    match move:
-        case Move(user, chat, delivered, read):
-            return db.execute(_MOVE, (user, chat, delivered, read)).fetchone()
-        case OwnSends(user, chat, from_number, to_number, to_sequence):
-            return db.execute(
-                _MOVE_OVER_OWN, (user, chat, from_number, to_number, to_sequence)
-            ).fetchone()
+    user, chat = move.user, move.chat
+    if isinstance(move, Move):
+        return db.execute(_MOVE, (user, chat, move.delivered, move.read)).fetchone()
+    read_number = db.execute(_READ_NUMBER, (user, chat)).get
+    span = None if read_number is None else move.span_of(read_number)
+    if span is None:
+        return None
+    return db.execute(_MOVE_OVER_OWN, (user, chat, span.to_number, span.to_sequence)).fetchone()
 
 
 def _advance(db: apsw.Connection, move: Move) -> tuple[Receipt, Head] | None:
