@@ -53,6 +53,8 @@ _Key = tuple[UserKey, ChatId]
 OWN_SPANS_MAX: Final = 16
 """How many spans of own messages are remembered for one user and chat between two writes."""
 
+BEHIND_MAX: Final = 50_000
+
 
 class CoalescedReceipts:
     """Receipts from sockets: the first goes to the store at once, later ones once a second.
@@ -67,6 +69,8 @@ class CoalescedReceipts:
         self._tasks = Tasks("receipts")
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
+        self._behind: set[_Key] = set()
+        """Who wrote without having read all before: writing on reads nothing either."""
         self._written_at: dict[_Key, float] = {}
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -77,6 +81,8 @@ class CoalescedReceipts:
     def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
         """Move a receipt soon. Interval: how often the store is told of this user and chat."""
         key = (move.user, move.chat)
+        if move.read:
+            self._behind.discard(key)
         earlier = self._moves.get(key)
         if earlier is not None:
             move = Move(
@@ -90,12 +96,17 @@ class CoalescedReceipts:
             self._schedule(key, interval_ms)
 
     def _on_event(self, event: Event) -> None:
-        if isinstance(event, Appended) and event.entry.kind == "message":
-            self._note_own(event.entry, event.state.is_small)
+        if isinstance(event, Appended):
+            if event.entry.kind == "message":
+                self._note_own(event.entry, event.state.is_small)
+        elif isinstance(event, ReceiptMoved) and event.by_reading:
+            self._behind.discard((event.receipt.user, event.chat))
 
     def _note_own(self, entry: Entry, is_small: bool) -> None:
         """Nothing is unread after one's own message if nothing was unread before it."""
         key = (entry.sender, entry.chat_id)
+        if key in self._behind:
+            return
         spans = self._own.get(key)
         if spans is None:
             if key not in self._moves:
@@ -112,7 +123,11 @@ class CoalescedReceipts:
 
     def _schedule(self, key: _Key, interval_ms: int) -> None:
         now = self._loop.time()
-        due = max(now, self._written_at.get(key, 0) + interval_ms / 1_000)
+        due = now
+        if (written_at := self._written_at.get(key)) is not None:
+            # Not all at the same moment, only because they began at the same moment.
+            spread = 1 + hash(key) % 256 / 1_024
+            due = max(now, written_at + spread * interval_ms / 1_000)
         heapq.heappush(self._due, (due, key))
         self._wake_at_next()
 
@@ -154,9 +169,19 @@ class CoalescedReceipts:
         except StoreUnavailable:
             return
         readers = {(move.user, move.chat) for move in moves if isinstance(move, Move) and move.read}
+        self._note_behind(moves, readers | {(receipt.user, chat) for chat, receipt in moved})
         for chat, receipt in moved:
             by_reading = (receipt.user, chat) in readers
             self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
+
+    def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
+        if len(self._behind) > BEHIND_MAX:
+            self._behind.clear()  # each is found out again by one more try
+        for move in moves:
+            key = (move.user, move.chat)
+            # What was noted meanwhile may move the mark to where the next own message finds it.
+            if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
+                self._behind.add(key)
 
     async def close(self) -> None:
         """Write what is waiting."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request under its pattern: completed, sent until there is an answer, recorded."""
 
+import asyncio
 import logging
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Rejected
 
 log = logging.getLogger("tidings.dynamodb")
 
+BACKSTAGE_MAX: Final = 16
 _MISTAKES: Final = frozenset({"ValidationException", "ValidationError", "SerializationException"})
 
 
@@ -32,6 +34,8 @@ class Calls:
         self.retrying = retrying
         self.chance = chance
         self.prefix = prefix
+        self.backstage = asyncio.Semaphore(BACKSTAGE_MAX)
+        """For what nobody waits for and comes in crowds: answers must not stand behind it."""
         self._transport = transport
         self._record = record
 

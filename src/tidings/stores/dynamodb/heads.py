@@ -164,7 +164,8 @@ class Heads:
     async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
         """Write what is later than what stands there; False if the store did not answer."""
         try:
-            await self._write_parts(chat, copy)
+            async with self._dynamo.backstage:
+                await self._write_parts(chat, copy)
         except StoreUnavailable:
             return False
         return True

@@ -75,8 +75,9 @@ class DynamoReceipts:
     ) -> Receipt | None:
         """Moves of one receipt, one after the other; where it stands if it is further."""
         moved = None
-        for move in moves:
-            moved = await self._apply(move, numbers) or moved
+        async with self._dynamo.backstage:
+            for move in moves:
+                moved = await self._apply(move, numbers) or moved
         return moved
 
     async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
@@ -132,7 +133,8 @@ class DynamoReceipts:
         """The same with one span: a read is half of what a write costs that does nothing."""
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
-        receipt = await self._receipt(move.user, move.chat)
+        async with self._dynamo.backstage:
+            receipt = await self._receipt(move.user, move.chat)
         span = None if receipt is None else move.span_of(receipt.read_number)
         return None if span is None else OwnSends(move.user, move.chat, (span,))
 

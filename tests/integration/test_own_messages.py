@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Own messages move the read mark of who has read all before them, and cost others nothing."""
+
+import asyncio
+from collections.abc import Sequence
+
+from tests.integration.cores import ANN, BOB, Deployment
+from tidings.actions.receipts import OWN_SPANS_MAX, CoalescedReceipts
+from tidings.model.ids import ChatId
+from tidings.model.receipts import Receipt
+from tidings.ports.receipts import Move, OwnSends, Receipts
+
+
+class Watched:
+    """The store's receipts, with a note of what they were asked to move and of what moved."""
+
+    def __init__(self, receipts: Receipts) -> None:
+        self._receipts = receipts
+        self.asked: list[Move | OwnSends] = []
+        self.moved: list[Receipt] = []
+        self.calls = 0
+        self.advance = receipts.advance
+        self.of_chat = receipts.of_chat
+        self.unread = receipts.unread
+
+    async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        moved = await self._receipts.move(moves)
+        self.asked += moves
+        self.moved += [receipt for _, receipt in moved]
+        self.calls += 1
+        return moved
+
+    async def called(self, times: int) -> None:
+        while self.calls < times:
+            await asyncio.sleep(0.001)
+        # One more turn: whoever asked has the answer then.
+        await asyncio.sleep(0)
+
+
+async def test_who_writes_without_reading_is_tried_once(deployment: Deployment) -> None:
+    chat = await deployment.group(ANN, BOB)
+    send = deployment.writing.send
+    await send(BOB, chat)
+    watched = Watched(deployment.core.store.receipts)
+    coalesced = CoalescedReceipts(watched, deployment.core.bus)
+    first = (await send(ANN, chat)).sequence
+    await watched.called(1)
+    assert ([type(one) for one in watched.asked], watched.moved) == ([OwnSends], [])
+
+    await send(ANN, chat)  # what Bob wrote is still unread: nothing to try
+
+    last = (await send(BOB, chat)).sequence
+    coalesced.note(Move(ANN, chat, read=last))
+    own = (await send(ANN, chat)).sequence
+    await coalesced.close()
+    assert [type(one) for one in watched.asked if one.user == ANN] == [OwnSends, Move, OwnSends]
+    tried = [one.spans for one in watched.asked if isinstance(one, OwnSends) and one.user == ANN]
+    assert [[span.to_sequence for span in spans] for spans in tried] == [[first], [own]]
+    assert [receipt.read for receipt in watched.moved if receipt.user == ANN][-1] == own
+
+
+async def test_of_many_spans_the_first_and_the_last_are_kept(deployment: Deployment) -> None:
+    chat = await deployment.group(ANN, BOB)
+    send = deployment.writing.send
+    await send(ANN, chat)
+    watched = Watched(deployment.core.store.receipts)
+    coalesced = CoalescedReceipts(watched, deployment.core.bus)
+    await send(ANN, chat)
+    await watched.called(1)  # from now on both wait for the second to pass
+    for _ in range(OWN_SPANS_MAX + 5):
+        await send(BOB, chat)
+        await send(ANN, chat)
+    await coalesced.close()
+    spans = next(one.spans for one in reversed(watched.asked) if isinstance(one, OwnSends))
+    assert len(spans) == OWN_SPANS_MAX
+    numbers = [span.to_number for span in spans]
+    assert numbers == sorted(numbers)
+    assert numbers[0] < numbers[1] - 2, "what is left out stood behind the first"
