@@ -11,6 +11,8 @@ from tests.contract.moving_ground import Place
 from tests.contract.moving_places import Places
 from tests.harness.dynamo_tables import some_tables
 
+pytest.register_assert_rewrite("tests.contract.cost_checks")
+
 
 @pytest.fixture(params=["sqlite", "dynamodb"])
 async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:

@@ -21,6 +21,7 @@ Reading = dict[str, Units]
 Chat = tuple[ChatId, list[UserKey]]
 
 _CHATS_AT_ONCE = 10
+_AFTERWARDS = {"advance_head", "let_go"}
 _people = itertools.count(1)
 
 
@@ -64,8 +65,8 @@ class Ground:
             process.meter.start()
 
     def keep(self, name: str, answer: Reading, *processes: Process) -> None:
-        """Head copies are written after the answer, although one may be under way before it."""
-        before = {one: units for one, units in answer.items() if one != "advance_head"}
+        """What is written after an answer may be done before it: it is not counted there."""
+        before = {one: units for one, units in answer.items() if one not in _AFTERWARDS}
         meter = summed(process.meter for process in processes)
         self.bills[name] = Bill(
             before, meter.reading(), dict(meter.requests), frozenset(self.wire.sent)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.cost_cases import Bill, Reading, all_bills
-from tidings.capacity.charges import NOTHING, Units, by_pattern, requests_by_pattern
+from tests.contract.cost_cases import Bill, all_bills
+from tests.contract.cost_checks import Budget, check_budget, check_cost, check_requests, total
+from tidings.capacity.charges import Units
 from tidings.capacity.use_cases import LARGE, ONLINE, SMALL, UseCase, send_name, use_cases
-from tidings.stores.dynamodb.patterns import Pattern, declared
 
 USE_CASES = {case.name: case for case in use_cases()}
-PATTERNS = {pattern.name: pattern for pattern in declared()}
 
 each_case = pytest.mark.parametrize("case", USE_CASES.values(), ids=lambda case: case.name)
 
@@ -24,46 +23,18 @@ def bills(dynamodb_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> d
     return asyncio.run(all_bills(dynamodb_endpoint, folder))
 
 
-def total(reading: Reading) -> Units:
-    return sum(reading.values(), NOTHING)
-
-
 def test_every_use_case_is_measured(bills: dict[str, Bill]) -> None:
     assert set(bills) == set(USE_CASES)
 
 
 @each_case
 def test_it_costs_what_we_say(bills: dict[str, Bill], case: UseCase) -> None:
-    """Pattern by pattern: so it also uses just the patterns that belong to it."""
-    bill = bills[case.name]
-    assert bill.to_the_answer == by_pattern(case.ours.to_the_answer)
-    assert bill.in_all == by_pattern(case.ours.in_all)
-    assert bill.counts == requests_by_pattern(case.ours.in_all)
+    check_cost(bills[case.name], case.ours)
 
 
 @each_case
 def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: UseCase) -> None:
-    """The requests themselves, as they were sent: table, index, operation and consistency."""
-    bill = bills[case.name]
-    patterns = [PATTERNS[name] for name in bill.in_all]
-    for request in bill.requests:
-        fitting = [
-            pattern
-            for pattern in patterns
-            if (pattern.operation, pattern.index, pattern.strong)
-            == (request.operation, request.index, request.strong)
-            and is_about(pattern, request.tables)
-        ]
-        assert fitting, f"{request} belongs to none of {[one.name for one in patterns]}"
-    assert {request.operation for request in bill.requests} == {
-        pattern.operation for pattern in patterns
-    }
-
-
-def is_about(pattern: Pattern, tables: frozenset[str]) -> bool:
-    if pattern.operation == "TransactWriteItems":
-        return tables <= set(pattern.tables)
-    return tables == set(pattern.tables)
+    check_requests(bills[case.name])
 
 
 def test_nothing_scans(bills: dict[str, Bill]) -> None:
@@ -74,7 +45,7 @@ def test_nothing_scans(bills: dict[str, Bill]) -> None:
 
 # What the design promises.
 
-BUDGETS: dict[str, tuple[Units, Units]] = {
+BUDGETS: dict[str, Budget] = {
     "send, 1:1, online, 100 bytes": (Units(2, 0), Units(6, 2)),
     "send, 1:1, offline, 100 bytes": (Units(2, 0), Units(4, 0)),
     "send, 10 members, online, 100 bytes": (Units(2, 0), Units(22, 18)),
@@ -93,16 +64,11 @@ BUDGETS: dict[str, tuple[Units, Units]] = {
     "hello, 50 chats, nothing new": (Units(0, 52), Units(0, 78.5)),
     "reconnect, 50 chats, 100 missed": (Units(0, 64.5), Units(0, 91)),
 }
-"""At most, to the answer and in all: a budget in figures, whatever the formulas say."""
 
 
 @pytest.mark.parametrize("name", BUDGETS)
 def test_the_budget_is_kept(bills: dict[str, Bill], name: str) -> None:
-    to_the_answer, in_all = BUDGETS[name]
-    bill = bills[name]
-    for used, most in ((total(bill.to_the_answer), to_the_answer), (total(bill.in_all), in_all)):
-        assert used.write <= most.write
-        assert used.read <= most.read
+    check_budget(bills[name], BUDGETS[name])
 
 
 def test_a_message_costs_its_sender_the_same_in_every_chat(bills: dict[str, Bill]) -> None:

@@ -19,12 +19,14 @@ from tests.contract.builders import (
     request,
 )
 from tests.contract.engines import DynamoEngine, Store
+from tests.contract.inbox_builders import a_broadcast, a_notification, some_jobs
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
 from tests.harness.dynamo_tables import REGION, some_tables
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey, user_key
+from tidings.model.notifications import InboxConfig
 from tidings.ports.log import Kept
 from tidings.stores.dynamodb.client import open_client
 from tidings.stores.dynamodb.patterns import Pattern
@@ -35,6 +37,8 @@ ITEM_BYTES_MAX = 200 * limits.KIB
 """Half of what DynamoDB takes."""
 EXPECTED_BYTES_MAX = 10 * limits.KIB
 """What we mean to stay under, so that growth is noticed long before it hurts."""
+INBOX_BYTES_MAX = 40 * limits.KIB
+"""Likewise of the inbox: what a tenant says of itself is longer than any message."""
 WIDE = "\N{GRINNING FACE}"
 
 
@@ -60,6 +64,8 @@ def size(value: Any) -> int:
             return len(value.encode())
         case bytes():
             return len(value)
+        case frozenset():
+            return 3 + sum(1 + size(one) for one in value)
         case list():
             return 3 + sum(1 + size(one) for one in value)
         case dict():
@@ -105,10 +111,32 @@ async def keep_the_largest_people(store: Store) -> None:
     await store.deployment.keep_sealed("n" * 64, "m" * 16, b"s" * 256)
 
 
+async def keep_the_largest_of_the_inbox(store: Store) -> None:
+    tenant, inbox, user = "t" * 40, "i" * 64, somebody(0)
+    settings: dict[str, object] = {"s": "x" * limits.TENANT_SETTINGS_BYTES_MAX}
+    config = InboxConfig(
+        title=WIDE * limits.TITLE_BYTES_MAX,
+        description=WIDE * limits.DESCRIPTION_CHARS_MAX,
+        categories=tuple("c" * 64 for _ in range(limits.CATEGORIES_MAX)),
+        message_schema={"s": "x" * limits.MESSAGE_SCHEMA_BYTES_MAX},
+    )
+    await store.inbox_settings.put_settings(tenant, settings)
+    await store.inbox_settings.put_config(tenant, inbox, config)
+    text = limits.TITLE_BYTES_MAX + limits.BODY_BYTES_MAX + limits.LINK_BYTES_MAX
+    box = b"x" * (text + limits.EXTRAS_BYTES_MAX + 4 * limits.SENDER_CHARS_MAX + limits.KIB)
+    await store.notifications.put(a_notification(tenant=tenant, inbox=inbox, box=box))
+    await store.notifications.announce(a_broadcast(10**12 - 1, tenant=tenant, inbox=inbox, box=box))
+    users = tuple(f"{number:064}" for number in range(limits.JOB_USERS_MAX))
+    await store.jobs.put(some_jobs(1, tenant=tenant, users=users))
+    for start in range(10**12 - 1_300, 10**12 - 100, 100):
+        await store.copies.read_announcements(user, inbox, range(start, start + 100), NOW + 1)
+
+
 async def test_no_item_is_large(dynamodb_endpoint: str, prefix: str) -> None:
     async with DynamoEngine(dynamodb_endpoint, prefix).open() as store:
         await send_the_largest(store, await a_full_chat(store))
         await keep_the_largest_people(store)
+        await keep_the_largest_of_the_inbox(store)
 
     largest = {}
     async with open_client(
@@ -125,5 +153,6 @@ async def test_no_item_is_large(dynamodb_endpoint: str, prefix: str) -> None:
             largest[table.name] = max(map(size, items))
 
     assert max(largest.values()) < ITEM_BYTES_MAX
+    assert 16 * limits.KIB < largest.pop("inbox") < INBOX_BYTES_MAX
     assert max(largest.values()) < EXPECTED_BYTES_MAX, largest
     assert largest["messages"] > limits.CONTENT_BYTES_MAX, "the largest was among them"

@@ -3,28 +3,33 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scripts.write_cost import PAGE
-from tidings.capacity import ours
+from tidings.capacity import inbox_ours, ours
 from tidings.capacity.baseline import Estimate, estimate
 from tidings.capacity.charges import Units, relaxed_units, strong_units, total, write_units
+from tidings.capacity.inbox_cases import InboxCase, inbox_cases
 from tidings.capacity.load import Load, flows
 from tidings.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
-from tidings.capacity.others import COUNTER, FAN_OUT, SINGLE_TABLE
+from tidings.capacity.others import COUNTER, FAN_OUT, ROWS_AND_COUNTERS, SINGLE_TABLE
 from tidings.capacity.page import units_in_words
 from tidings.capacity.planner import BUSY_MAX, MONTH_HOURS, plan
 from tidings.capacity.prices import Prices, PricesRefused, read_prices
-from tidings.capacity.use_cases import use_cases
+from tidings.capacity.use_cases import UseCase, use_cases
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
+from tidings.model.notifications import Copy
+from tidings.stores.dynamodb.inbox_items import copy_item
 from tidings.stores.dynamodb.items import entry_item
 from tidings.stores.dynamodb.patterns import declared
 from tidings.stores.dynamodb.tables import TABLES
 
 ROOT = PAGE.parents[2]
 PATTERNS = {pattern.name: pattern for pattern in declared()}
+CASES: list[UseCase | InboxCase] = [*use_cases(), *inbox_cases()]
 
 
 # Units.
@@ -53,15 +58,30 @@ def test_a_message_is_as_large_as_we_say() -> None:
         box=bytes(28),
         box_key=1,
     )
-    size = 0
-    for name, value in entry_item(sent).items():
-        is_number = isinstance(value, int)
-        size += len(name) + (1 + (len(str(value)) + 1) // 2 if is_number else len(value))
-    assert abs(size - ours.MESSAGE_BYTES) <= 10
+    assert abs(size_of(entry_item(sent)) - ours.MESSAGE_BYTES) <= 10
+
+
+def test_a_copy_is_as_large_as_we_say() -> None:
+    copy = Copy(
+        notification_id="01HZZZZZZZZZZZZZZZZZZZZZZZ",
+        category="offers",
+        received_at=1_800_000_123_457,
+        expires_at=1_807_776_123_457,
+    )
+    item = copy_item(user_key("acme", "0" * 25), "default", copy)
+    assert abs(size_of(item) - inbox_ours.COPY_BYTES) <= 2
+
+
+def size_of(item: dict[str, Any]) -> int:
+    """As DynamoDB counts: names and values, a number two digits a byte."""
+    return sum(
+        len(name) + (1 + (len(str(value)) + 1) // 2 if isinstance(value, int) else len(value))
+        for name, value in item.items()
+    )
 
 
 def test_charges_name_patterns_of_their_tables() -> None:
-    for case in use_cases():
+    for case in CASES:
         for charge in case.ours.in_all:
             pattern = PATTERNS[charge.pattern]
             assert charge.table in pattern.tables
@@ -71,8 +91,8 @@ def test_charges_name_patterns_of_their_tables() -> None:
 
 
 def test_use_cases_have_names_of_their_own() -> None:
-    names = [case.name for case in use_cases()]
-    assert len(names) == len(set(names)) >= 20
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names)) >= 36
 
 
 # Other designs, by the counts that their descriptions lead to.
@@ -84,6 +104,17 @@ def test_other_designs_send_for_what_they_say() -> None:
     assert COUNTER.send(2, 100) == Units(5, 1.5)
     assert FAN_OUT.send(1_000, 100).write > 2_000
     assert COUNTER.reconnect(50, 100, 100) == COUNTER.hello(50) + Units(read=8)
+
+
+def test_s4_pays_for_every_user() -> None:
+    s4 = ROWS_AND_COUNTERS
+    assert s4.post(1_000, 300) == Units(3_000)
+    assert s4.post(1, 4_096) == Units(7)
+    assert s4.redact(1_000, 300) == Units(1_000)
+    assert s4.list(50, 300) == Units(read=4)
+    assert s4.unread() == Units(read=0.5)
+    assert s4.read_one(300) == Units(3)
+    assert s4.read_before(50, 300) == Units(52, 4)
 
 
 # The plan.

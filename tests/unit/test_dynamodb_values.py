@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from tidings.stores.dynamodb.values import from_wire, item_from_wire, item_to_wire, to_wire
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.binary(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.binary()
+    | st.frozensets(st.integers(), min_size=1),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=12,
 )
@@ -32,6 +37,7 @@ def test_an_item_comes_back_as_it_went(item: dict[str, Any]) -> None:
         (None, {"NULL": True}),
         ([1, "a"], {"L": [{"N": "1"}, {"S": "a"}]}),
         ({"a": 1}, {"M": {"a": {"N": "1"}}}),
+        (frozenset({7}), {"NS": ["7"]}),
     ],
 )
 def test_values_look_as_the_api_writes_them(value: object, wire: object) -> None:

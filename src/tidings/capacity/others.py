@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What three other designs of the same product would use for the same steps.
+"""What other designs of the same product would use for the same steps.
 
 They are arithmetic, not measurement: each function counts the items and index entries that the
 design writes, and where a design is silent the cheaper way is taken. None means that the design
@@ -12,6 +12,8 @@ has nothing of the kind.
   with the last message's body, the sender's own mark.
 - s2 has tables like ours: a counter gives out the sequence, then a transaction writes the message
   and the idempotency key. Who is a member is read with every send, and for every delivery.
+- s4 is an inbox alone. Each user has a row with the whole notification, and counters of what is
+  unread, in all and by category, which every step keeps up to date.
 """
 
 from typing import Final
@@ -28,6 +30,8 @@ ROW_BYTES: Final = 700
 """A row of a chat list: preview, counts, ten others."""
 PARTICIPANT_BYTES: Final = 180
 STATE_BYTES: Final = 110
+NOTIFICATION_BYTES: Final = 330
+"""A user's row without the text and without the ids of all its other users."""
 
 
 class FanOut:
@@ -141,6 +145,38 @@ class Counter:
         return self.hello(chats) + Units(read=found)
 
 
+class RowsAndCounters:
+    """s4: a row for each user and notification, and counters beside them."""
+
+    name = "s4"
+
+    def post(self, users: int, content: int) -> Units:
+        """For each user the row, the counter of all and that of the category."""
+        return Units(users * (write_units(NOTIFICATION_BYTES + content) + 2))
+
+    def redact(self, users: int, content: int) -> Units:
+        """Every row is marked; the counters are left wrong, which is the cheaper way."""
+        return Units(users * write_units(NOTIFICATION_BYTES + content))
+
+    def list(self, count: int, content: int) -> Units:
+        """One query of whole notifications."""
+        return Units(read=relaxed_units(count * (NOTIFICATION_BYTES + content)))
+
+    def unread(self) -> Units:
+        """One query of all counters."""
+        return Units(read=relaxed_units(0))
+
+    def read_one(self, content: int) -> Units:
+        """The row and both counters."""
+        return Units(write_units(NOTIFICATION_BYTES + content) + 2)
+
+    def read_before(self, count: int, content: int) -> Units:
+        """The rows are found, each is marked, and both counters are set."""
+        marks = count * write_units(NOTIFICATION_BYTES + content)
+        return self.list(count, content) + Units(marks + 2)
+
+
 FAN_OUT: Final = FanOut()
 SINGLE_TABLE: Final = SingleTable()
 COUNTER: Final = Counter()
+ROWS_AND_COUNTERS: Final = RowsAndCounters()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidings.capacity.charges import Units, total
+from tidings.capacity.inbox_cases import InboxCase, inbox_cases
 from tidings.capacity.load import Load
 from tidings.capacity.machines import Machine, fleet
 from tidings.capacity.planner import plan
@@ -13,6 +14,7 @@ from tidings.capacity.prices import Prices
 from tidings.capacity.report import as_text
 from tidings.capacity.use_cases import UseCase, use_cases
 
+_HEADS: Final = ("Use case", "to the answer", "in all", "a million of them")
 _PLACE: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
 
 
@@ -23,6 +25,7 @@ def filled_in(page: str) -> str:
     example = as_text(planned, fleet(planned, machine), machine, design="s2")
     for name, content in (
         ("use cases", _use_cases(prices)),
+        ("use cases of the inbox", _inbox_cases(prices)),
         ("capacity", f"```\n$ tidings capacity --design s2\n{example}```"),
     ):
         place = re.compile(_PLACE.format(name=re.escape(name)), re.DOTALL)
@@ -33,11 +36,17 @@ def filled_in(page: str) -> str:
 
 
 def _use_cases(prices: Prices) -> str:
-    heads = ("Use case", "to the answer", "in all", "a million of them", "s0", "s1", "s2")
-    return _table(heads, (_row(case, prices) for case in use_cases()))
+    cases = (_row(case, (case.s0, case.s1, case.s2), prices) for case in use_cases())
+    return _table((*_HEADS, "s0", "s1", "s2"), cases)
 
 
-def _row(case: UseCase, prices: Prices) -> tuple[str, ...]:
+def _inbox_cases(prices: Prices) -> str:
+    return _table((*_HEADS, "s4"), (_row(case, (case.s4,), prices) for case in inbox_cases()))
+
+
+def _row(
+    case: UseCase | InboxCase, others: tuple[Units | None, ...], prices: Prices
+) -> tuple[str, ...]:
     in_all = total(case.ours.in_all)
     own = price(in_all, prices)
     return (
@@ -45,14 +54,15 @@ def _row(case: UseCase, prices: Prices) -> tuple[str, ...]:
         units_in_words(total(case.ours.to_the_answer)),
         units_in_words(in_all),
         f"${own:,.2f}",
-        *(_beside(other, own, prices) for other in (case.s0, case.s1, case.s2)),
+        *(_beside(other, own, prices) for other in others),
     )
 
 
 def _beside(other: Units | None, own: float, prices: Prices) -> str:
     if other is None:
         return "-"
-    return f"{units_in_words(other)} (x {price(other, prices) / own:.2g})"
+    times = float(f"{price(other, prices) / own:.2g}")
+    return f"{units_in_words(other)} (x {times:,g})"
 
 
 def price(units: Units, prices: Prices) -> float:

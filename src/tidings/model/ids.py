@@ -54,3 +54,11 @@ def ulid(time_ms: int, entropy: bytes) -> str:
     assert len(entropy) == 10, f"a ULID holds 80 random bits, got {len(entropy)} bytes"
     value = (time_ms & (1 << 48) - 1) << 80 | int.from_bytes(entropy, "big")
     return "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5))
+
+
+def ulid_time(made: str) -> int:
+    """The time a ULID was made with."""
+    time = 0
+    for character in made[:10]:
+        time = time << 5 | _CROCKFORD.index(character)
+    return time

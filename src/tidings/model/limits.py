@@ -80,6 +80,40 @@ TOKEN_SECONDS_DEFAULT: Final = 3_600
 TOKEN_SECONDS_MAX: Final = 86_400
 TOKEN_LEEWAY_SECONDS: Final = 10
 
+# The inbox.
+KEEP_DAYS_MAX: Final = 90
+"""How long notifications are kept, unless tenant or inbox say fewer days."""
+USER_COPIES_MAX: Final = 1_000
+"""Of a user's copies in an inbox only the newest count."""
+INBOX_BROADCASTS_MAX: Final = 1_000
+"""Likewise of what everyone was told in it."""
+INBOX_LOG_ENTRIES_MAX: Final = 10_000
+"""How far back into an inbox's log whoever does not know it reads for what was taken back."""
+INBOX_VIEW_BYTES_MAX: Final = 64 * KIB * KIB
+"""How much of all inboxes' logs a process remembers."""
+TITLE_BYTES_MAX: Final = 200
+BODY_BYTES_MAX: Final = 4 * KIB
+LINK_BYTES_MAX: Final = 2 * KIB
+EXTRAS_BYTES_MAX: Final = 4 * KIB
+"""What a message may hold besides title, body and link, as JSON."""
+SENDER_CHARS_MAX: Final = 200
+HOST_SYSTEM_ID_CHARS_MAX: Final = 255
+LABEL_CHARS_MAX: Final = 200
+AUDIENCE_USERS_MAX: Final = 100_000
+JOB_USERS_MAX: Final = 100
+POST_BODY_BYTES_MAX: Final = 8 * KIB * KIB
+READ_IDS_MAX: Final = 100
+DESCRIPTION_CHARS_MAX: Final = 2_000
+SCHEMA_VERSION_CHARS_MAX: Final = 64
+CATEGORIES_MAX: Final = 100
+MESSAGE_SCHEMA_BYTES_MAX: Final = 8 * KIB
+TENANT_SETTINGS_BYTES_MAX: Final = 16 * KIB
+OPEN_JSON_DEPTH_MAX: Final = 32
+INBOX_CONFIG_AGE_MS: Final = 1 * SECOND_MS
+"""How old what a process remembers of settings may be."""
+CACHED_INBOXES_MAX: Final = 10_000
+CACHED_JOINS_MAX: Final = 100_000
+
 # The sweeper.
 SWEEP_BATCH_ROWS: Final = 200
 SWEEP_TICK_MS: Final = 1 * SECOND_MS
@@ -91,3 +125,12 @@ assert 3 * MEMBERS_PER_ENTRY_MAX + 2 <= 100, "one membership step is one transac
 assert SMALL_CHAT_MEMBERS_MAX < GROUP_MEMBERS_MAX
 assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
+assert (
+    6 * (TITLE_BYTES_MAX + BODY_BYTES_MAX + LINK_BYTES_MAX + SENDER_CHARS_MAX)
+    + (EXTRAS_BYTES_MAX + 4 * KIB)
+    < FRAME_BYTES_MAX
+), "an escaped notification must fit in one frame"
+assert 68 * AUDIENCE_USERS_MAX + REQUEST_BODY_BYTES_MAX < POST_BODY_BYTES_MAX, (
+    "as many of the longest user ids as there may be fit in a post"
+)
+assert PAGE_MAX < USER_COPIES_MAX <= INBOX_LOG_ENTRIES_MAX

@@ -7,11 +7,11 @@ means over HTTP or on the socket stands in `wire.codes` alone.
     Refusal
     ├── Unauthenticated, SessionExpired
     ├── Forbidden
-    ├── NotFound: ChatNotFound, MessageNotFound, UserNotFound, TenantNotFound, ...
+    ├── NotFound: ChatNotFound, MessageNotFound, UserNotFound, InboxNotFound, ...
     ├── Invalid: ContentEmpty, ReceiptBeyondHead, ...
     ├── TooLarge: ContentTooLarge, FrameTooLarge
     ├── Conflict: SendConflict, RequestConflict, MessageGone, LimitReached, ...
-    └── Unavailable (retryable): StoreUnavailable, ChatBusy, TooManyWaiting
+    └── Unavailable (retryable): StoreUnavailable, ChatBusy, InboxBusy, TooManyWaiting, ...
 """
 
 from typing import ClassVar
@@ -81,6 +81,24 @@ class KeyNotFound(NotFound):
     """No such tenant key."""
 
     code, title = "key.not_found", "No such key"
+
+
+class InboxNotFound(NotFound):
+    """No such inbox of this tenant."""
+
+    code, title = "inbox.not_found", "No such inbox"
+
+
+class NotificationNotFound(NotFound):
+    """No such notification in this inbox."""
+
+    code, title = "notification.not_found", "No such notification"
+
+
+class JobNotFound(NotFound):
+    """No such delivery job was set aside."""
+
+    code, title = "job.not_found", "No such job was set aside"
 
 
 class Invalid(Refusal):
@@ -171,6 +189,12 @@ class LimitReached(Conflict):
     code, title = "limit.reached", "A limit is reached"
 
 
+class SchemaVersionConflict(Conflict):
+    """The message was made for another version of the inbox's schema."""
+
+    code, title = "notification.schema_version", "The inbox has another schema version"
+
+
 class Unavailable(Refusal):
     """Nothing happened, or the outcome is unknown: repeat with the same key."""
 
@@ -187,6 +211,18 @@ class ChatBusy(Unavailable):
     """Too many writers on one chat at once."""
 
     code, title = "chat.busy", "The chat is busy"
+
+
+class InboxBusy(Unavailable):
+    """Too many writers on the log of one inbox at once."""
+
+    code, title = "inbox.busy", "The inbox is busy"
+
+
+class QueueUnavailable(Unavailable):
+    """The queue of delivery jobs does not answer."""
+
+    code, title = "queue.unavailable", "The queue cannot be reached"
 
 
 class TooManyWaiting(Unavailable):

@@ -43,7 +43,43 @@ class Expired(msgspec.Struct, frozen=True):
     sequences: tuple[int, ...]
 
 
-Event = Appended | ReceiptMoved | Typing | Expired
+class CopiesMade(msgspec.Struct, frozen=True, tag="copies"):
+    """These users have a notification now."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+    received_at: int
+    users: tuple[UserKey, ...]
+
+
+class Announced(msgspec.Struct, frozen=True, tag="announced"):
+    """Something for everyone stands in the log of an inbox."""
+
+    tenant: str
+    inbox: str
+    sequence: int
+
+
+class Retracted(msgspec.Struct, frozen=True, tag="retracted"):
+    """A notification was taken back."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+
+
+class InboxRead(msgspec.Struct, frozen=True, tag="read"):
+    """A user marked something of an inbox as read."""
+
+    user: UserKey
+    inbox: str
+
+
+InboxEvent = CopiesMade | Announced | Retracted | InboxRead
+"""A hint and no more: whoever wants to know what there is to see reads the inbox."""
+
+Event = Appended | ReceiptMoved | Typing | Expired | InboxEvent
 
 
 class Bus(Protocol):

@@ -8,6 +8,7 @@ import msgspec
 
 from tidings.model.entries import Kind
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +48,10 @@ class Handover(Protocol):
         """
         ...
 
+    def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
+        """Tell a gateway, or all of them but one, of something about an inbox: best effort."""
+        ...
+
 
 class Doorstep(Protocol):
     """A gateway, as those see it who hand something over."""
@@ -65,6 +70,10 @@ class Doorstep(Protocol):
 
     def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
         """Something without a sequence."""
+        ...
+
+    def hint(self, event: InboxEvent) -> None:
+        """Something about an inbox: what is to be shown of it is looked up here."""
         ...
 
     def doubt(self) -> None:

@@ -112,6 +112,10 @@ class Users(Protocol):
         """Everyone who shares a small chat with the user, with when each was last seen."""
         ...
 
+    async def about_how_many(self, tenant: str) -> int:
+        """About how many users a tenant has; may be off."""
+        ...
+
     def seen(self, users: Mapping[UserKey, int]) -> None:
         """Keep when these users were last seen, soon, best effort."""
         ...

@@ -4,6 +4,8 @@
 from typing import Protocol
 
 from tidings.ports.chats import Chats
+from tidings.ports.inboxes import Copies, InboxSettings, Notifications
+from tidings.ports.jobs import Jobs, JobsAside
 from tidings.ports.log import Log
 from tidings.ports.people import Tenants, Users
 from tidings.ports.receipts import Receipts
@@ -13,7 +15,7 @@ from tidings.ports.sweeping import Sweeping
 
 
 class Store(Protocol):
-    """What chat needs to keep, whichever engine keeps it."""
+    """What chat and inbox need to keep, whichever engine keeps it."""
 
     @property
     def log(self) -> Log: ...
@@ -33,3 +35,13 @@ class Store(Protocol):
     def sweeping(self) -> Sweeping: ...
     @property
     def revocations(self) -> Revocations: ...
+    @property
+    def inbox_settings(self) -> InboxSettings: ...
+    @property
+    def notifications(self) -> Notifications: ...
+    @property
+    def copies(self) -> Copies: ...
+    @property
+    def jobs(self) -> Jobs: ...
+    @property
+    def jobs_aside(self) -> JobsAside: ...

@@ -23,3 +23,10 @@ class Sweeping(Protocol):
     async def forget_keys(self, now: int, limit: int) -> int:
         """Remove some idempotency keys that no longer count; returns how many."""
         ...
+
+    async def forget_notifications(self, now: int, limit: int) -> int:
+        """Remove some notifications, copies and contents of announcements that nobody is shown.
+
+        Returns about how many; fewer than `limit` means that what is left can wait.
+        """
+        ...

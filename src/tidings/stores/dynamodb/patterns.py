@@ -3,46 +3,14 @@
 
 A request names its pattern and takes table, index and consistency from it: what is declared is what
 is done. The matrix in the docs, the rights of each role and the tests of invariants read this list.
+Those of the inbox are in a file of their own.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Operation = Literal[
-    "GetItem",
-    "PutItem",
-    "UpdateItem",
-    "DeleteItem",
-    "Query",
-    "BatchGetItem",
-    "BatchWriteItem",
-    "TransactWriteItems",
-    "Scan",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One way in which the tables are used."""
-
-    name: str
-    operation: Operation
-    tables: tuple[str, ...]
-    """One, except for a transaction: all that it may touch."""
-    serves: str
-    """What it is for, in words of the product."""
-    index: str | None = None
-    strong: bool = False
-    """Reads see every write that was answered before them."""
-    deletes: tuple[str, ...] = ()
-    """Of a transaction: the tables in which it may delete."""
-
-    @property
-    def table(self) -> str:
-        """The table of a pattern that has just one."""
-        (table,) = self.tables
-        return table
-
+from tidings.stores.dynamodb import inbox_patterns
+from tidings.stores.dynamodb.access import Pattern as Pattern
+from tidings.stores.dynamodb.access import of_module
 
 # The log.
 
@@ -311,5 +279,5 @@ IMPORT_HEAD: Final = Pattern(
 
 
 def declared() -> tuple[Pattern, ...]:
-    """All patterns of this file, in its order."""
-    return tuple(one for one in globals().values() if isinstance(one, Pattern))
+    """All patterns: those of this file, then those of the inbox, in their order."""
+    return of_module(globals().values()) + of_module(vars(inbox_patterns).values())

@@ -2,15 +2,11 @@
 """What each request used, told to whoever wants to know: metrics, tests of cost and patterns."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from tidings.stores.dynamodb.patterns import Pattern
-
-_WRITES: Final = frozenset(
-    {"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
-)
+from tidings.stores.dynamodb.access import READS, Pattern
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -32,7 +28,7 @@ Recorder = Callable[[Usage], None]
 
 def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
     """What a request used, by the units it was billed."""
-    writes = pattern.operation in _WRITES
+    writes = pattern.operation not in READS
     return Usage(
         pattern=pattern,
         tables=tables,

@@ -13,6 +13,10 @@ from tidings.stores.dynamodb.creating import ChatMaker
 from tidings.stores.dynamodb.delivering import DynamoDeliveries
 from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.heads import Heads
+from tidings.stores.dynamodb.inbox_copies import DynamoCopies
+from tidings.stores.dynamodb.inbox_jobs import DynamoJobs, DynamoJobsAside
+from tidings.stores.dynamodb.inbox_notifications import DynamoNotifications
+from tidings.stores.dynamodb.inbox_settings import DynamoInboxSettings
 from tidings.stores.dynamodb.listing import ChatList
 from tidings.stores.dynamodb.log import DynamoLog
 from tidings.stores.dynamodb.receipts import DynamoReceipts
@@ -28,7 +32,7 @@ from tidings.stores.dynamodb.users import DynamoUsers
 
 @dataclass(frozen=True, slots=True)
 class DynamoStore:
-    """Every port chat needs, on the tables of one deployment."""
+    """Every port chat and inbox need, on the tables of one deployment."""
 
     log: DynamoLog
     chats: DynamoChats
@@ -39,6 +43,11 @@ class DynamoStore:
     deployment: DynamoDeployment
     sweeping: DynamoSweeping
     revocations: DynamoRevocations
+    inbox_settings: DynamoInboxSettings
+    notifications: DynamoNotifications
+    copies: DynamoCopies
+    jobs: DynamoJobs
+    jobs_aside: DynamoJobsAside
     heads: Heads
     deliveries: DynamoDeliveries
 
@@ -85,6 +94,7 @@ async def open_store(
         finally:
             await store.log.close()
             await heads.close()
+            await store.notifications.close()
             await store.users.close()
 
 
@@ -99,6 +109,11 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         deployment=DynamoDeployment(dynamo, epoch),
         sweeping=DynamoSweeping(),
         revocations=DynamoRevocations(dynamo),
+        inbox_settings=DynamoInboxSettings(dynamo),
+        notifications=DynamoNotifications(dynamo),
+        copies=DynamoCopies(dynamo),
+        jobs=DynamoJobs(dynamo),
+        jobs_aside=DynamoJobsAside(dynamo),
         heads=heads,
         deliveries=DynamoDeliveries(dynamo, heads),
     )

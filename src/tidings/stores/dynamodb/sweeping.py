@@ -19,5 +19,8 @@ class DynamoSweeping:
     async def forget_keys(self, now: int, limit: int) -> int:
         return 0
 
+    async def forget_notifications(self, now: int, limit: int) -> int:
+        return 0
+
 
 _conforms: type[Sweeping] = DynamoSweeping

@@ -150,6 +150,13 @@ TENANTS: Final = Table(
     partition=Key("pk"),
     sort=Key("sk"),
 )
+INBOX: Final = Table(
+    name="inbox",
+    holds="inboxes, notifications, each user's copies and read marks, jobs of a lone process",
+    partition=Key("pk"),
+    sort=Key("sk"),
+    ttl=TTL,
+)
 
 TABLES: Final[tuple[Table, ...]] = (
     MESSAGES,
@@ -163,6 +170,7 @@ TABLES: Final[tuple[Table, ...]] = (
     USERS,
     KEYS,
     TENANTS,
+    INBOX,
 )
 
 

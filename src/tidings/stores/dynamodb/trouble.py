@@ -3,41 +3,19 @@
 
 from typing import Any
 
+from tidings.aws.trouble import Rejected as Rejected
+from tidings.aws.trouble import Throttled as Throttled
+from tidings.aws.trouble import Trouble as Trouble
+from tidings.aws.trouble import Unanswered as Unanswered
+from tidings.aws.trouble import Unsent as Unsent
 from tidings.stores.trouble import StoreRefused as StoreRefused
 
 Item = dict[str, Any]
-"""Attribute names to plain values: str, int, bytes, bool, None, list, dict."""
-
-
-class Trouble(Exception):
-    """A request that did not succeed."""
-
-
-class Unsent(Trouble):
-    """It never reached the store: nothing happened."""
-
-
-class Unanswered(Trouble):
-    """It may have been carried out or not: the outcome is unknown."""
-
-
-class Throttled(Trouble):
-    """The store turned it away for the moment: nothing happened."""
+"""Attribute names to plain values: str, int, bytes, bool, None, list, dict, frozenset of int."""
 
 
 class Conflicted(Trouble):
     """A transaction holds the item at this moment: nothing happened."""
-
-
-class Rejected(Trouble):
-    """The store understood it and will never carry it out: a mistake in the program or the set-up.
-
-    Nothing happened.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
 
 
 class ConditionFailed(Trouble):

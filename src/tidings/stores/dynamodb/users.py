@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.people import User, Users
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
+from tidings.stores.dynamodb.user_counts import UserCounts
 from tidings.tasks import Tasks
 
 
@@ -27,6 +28,7 @@ class DynamoUsers:
         self._seen: dict[UserKey, int] = {}
         self._is_keeping = False
         self._background = Tasks("last_seen")
+        self._counts = UserCounts(dynamo)
 
     async def put(
         self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
@@ -38,6 +40,7 @@ class DynamoUsers:
             made: Item = {**_key(user), **said, "created_at": now, "updated_at": now}
             found = await self._create(made)
             if found is None:
+                self._counts.made(tenant_of(user))
                 return _to_user(made), True
         if not said:
             return _to_user(found), False
@@ -99,6 +102,9 @@ class DynamoUsers:
         )
         return [row["user_id"] for row in rows]
 
+    async def about_how_many(self, tenant: str) -> int:
+        return await self._counts.about(tenant)
+
     def seen(self, users: Mapping[UserKey, int]) -> None:
         for user, time in users.items():
             self._seen[user] = max(time, self._seen.get(user, 0))
@@ -128,8 +134,9 @@ class DynamoUsers:
             return  # seen later than that, no such user, or the store has other worries
 
     async def close(self) -> None:
-        """Wait until what was seen is kept, or given up."""
+        """Wait until what was seen and who was made is kept, or given up."""
         await self._background.finish()
+        await self._counts.close()
 
 
 def _key(user: UserKey) -> Item:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain values as DynamoDB's typed attribute values, and back. Numbers are whole numbers."""
+"""Plain values as DynamoDB's typed attribute values, and back.
+
+Numbers are whole numbers, and so are the members of a set, which is never empty.
+"""
 
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
@@ -18,6 +21,7 @@ _WRITERS: Final[dict[type, Callable[[Any], Wire]]] = {
     type(None): lambda _: {"NULL": True},
     list: lambda value: {"L": [to_wire(one) for one in value]},
     dict: lambda value: {"M": item_to_wire(value)},
+    frozenset: lambda value: {"NS": [str(one) for one in value]},
 }
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "S": lambda value: value,
@@ -27,6 +31,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "NULL": lambda _: None,
     "L": lambda value: [from_wire(one) for one in value],
     "M": lambda value: item_from_wire(value),
+    "NS": lambda value: frozenset(map(int, value)),
 }
 
 

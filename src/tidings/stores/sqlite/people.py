@@ -134,6 +134,13 @@ class SqliteUsers:
             lambda db: dict(db.execute(_PEERS, (user, limits.SMALL_CHAT_MEMBERS_MAX)))
         )
 
+    async def about_how_many(self, tenant: str) -> int:
+        def read(db: apsw.Connection) -> int:
+            found = db.execute("SELECT users FROM user_counts WHERE tenant = ?", (tenant,)).get
+            return found or 0
+
+        return await self._readers.read(read)
+
     def seen(self, users: Mapping[UserKey, int]) -> None:
         if users:
             self._writer.submit(Soon([(_SEEN, [(time, user) for user, time in users.items()])]))

@@ -152,7 +152,138 @@ CREATE TABLE revocations (
 ) STRICT;
 """
 
-MIGRATIONS: Final = (_CHAT_TABLES, _PEOPLE_TABLES, _REVOCATION_TABLE)
+_INBOX_TABLES: Final = """
+CREATE TABLE tenant_settings (
+    tenant TEXT PRIMARY KEY,
+    settings TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE inboxes (
+    tenant TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    config TEXT NOT NULL,
+    PRIMARY KEY (tenant, inbox)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE notifications (
+    tenant TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    notification_id TEXT NOT NULL,
+    category TEXT,
+    posted_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    recipients INTEGER NOT NULL,
+    box_key INTEGER NOT NULL,
+    box BLOB,
+    PRIMARY KEY (tenant, inbox, notification_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX notifications_expiring ON notifications (expires_at);
+CREATE TABLE finished_jobs (
+    tenant TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    notification_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (tenant, inbox, notification_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE post_keys (
+    tenant TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    key TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    notification_id TEXT,
+    hint INTEGER NOT NULL,
+    claimed_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, inbox, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX post_keys_expiring ON post_keys (expires_at);
+CREATE TABLE announcements (
+    tenant TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    posted_at INTEGER NOT NULL,
+    mark TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    category TEXT,
+    late_joiners INTEGER NOT NULL,
+    recipients INTEGER NOT NULL,
+    key TEXT,
+    target TEXT,
+    box_key INTEGER NOT NULL,
+    box BLOB,
+    PRIMARY KEY (tenant, inbox, sequence)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX announcements_expiring ON announcements (expires_at) WHERE box IS NOT NULL;
+
+CREATE TABLE copies (
+    user_id TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    notification_id TEXT NOT NULL,
+    category TEXT,
+    received_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL, -- no index: it would cost every copy a page
+    read_at INTEGER,
+    PRIMARY KEY (user_id, inbox, notification_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE read_states (
+    user_id TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    before INTEGER NOT NULL,
+    announced INTEGER NOT NULL,
+    PRIMARY KEY (user_id, inbox)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE read_announcements (
+    user_id TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    read_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, inbox, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE jobs (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, -- one is never used twice
+    tenant TEXT NOT NULL,
+    inbox TEXT NOT NULL,
+    notification_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    category TEXT,
+    posted_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    users TEXT NOT NULL,
+    UNIQUE (tenant, inbox, notification_id, number)
+) STRICT;
+CREATE INDEX jobs_by_tenant ON jobs (tenant, place);
+CREATE TABLE jobs_aside (
+    aside_id TEXT PRIMARY KEY,
+    job TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+# Counted by triggers: users come from requests and from imports.
+_USER_COUNTS: Final = """
+CREATE TABLE user_counts (
+    tenant TEXT PRIMARY KEY,
+    users INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO user_counts
+    SELECT substr(user_id, 1, instr(user_id, ':') - 1), count(*) FROM users GROUP BY 1;
+CREATE TRIGGER users_come AFTER INSERT ON users BEGIN
+    INSERT INTO user_counts VALUES (substr(new.user_id, 1, instr(new.user_id, ':') - 1), 1)
+        ON CONFLICT DO UPDATE SET users = users + 1;
+END;
+CREATE TRIGGER users_go AFTER DELETE ON users BEGIN
+    UPDATE user_counts SET users = users - 1
+        WHERE tenant = substr(old.user_id, 1, instr(old.user_id, ':') - 1);
+END;
+"""
+
+MIGRATIONS: Final = (
+    _CHAT_TABLES,
+    _PEOPLE_TABLES,
+    _REVOCATION_TABLE,
+    _INBOX_TABLES + _USER_COUNTS,
+)
 VERSION: Final = len(MIGRATIONS)
 
 

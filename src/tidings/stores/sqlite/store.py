@@ -12,6 +12,11 @@ from tidings.stores.sqlite.chats import SqliteChats
 from tidings.stores.sqlite.checkpoints import Checkpoints
 from tidings.stores.sqlite.connections import DATABASE, connect
 from tidings.stores.sqlite.importing import refuse_unfinished
+from tidings.stores.sqlite.inbox_copies import SqliteCopies
+from tidings.stores.sqlite.inbox_jobs import SqliteJobs
+from tidings.stores.sqlite.inbox_jobs_aside import SqliteJobsAside
+from tidings.stores.sqlite.inbox_notifications import SqliteNotifications
+from tidings.stores.sqlite.inbox_settings import SqliteInboxSettings
 from tidings.stores.sqlite.log import SqliteLog
 from tidings.stores.sqlite.people import SqliteTenants, SqliteUsers
 from tidings.stores.sqlite.readers import Readers
@@ -26,7 +31,7 @@ from tidings.stores.sqlite.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class SqliteStore:
-    """Every port chat needs, on one database file."""
+    """Every port chat and inbox need, on one database file."""
 
     log: SqliteLog
     chats: SqliteChats
@@ -37,6 +42,11 @@ class SqliteStore:
     deployment: SqliteDeployment
     sweeping: SqliteSweeping
     revocations: SqliteRevocations
+    inbox_settings: SqliteInboxSettings
+    notifications: SqliteNotifications
+    copies: SqliteCopies
+    jobs: SqliteJobs
+    jobs_aside: SqliteJobsAside
 
 
 @asynccontextmanager
@@ -72,6 +82,11 @@ async def open_store(
                 deployment=SqliteDeployment(writer, readers, epoch),
                 sweeping=SqliteSweeping(writer, readers),
                 revocations=SqliteRevocations(writer, readers),
+                inbox_settings=SqliteInboxSettings(writer, readers),
+                notifications=SqliteNotifications(writer, readers),
+                copies=SqliteCopies(writer, readers),
+                jobs=SqliteJobs(writer, readers),
+                jobs_aside=SqliteJobsAside(writer, readers),
             )
         finally:
             await writer.close()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emptying what has expired, on SQLite.
 
-Expired messages are found by a partial index. Idempotency keys have none by time: it would cost
-every send a page. They are walked in the order of their table instead, some thousand rows at each
-call and round and round, on a reading connection; only what is found has to go through the writer.
-The place is kept in memory: after a restart the walk begins anew, which loses nothing.
+Expired messages are found by a partial index. The idempotency keys of messages have none by time:
+they are walked. Only what is found has to go through the writer.
 """
 
 from typing import Final
@@ -13,15 +11,14 @@ import apsw
 
 from tidings.model.ids import ChatId
 from tidings.ports.sweeping import Sweeping
+from tidings.stores.sqlite.inbox_sweeping import InboxSweeping
 from tidings.stores.sqlite.readers import Readers
+from tidings.stores.sqlite.walking import START, Place, walk
 from tidings.stores.sqlite.writer import Writer
 
-Place = tuple[str, str, str]
-
-WALKED_PER_KEY: Final = 50
-"""How many keys a call looks at for each it may remove: the walk must outrun the sends."""
-_START: Final[Place] = ("", "", "")
 _PLACE: Final = "chat_id, sender, client_message_id"
+_REQUESTS: Final = (("request_keys", "user_id, key"), ("post_keys", "tenant, inbox, key"))
+"""Keys of requests, which are few and have an index by time."""
 
 
 class SqliteSweeping:
@@ -30,7 +27,8 @@ class SqliteSweeping:
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
-        self._walked_to = _START
+        self._walked_to = START
+        self._inbox = InboxSweeping(writer, readers)
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         # Looked up first: a server with nothing to sweep should not commit every second.
@@ -41,11 +39,17 @@ class SqliteSweeping:
     async def forget_keys(self, now: int, limit: int) -> int:
         after = self._walked_to
         (stale, self._walked_to), requests = await self._readers.read(
-            lambda db: (_walk(db, after, now, limit), _has_stale_requests(db, now))
+            lambda db: (
+                walk(db, "idempotency_keys", _PLACE, after=after, now=now, limit=limit),
+                _has_stale_requests(db, now),
+            )
         )
         if not stale and not requests:
             return 0
         return await self._writer.write(lambda db: _forget(db, stale, now, limit), rows=limit)
+
+    async def forget_notifications(self, now: int, limit: int) -> int:
+        return await self._inbox.forget(now, limit)
 
 
 def _expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[ChatId, int]]:
@@ -67,28 +71,11 @@ def _empty_expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[Chat
     return expired
 
 
-def _walk(db: apsw.Connection, after: Place, now: int, limit: int) -> tuple[list[Place], Place]:
-    """The expired keys among the next ones, and where the walk goes on."""
-    end: Place | None = db.execute(
-        f"SELECT {_PLACE} FROM idempotency_keys WHERE ({_PLACE}) > (?, ?, ?)"
-        f" ORDER BY {_PLACE} LIMIT 1 OFFSET ?",
-        (*after, WALKED_PER_KEY * limit - 1),
-    ).fetchone()
-    until = f" AND ({_PLACE}) <= (?, ?, ?)" if end else ""
-    stale: list[Place] = list(
-        db.execute(
-            f"SELECT {_PLACE} FROM idempotency_keys WHERE ({_PLACE}) > (?, ?, ?){until}"
-            f" AND expires_at <= ? ORDER BY {_PLACE} LIMIT ?",
-            (*after, *(end or ()), now, limit),
-        )
-    )
-    if len(stale) == limit:
-        return stale, stale[-1]
-    return stale, end or _START
-
-
 def _has_stale_requests(db: apsw.Connection, now: int) -> bool:
-    return bool(db.execute("SELECT 1 FROM request_keys WHERE expires_at <= ? LIMIT 1", (now,)).get)
+    return any(
+        db.execute(f"SELECT 1 FROM {table} WHERE expires_at <= ? LIMIT 1", (now,)).get
+        for table, _ in _REQUESTS
+    )
 
 
 def _forget(db: apsw.Connection, stale: list[Place], now: int, limit: int) -> int:
@@ -98,11 +85,13 @@ def _forget(db: apsw.Connection, stale: list[Place], now: int, limit: int) -> in
         f"DELETE FROM idempotency_keys WHERE ({_PLACE}) = (?, ?, ?) AND expires_at <= ?",
         [(*place, now) for place in stale],
     )
-    db.execute(
-        "DELETE FROM request_keys WHERE (user_id, key) IN"
-        " (SELECT user_id, key FROM request_keys WHERE expires_at <= ? LIMIT ?)",
-        (now, limit - len(stale)),
-    )
+    for table, key in _REQUESTS:
+        left = limit - (db.total_changes() - before)
+        db.execute(
+            f"DELETE FROM {table} WHERE ({key}) IN"
+            f" (SELECT {key} FROM {table} WHERE expires_at <= ? LIMIT ?)",
+            (now, left),
+        )
     return db.total_changes() - before
 
 

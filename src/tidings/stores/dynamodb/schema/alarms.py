@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tidings.stores.dynamodb.access import READS
 from tidings.stores.dynamodb.patterns import declared
 from tidings.stores.dynamodb.tables import TABLES, Range, Table
 
 Statistic = Literal["Sum", "p99"]
-Kind = Literal["capacity", "throttling", "latency"]
-KINDS: Final[tuple[Kind, ...]] = ("capacity", "throttling", "latency")
+Kind = Literal["capacity", "throttling", "read-latency", "write-latency"]
+KINDS: Final[tuple[Kind, ...]] = ("capacity", "throttling", "read-latency", "write-latency")
 
 PERIOD_SECONDS: Final = 60
 BUSY: Final = 0.8
@@ -55,7 +56,7 @@ def alarms(table: Table, operations: Iterable[str]) -> Iterator[Alarm]:
         yield from _throttling(table, index)
     for operation in sorted(set(operations)):
         yield Alarm(
-            kind="latency",
+            kind="read-latency" if operation in READS else "write-latency",
             name=f"{table.name}-{operation}-slow",
             says=f"{operation} on {table.name}: one of a hundred takes more than {SLOW_MS} ms",
             table=table,

@@ -42,7 +42,7 @@ def templates() -> dict[str, Template]:
         "policies.json": _template("policies", _PREFIX, dict(_policies())),
         **{
             f"alarms-{kind}.json": _template(
-                f"alarms on {kind}", _PREFIX | _TOPIC, dict(_alarms(kind))
+                f"alarms on {kind.replace('-', ' ')}", _PREFIX | _TOPIC, dict(_alarms(kind))
             )
             for kind in KINDS
         },

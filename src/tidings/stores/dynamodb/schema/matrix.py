@@ -4,12 +4,12 @@
 from collections.abc import Iterable
 from typing import Final
 
+from tidings.stores.dynamodb.access import READS
 from tidings.stores.dynamodb.patterns import Pattern, declared
 from tidings.stores.dynamodb.tables import TABLES, Index, Key, Provisioned, Range
 
 BEGINS: Final = "<!-- generated: {} -->"
 ENDS: Final = "<!-- end -->"
-_READS: Final = frozenset({"GetItem", "Query", "BatchGetItem", "Scan"})
 
 
 def filled_in(page: str) -> str:
@@ -85,7 +85,7 @@ def _place(pattern: Pattern) -> tuple[bool, int]:
 
 
 def _consistency(pattern: Pattern) -> str:
-    if pattern.operation not in _READS:
+    if pattern.operation not in READS:
         return ""
     return "strong" if pattern.strong else "eventual"
 

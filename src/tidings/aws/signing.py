@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures of requests (AWS Signature Version 4), for the one shape of request we make.
+
+The SDK's general signer costs a fifth of a millisecond a request; this one, which knows path, query
+and headers beforehand, a tenth of that. A test holds it to the SDK's.
+"""
+
+import hashlib
+import hmac
+from datetime import timedelta
+from typing import Final, NamedTuple, Protocol
+
+from tidings.model.times import EPOCH
+
+CONTENT_TYPE: Final = "application/x-amz-json-1.0"
+
+
+class Service(NamedTuple):
+    """What a request is meant for."""
+
+    name: str
+    """As in a signature."""
+    api: str
+    """The interface and its version, as the header of an operation names it."""
+    may_say_nothing: bool = False
+    """Whether there are operations that are answered by an empty body."""
+
+
+class Credentials(Protocol):
+    """Who asks."""
+
+    @property
+    def access_key(self) -> str: ...
+    @property
+    def secret_key(self) -> str: ...
+    @property
+    def token(self) -> str | None: ...
+
+
+class Signer:
+    """Signs requests to one interface of a service, at one host and in one region."""
+
+    def __init__(self, host: str, region: str, service: Service) -> None:
+        self._host = host
+        self._region = region
+        self._service = service.name
+        self._target = f"{service.api}."
+        self._key_of: tuple[str, str] | None = None
+        self._key = b""
+
+    def headers(
+        self, credentials: Credentials, now: int, operation: str, body: bytes
+    ) -> dict[str, str]:
+        """All headers of a request to carry out this operation now, in milliseconds."""
+        moment = (EPOCH + timedelta(milliseconds=now)).strftime("%Y%m%dT%H%M%SZ")
+        scope = f"{moment[:8]}/{self._region}/{self._service}/aws4_request"
+        signed = {
+            "content-type": CONTENT_TYPE,
+            "host": self._host,
+            "x-amz-date": moment,
+            "x-amz-security-token": credentials.token or "",
+            "x-amz-target": self._target + operation,
+        }
+        if not credentials.token:
+            del signed["x-amz-security-token"]
+        names = ";".join(signed)
+        lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
+        request = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        signature = hmac.digest(
+            self._signing_key(credentials.secret_key, moment[:8]),
+            f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}".encode(),
+            "sha256",
+        ).hex()
+        signed["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, "
+            f"SignedHeaders={names}, Signature={signature}"
+        )
+        return signed
+
+    def _signing_key(self, secret: str, day: str) -> bytes:
+        if self._key_of != (secret, day):
+            key = f"AWS4{secret}".encode()
+            for part in (day, self._region, self._service, "aws4_request"):
+                key = hmac.digest(key, part.encode(), "sha256")
+            self._key_of, self._key = (secret, day), key
+        return self._key

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One signed POST for each operation: JSON out, JSON back, every failure told apart.
+
+The SDK finds credentials and endpoints; its request path is left out. Measured with one put of
+0.5 KB to DynamoDB it takes 1.7 ms of processor time, with a page of 50 entries 5.4 ms; this way
+0.5 and 0.7.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import aiohttp
+import msgspec
+from aiobotocore.session import get_session
+from yarl import URL
+
+from tidings.aws.signing import Credentials, Service, Signer
+from tidings.aws.trouble import NoCredentials, Trouble, Unanswered, Unsent
+from tidings.ports.world import Clock
+
+CONNECT_SECONDS_MAX: Final = 1.0
+ANSWER_SECONDS_MAX: Final = 2.0
+CONNECTIONS_DEFAULT: Final = 64
+
+Explain = Callable[[int, dict[str, Any]], Trouble]
+"""What an answer with another status than 200 means."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class _AnyCredentials(NamedTuple):
+    """For engines at an endpoint of one's own, which take whatever they are given."""
+
+    access_key: str = "local"
+    secret_key: str = "local"
+    token: str | None = None
+
+
+class Transport:
+    """A bounded number of connections to one endpoint."""
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        endpoint: str,
+        signer: Signer,
+        credentials: Any,  # noqa: ANN401 - the SDK's, which has no types
+        clock: Clock,
+        connections: int,
+        explain: Explain,
+        answer_seconds_max: float,
+        *,
+        may_say_nothing: bool,
+    ) -> None:
+        self._http = http
+        self._url = URL(endpoint).with_path("/")
+        self._signer = signer
+        self._credentials = credentials
+        self._clock = clock
+        self._free = asyncio.Semaphore(connections)
+        self._explain = explain
+        self._answer_seconds_max = answer_seconds_max
+        self._may_say_nothing = may_say_nothing
+
+    async def send(self, operation: str, request: dict[str, Any], until: float) -> dict[str, Any]:
+        """Have an operation carried out, once a connection is free.
+
+        Raises:
+            Trouble: One of its kinds, at the latest when the loop's time is `until`.
+        """
+        await self._wait_for_connection(until)
+        try:
+            status, checksum, body = await self._post(operation, _encode(request), until)
+        finally:
+            self._free.release()
+        if checksum is not None and int(checksum) != crc32(body):
+            raise Unanswered("the answer was changed on its way")
+        if status == 200 and not body and self._may_say_nothing:
+            return {}
+        try:
+            answer: dict[str, Any] = _decode(body)
+        except msgspec.DecodeError:
+            raise Unanswered(f"status {status} without an answer") from None
+        if status != 200:
+            raise self._explain(status, answer)
+        return answer
+
+    async def _wait_for_connection(self, until: float) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout_at(until):
+                await self._free.acquire()
+        except TimeoutError:
+            raise Unsent("no connection came free") from None
+
+    async def _post(
+        self, operation: str, body: bytes, until: float
+    ) -> tuple[int, str | None, bytes]:
+        headers = self._signer.headers(
+            await self._current_credentials(), self._clock.now(), operation, body
+        )
+        left = max(0.001, until - asyncio.get_running_loop().time())
+        timeout = aiohttp.ClientTimeout(
+            total=min(left, self._answer_seconds_max), sock_connect=CONNECT_SECONDS_MAX
+        )
+        try:
+            async with self._http.post(
+                self._url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                return (
+                    response.status,
+                    response.headers.get("x-amz-crc32"),
+                    await response.read(),
+                )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Unsent(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+
+    async def _current_credentials(self) -> Credentials:
+        if isinstance(self._credentials, _AnyCredentials):
+            return self._credentials
+        frozen: Credentials = await self._credentials.get_frozen_credentials()
+        return frozen
+
+
+def error_code(answer: dict[str, Any]) -> str:
+    """What a service calls the trouble, without the name of its interface."""
+    return str(answer.get("__type", "")).rpartition("#")[2]
+
+
+def error_message(answer: dict[str, Any]) -> str:
+    """What a service says about the trouble."""
+    return str(answer.get("message") or answer.get("Message") or "")
+
+
+async def find_endpoint(name: str, region: str) -> str:
+    """Where AWS has a service in a region; the name is the SDK's."""
+    async with get_session().create_client(name, region_name=region) as client:
+        return str(client.meta.endpoint_url)
+
+
+@asynccontextmanager
+async def open_transport(
+    *,
+    endpoint: str,
+    region: str,
+    service: Service,
+    clock: Clock,
+    explain: Explain,
+    needs_credentials: bool,
+    connections: int = CONNECTIONS_DEFAULT,
+    answer_seconds_max: float = ANSWER_SECONDS_MAX,
+) -> AsyncIterator[Transport]:
+    """Open a pool of connections. Credentials are found as the SDK finds them.
+
+    Raises:
+        NoCredentials: There are none, and the endpoint needs some.
+    """
+    session = get_session()
+    credentials = await session.get_credentials()
+    if credentials is None:
+        if needs_credentials:
+            raise NoCredentials
+        credentials = _AnyCredentials()
+    url = URL(endpoint)
+    host = url.host_port_subcomponent or ""
+    trusted: ssl.SSLContext | bool = True
+    if url.scheme == "https":
+        # One's own authorities, if the SDK is configured to trust others than the system does.
+        trusted = ssl.create_default_context(cafile=session.get_config_variable("ca_bundle"))
+    connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=30, ssl=trusted)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Accept"),
+        headers={"Accept-Encoding": "identity"},
+    ) as http:
+        yield Transport(
+            http,
+            endpoint,
+            Signer(host, region, service),
+            credentials,
+            clock,
+            connections,
+            explain,
+            answer_seconds_max,
+            may_say_nothing=service.may_say_nothing,
+        )

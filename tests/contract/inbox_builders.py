@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notifications, announcements, copies and jobs for the contract suites of the inbox."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+from tests.contract.builders import NOW
+from tests.contract.engines import Store
+from tidings.model.ids import ulid
+from tidings.model.limits import DAY_MS
+from tidings.model.notifications import Announcement, Copy, Notification
+from tidings.ports.inboxes import PostKey
+from tidings.ports.jobs import Job, Taken
+
+TENANT: Final = "acme"
+INBOX: Final = "news"
+EXPIRES: Final = NOW + 90 * DAY_MS
+
+_numbers = itertools.count(1)
+
+
+def new_id(time: int = NOW) -> str:
+    """The id of a notification; each is above those made before it for the same time."""
+    return ulid(time, next(_numbers).to_bytes(10, "big"))
+
+
+def a_notification(
+    notification_id: str | None = None,
+    *,
+    tenant: str = TENANT,
+    inbox: str = INBOX,
+    category: str | None = None,
+    box: bytes = b"sealed",
+    recipients: int = 3,
+    expires_at: int = EXPIRES,
+) -> Notification:
+    """One for listed users."""
+    return Notification(
+        tenant=tenant,
+        inbox=inbox,
+        notification_id=notification_id or new_id(),
+        category=category,
+        posted_at=NOW,
+        expires_at=expires_at,
+        recipients=recipients,
+        box=box,
+        box_key=1,
+    )
+
+
+def a_broadcast(
+    sequence: int,
+    *,
+    tenant: str = TENANT,
+    inbox: str = INBOX,
+    mark: str | None = None,
+    box: bytes = b"sealed",
+    expires_at: int = EXPIRES,
+) -> Announcement:
+    """Something for everyone, with every field said."""
+    return Announcement(
+        tenant=tenant,
+        inbox=inbox,
+        sequence=sequence,
+        kind="broadcast",
+        posted_at=NOW + sequence,
+        mark=mark or f"mark{next(_numbers)}",
+        expires_at=expires_at,
+        category="offers",
+        late_joiners=False,
+        recipients=1_000,
+        key="digest-of-a-key",
+        box=box,
+        box_key=2,
+    )
+
+
+def a_retraction(sequence: int, target: str, *, mark: str | None = None) -> Announcement:
+    """That something was taken back."""
+    return Announcement(
+        tenant=TENANT,
+        inbox=INBOX,
+        sequence=sequence,
+        kind="retraction",
+        posted_at=NOW + sequence,
+        mark=mark or f"mark{next(_numbers)}",
+        expires_at=EXPIRES,
+        target=target,
+    )
+
+
+async def announce_all(store: Store, count: int, box: bytes = b"sealed") -> list[Announcement]:
+    """A log of so many broadcasts."""
+    made = [a_broadcast(sequence, box=box) for sequence in range(1, count + 1)]
+    for announcement in made:
+        assert await store.notifications.announce(announcement)
+    return made
+
+
+def a_claim(
+    *,
+    digest: bytes = b"digest",
+    notification_id: str | None = None,
+    hint: int = 0,
+    claimed_at: int = NOW,
+    expires_at: int = NOW + DAY_MS,
+) -> PostKey:
+    """What a request claims its Idempotency-Key with."""
+    return PostKey(
+        digest=digest,
+        notification_id=notification_id,
+        hint=hint,
+        claimed_at=claimed_at,
+        expires_at=expires_at,
+    )
+
+
+def a_copy(
+    notification_id: str | None = None,
+    *,
+    category: str | None = None,
+    received_at: int = NOW,
+    expires_at: int = EXPIRES,
+) -> Copy:
+    """A reference to a notification."""
+    return Copy(
+        notification_id=notification_id or new_id(),
+        category=category,
+        received_at=received_at,
+        expires_at=expires_at,
+    )
+
+
+def some_jobs(
+    count: int,
+    *,
+    tenant: str = TENANT,
+    users: tuple[str, ...] = ("ann", "bob"),
+    category: str | None = None,
+) -> list[Job]:
+    """All portions of one notification."""
+    notification_id = new_id()
+    return [
+        Job(
+            tenant=tenant,
+            inbox=INBOX,
+            notification_id=notification_id,
+            number=number,
+            users=users,
+            category=category,
+            posted_at=NOW,
+            expires_at=EXPIRES,
+        )
+        for number in range(count)
+    ]
+
+
+async def take_so_many(store: Store, count: int, most: int = 100) -> list[Taken]:
+    """Take until there are this many."""
+    taken: list[Taken] = []
+    async with asyncio.timeout(30):
+        while len(taken) < count:
+            some = await store.jobs.take(most)
+            assert len(some) <= most
+            taken += some
+    return taken
+
+
+def in_order(jobs: Sequence[Job]) -> list[Job]:
+    """By what they are called, to compare with others."""
+    return sorted(jobs, key=lambda job: (job.tenant, job.notification_id, job.number))

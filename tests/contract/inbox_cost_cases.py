@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The use cases of the inbox whose cost is measured: in inboxes the process knows, until quiet."""
+
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.contract.cost_cases import Bill, Ground, a_ground
+from tests.contract.metering import Process, person
+from tests.contract.test_people import a_signing_key, a_tenant
+from tests.harness.canary import canary
+from tests.integration.inbox_world import running_jobs
+from tidings.actions.inbox import log_views, settings
+from tidings.actions.inbox.posting import Posted
+from tidings.actions.inbox.reading import Wanted
+from tidings.capacity.inbox_cases import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
+from tidings.model.ids import UserKey, user_id
+from tidings.model.notifications import Copy, InboxConfig
+from tidings.model.postings import Posting
+
+TENANT = "acme"
+INBOX = "default"
+QUIET = "reading"
+"""An inbox in which nobody tells everyone anything."""
+CATEGORY = "offers"
+
+Act = Callable[[Process], Awaitable[object]]
+
+_people = itertools.count(1)
+
+
+class HandTime:
+    """The monotonic time of what a process remembers: it passes when a case says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class InboxGround:
+    """Where the cases take place."""
+
+    def __init__(self, ground: Ground, time: HandTime) -> None:
+        self.ground = ground
+        self.time = time
+
+    async def make_inbox(self) -> None:
+        """A tenant that says something, an inbox, and an announcement in its log."""
+        home = self.ground.home
+        await home.store.tenants.put(a_tenant(), a_signing_key("s1"))
+        await home.core.inbox.settings.put(TENANT, {"inbox": {"keep_days": 90}})
+        for inbox in (INBOX, QUIET):
+            await home.core.inbox.configs.put(TENANT, inbox, InboxConfig(title="Offers"))
+        await post(home, None)
+
+    @asynccontextmanager
+    async def process(self, before: Act) -> AsyncIterator[Process]:
+        """A process that knows the inbox from something it did a moment ago."""
+        async with self.ground.process() as process:
+            await before(process)
+            await process.store.notifications.close()
+            self.time.now += 0.1
+            yield process
+
+    async def step(self, name: str, act: Act, before: Act = lambda p: post(p, None)) -> None:
+        """One step, and what follows from it."""
+        async with self.process(before) as process:
+            self.ground.start(process)
+            await act(process)
+            answer = process.meter.reading()
+        self.ground.keep(name, answer, process)
+
+
+def posting(users: list[UserKey] | None) -> Posting:
+    """A notification whose text is as long as that of every other one."""
+    message: dict[str, object] = {"title": "A title", "body": canary("").ljust(TEXT - 100, "x")}
+    ids = None if users is None else [user_id(user) for user in users]
+    return Posting(users=ids, message=message, category=CATEGORY, sender="shop")
+
+
+async def post(
+    process: Process, users: list[UserKey] | None, key: str | None = None, inbox: str = INBOX
+) -> Posted:
+    return await process.core.inbox.post(TENANT, inbox, posting(users), key)
+
+
+async def deliver(process: Process, portions: int) -> None:
+    """Do all jobs there are."""
+    done = process.meter.requests.get("delete_job", 0) + portions
+    async with running_jobs(process.core):
+        await process.until(lambda: process.meter.requests.get("delete_job", 0) == done)
+
+
+def some_people(count: int) -> list[UserKey]:
+    return [person(next(_people)) for _ in range(count)]
+
+
+async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
+    """Every use case, by its name."""
+    time = HandTime()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_views, "monotonic", time)
+        patch.setattr(settings, "monotonic", time)
+        async with a_ground(endpoint, folder) as ground:
+            inbox = InboxGround(ground, time)
+            await inbox.make_inbox()
+            for count in AUDIENCES:
+                await posts_to_users(inbox, count)
+            await posts_to_everyone(inbox)
+            await redactions(inbox)
+            await reads(inbox)
+            await look_anew(inbox)
+            return ground.bills
+
+
+async def posts_to_users(inbox: InboxGround, count: int) -> None:
+    users = some_people(count)
+    async with inbox.process(lambda p: post(p, None)) as process:
+        inbox.ground.start(process)
+        await post(process, users)
+        answer = process.meter.reading()
+        await deliver(process, -(-count // 100))
+    inbox.ground.keep(post_name(count, in_store=True), answer, process)
+
+
+async def posts_to_everyone(inbox: InboxGround) -> None:
+    await inbox.step("post to everyone", lambda p: post(p, None))
+    await inbox.step("post to everyone, with a key", lambda p: post(p, None, "key"))
+
+
+async def redactions(inbox: InboxGround) -> None:
+    """And, before it is redacted, how far one has got."""
+    home, most = inbox.ground.home, max(AUDIENCES)
+    posted = (await post(home, some_people(most))).notification_id
+    await deliver(home, -(-most // 100))
+    await inbox.step(
+        f"progress, of {most:,} users", lambda p: p.core.inbox.progress(TENANT, INBOX, posted)
+    )
+    await inbox.step(
+        f"redact, of {most:,} users", lambda p: p.core.inbox.redact(TENANT, INBOX, posted)
+    )
+    told = (await post(home, None)).notification_id
+    await inbox.step("redact, of everyone", lambda p: p.core.inbox.redact(TENANT, INBOX, told))
+
+
+async def reads(inbox: InboxGround) -> None:
+    (user, busy), home = some_people(2), inbox.ground.home
+    ids = [(await post(home, [user], inbox=QUIET)).notification_id for _ in range(COPIES + 1)]
+    await deliver(home, COPIES + 1)
+    await fill(home, busy)
+
+    async def list_page(process: Process) -> None:
+        seen, cursor = await process.core.inbox.list(user, QUIET, Wanted(limit=COPIES))
+        assert (len(seen), cursor is None) == (COPIES, False)
+
+    for name, act in {
+        f"list of {COPIES}": list_page,
+        f"unread count, {COPIES} copies": lambda p: p.core.inbox.unread(user, QUIET),
+        f"unread count, {COPIES_MOST:,} copies": lambda p: p.core.inbox.unread(busy, QUIET),
+        f"read one of {COPIES}": lambda p: p.core.inbox.read.some(user, QUIET, ids[:1]),
+        f"read all of {COPIES}": lambda p: p.core.inbox.read.before(
+            user, QUIET, p.core.clock.now()
+        ),
+    }.items():
+        await inbox.step(name, act, list_page)
+
+
+async def fill(home: Process, user: UserKey) -> None:
+    """Give a user as many copies as count, without a notification for each."""
+    now = home.core.clock.now()
+    for number in range(COPIES_MOST):
+        copy = Copy(
+            notification_id=f"{number:026d}",
+            category=CATEGORY,
+            received_at=now,
+            expires_at=now + 90 * 86_400_000,
+        )
+        await home.store.copies.deliver([user], QUIET, copy)
+
+
+async def look_anew(inbox: InboxGround) -> None:
+    async def look(process: Process) -> None:
+        inbox.time.now += 2
+        await process.core.inbox.configs.get(TENANT, INBOX)
+        await process.core.inbox.views.get(TENANT, INBOX)
+
+    await inbox.step("an inbox looked at anew, once a second at most", look)
