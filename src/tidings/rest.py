@@ -3,6 +3,7 @@
 
 from litestar import Litestar
 
+from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.api.app import make_app, make_health_app
@@ -18,7 +19,9 @@ def make_rest(core: Core, health: Health, *, is_whole: bool = True) -> Litestar:
         return make_health_app(health, core.chance)
     return make_app(
         chat_verbs=core.verbs,
+        inbox_verbs=core.inbox,
         identity_verbs=_identity(core),
+        jobs_aside=LookAfterJobs(core.store.jobs_aside, core.jobs),
         own_health=health,
         chance=core.chance,
         pages=load_pages(),

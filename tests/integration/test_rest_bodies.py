@@ -14,11 +14,15 @@ from tests.integration.conformance import DOCUMENT
 from tests.integration.rest_world import Actor, Json, Rest, address, problem
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
+from tidings.api.requests import Body
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WITH_BODY: Final = [one for one in OPERATIONS if one.body]
+OF_KNOWN_FIELDS: Final = [
+    one for one in WITH_BODY if isinstance(one.body, type) and issubclass(one.body, Body)
+]
 SERVER_FIELDS: Final = (
     "sender_id", "tenant_id", "sequence", "created_at", "message_id", "role_of", "unread", "status",
 )  # fmt: skip
@@ -34,7 +38,7 @@ async def send_raw(actor: Actor, body: bytes, **headers: str) -> httpx.Response:
     return await actor.call("POST", "/v1/chats", headers=given, content=body)
 
 
-@pytest.mark.parametrize("one", WITH_BODY, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", OF_KNOWN_FIELDS, ids=lambda one: one.name)
 async def test_an_unknown_field_is_refused_by_name(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
     for name in SERVER_FIELDS:
@@ -45,9 +49,8 @@ async def test_an_unknown_field_is_refused_by_name(rest: Rest, one: Operation) -
 
 @pytest.mark.parametrize("one", WITH_BODY, ids=lambda one: one.name)
 async def test_a_body_of_another_shape_is_refused(rest: Rest, one: Operation) -> None:
-    assert one.body is not None
     actor = await rest.caller_of(one)
-    fields = one.body.__struct_fields__
+    fields = getattr(one.body, "__struct_fields__", ())
     bodies: list[object] = [[], "text", 7, None, True, *({field: {"deep": []}} for field in fields)]
     for body in bodies:
         answer = await actor.call(

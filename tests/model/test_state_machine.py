@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.harness.engine import ENGINES, some_engine
+from tests.harness.engine import ENGINES
 from tests.model.member_rules import MemberRules
 from tests.model.message_rules import MessageRules
 from tests.model.product import Engine
@@ -46,16 +46,6 @@ EVERYTHING: Final = {
 
 class ChatMachine(MessageRules, MemberRules, TimeRules, ReadingRules):
     """Users of one tenant, doing everything that can be done with chats."""
-
-
-@pytest.fixture
-def engine_of(request: pytest.FixtureRequest) -> Callable[[str], Engine]:
-    """What makes an engine of a kind."""
-
-    def endpoint() -> str:
-        return str(request.getfixturevalue("dynamodb_endpoint"))
-
-    return lambda kind: lambda: some_engine(kind, endpoint)
 
 
 def run(engine: Engine, folder: Path, how: settings, seeds: Iterable[int]) -> Counter[str]:

@@ -84,6 +84,24 @@ def test_the_region_of_other_tools_does_not_disturb_the_embedded_store() -> None
         assert config.dynamodb_region is None
 
 
+SQS = {"JOBS": "sqs", "SQS_QUEUE_URL": "https://sqs.example/1/jobs", "SQS_REGION": "eu-west-1"}
+
+
+def test_the_queue_of_jobs_follows_the_bus_unless_it_is_named() -> None:
+    assert load(None, NO_FILE).queue == "store"
+    assert load(None, NO_FILE, **TABLES).queue == "store"
+    assert load(None, NO_FILE, **MANY).queue == "kafka"
+    for others in ({}, TABLES, MANY):
+        config = load(None, NO_FILE, **others, **SQS)
+        assert (config.queue, config.sqs_queue_url) == ("sqs", "https://sqs.example/1/jobs")
+
+
+def test_the_region_of_the_queue_may_be_the_one_of_other_tools() -> None:
+    environment = {f"TIDINGS_{name}": value for name, value in without(SQS, "SQS_REGION").items()}
+    config = load_config({}, {**environment, "AWS_REGION": "us-east-1"}, NO_FILE)
+    assert (config.sqs_region, config.dynamodb_region) == ("us-east-1", None)
+
+
 def test_roles_by_flag() -> None:
     flags = {"roles": "api"}
     assert load(dict(flags), NO_FILE, **MANY).roles == ("api",)
@@ -114,6 +132,11 @@ def test_roles_by_flag() -> None:
         ({**MANY, "PUSH": "log", "PUSH_URL": "http://x"}, "means nothing without TIDINGS_PUSH="),
         ({**MANY, "PUSH": "webhook", "PUSH_URL": "http://x"}, "needs a secret to sign with"),
         ({**MANY, "PUSH": "webhook", "PUSH_SECRET": STRONG}, "needs an address"),
+        (without(SQS, "SQS_QUEUE_URL"), "TIDINGS_JOBS=sqs needs the address of a queue"),
+        (without(SQS, "SQS_REGION"), "TIDINGS_JOBS=sqs needs a region"),
+        (without(SQS, "JOBS", "SQS_REGION"), "means nothing without TIDINGS_JOBS=sqs"),
+        ({**MANY, "JOBS": "store"}, "TIDINGS_JOBS=store is the queue of a process that is alone"),
+        ({**TABLES, "JOBS": "kafka"}, "TIDINGS_JOBS=kafka is for several processes"),
     ],
 )
 def test_what_does_not_go_together(settings: dict[str, str], told: str) -> None:

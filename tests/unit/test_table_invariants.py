@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.patterns import Pattern
+from tidings.stores.dynamodb import inbox_patterns, patterns
+from tidings.stores.dynamodb.access import Pattern
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
 
@@ -24,6 +24,7 @@ OPERATORS_SCANS = {
     "scan_authors",
     "scan_requests",
     "scan_chats",
+    "scan_inbox",
 }
 CRITICAL = {
     "messages",
@@ -32,8 +33,10 @@ CRITICAL = {
     "chat_memberships",
     "chat_counters",
     "delivery_state",
+    "inbox",
 }
-SHORT_LIVED = {"bodies", "idempotency_keys"}
+SHORT_LIVED = {"bodies", "idempotency_keys", "inbox"}
+DECLARED_IN = {"patterns.py": patterns, "inbox_patterns.py": inbox_patterns}
 
 
 def sources() -> list[tuple[Path, ast.Module]]:
@@ -69,11 +72,17 @@ def test_every_pattern_is_used_and_has_a_name_of_its_own() -> None:
     used = {
         node.attr if isinstance(node, ast.Attribute) else node.id
         for path, tree in sources()
-        if path.name != "patterns.py"
+        if path.name not in DECLARED_IN
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute | ast.Name)
     }
-    constants = {name for name, one in vars(patterns).items() if isinstance(one, Pattern)}
+    constants = {
+        name
+        for module in DECLARED_IN.values()
+        for name, one in vars(module).items()
+        if isinstance(one, Pattern)
+    }
+    assert len(constants) == len(DECLARED), "declared() tells of all"
     assert constants - used == set(), "declared, and used by nobody"
 
 

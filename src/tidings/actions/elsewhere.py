@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
 from tidings.ports.handover import Handover
 from tidings.ports.registry import Registry, RegistryUnavailable
 
@@ -35,3 +36,7 @@ class Elsewhere:
         """Send a frame there; what is about a chat names it."""
         if gateways:
             self._handover.notice(frame, gateways, chat)
+
+    def hint(self, event: InboxEvent, gateway: str | None = None) -> None:
+        """Tell one of them, or all, of something about an inbox."""
+        self._handover.hint(event, gateway, but_not=self._own)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweeper: empties expired messages in small steps and makes known which.
+"""The sweeper: removes what has expired in small steps, and makes known which messages.
 
 No read depends on it: content that has expired is invisible at once. It frees the space, and
 tells devices whose unread count has changed.
@@ -44,7 +44,13 @@ class Sweeper:
             if len(found) < limits.SWEEP_BATCH_ROWS:
                 break
         await self._sweeping.forget_keys(self._clock.now(), limits.SWEEP_BATCH_ROWS)
+        await self._forget_notifications()
         return emptied
+
+    async def _forget_notifications(self) -> None:
+        limit = limits.SWEEP_BATCH_ROWS
+        while await self._sweeping.forget_notifications(self._clock.now(), limit) >= limit:
+            pass
 
     def _publish(self, found: list[tuple[ChatId, int]]) -> None:
         by_chat: dict[ChatId, list[int]] = defaultdict(list)

@@ -35,6 +35,7 @@ DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY)
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
+_TAMPERED: Final = "sealed content was changed"
 _NONCES_DRAWN: Final = 512
 """One system call for many nonces: 0.05 µs each instead of 0.5 µs."""
 
@@ -129,16 +130,7 @@ class Vault:
         self, author: UserKey, chat: ChatId, client_message_id: str, content: str
     ) -> Sealed | None:
         """Seal content; None if the author's key is not at hand: then `seal` does it."""
-        held = self._keys.at_hand(author)
-        if held is None or held.cipher is None:
-            return None
-        if not self._nonces:
-            self._draw_nonces()
-        nonce = self._nonces.pop()
-        box = held.cipher.encrypt(
-            nonce, content.encode(), f"{author}\0{chat}\0{client_message_id}".encode()
-        )
-        return Sealed(nonce + box, held.generation)
+        return self._encrypt_nowait(author, f"{author}\0{chat}\0{client_message_id}", content)
 
     async def seal(
         self, author: UserKey, chat: ChatId, client_message_id: str, content: str
@@ -148,11 +140,32 @@ class Vault:
         Raises:
             StoreUnavailable: The key cannot be had now.
         """
+        return await self._encrypt(author, f"{author}\0{chat}\0{client_message_id}", content)
+
+    async def seal_text(self, author: UserKey, bound_to: str, text: str) -> Sealed:
+        """Seal text that stands in no chat; it opens only as what it is bound to.
+
+        Raises:
+            StoreUnavailable: The key cannot be had now.
+        """
+        return await self._encrypt(author, f"{author}\0{bound_to}", text)
+
+    async def _encrypt(self, author: UserKey, bound_to: str, text: str) -> Sealed:
         while True:
-            sealed = self.seal_nowait(author, chat, client_message_id, content)
+            sealed = self._encrypt_nowait(author, bound_to, text)
             if sealed is not None:
                 return sealed
             await self._keys.load_current(author)
+
+    def _encrypt_nowait(self, author: UserKey, bound_to: str, text: str) -> Sealed | None:
+        held = self._keys.at_hand(author)
+        if held is None or held.cipher is None:
+            return None
+        if not self._nonces:
+            self._draw_nonces()
+        nonce = self._nonces.pop()
+        box = held.cipher.encrypt(nonce, text.encode(), bound_to.encode())
+        return Sealed(nonce + box, held.generation)
 
     def _draw_nonces(self) -> None:
         block = self._chance.token(NONCE_BYTES * _NONCES_DRAWN)
@@ -189,19 +202,37 @@ class Vault:
         return True
 
     def _decrypt(self, entry: Entry, cipher: AESGCM) -> Gone | None:
-        box = entry.box
-        assert box is not None
-        bound_to = f"{entry.sender}\0{entry.chat_id}\0{entry.client_message_id}".encode()
-        try:
-            entry.content = cipher.decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], bound_to).decode()
-        except (InvalidTag, ValueError):
-            self._changed_boxes += 1
+        assert entry.box is not None
+        bound_to = f"{entry.sender}\0{entry.chat_id}\0{entry.client_message_id}"
+        entry.content = self._decrypt_box(cipher, entry.box, bound_to)
+        if entry.content is None:
             where = {"chat": entry.chat_id, "sequence": entry.sequence}
-            log.critical(
-                "sealed content was changed", extra={"action": "content_tampered", **where}
-            )
+            log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
             return "erased"
         return None
+
+    async def open_text(self, author: UserKey, bound_to: str, sealed: Sealed) -> str | None:
+        """Text that stands in no chat; None if it cannot be opened any more, or was changed.
+
+        Raises:
+            StoreUnavailable: A key cannot be loaded now.
+        """
+        while (held := self._keys.at_hand(author)) is None or held.generation < sealed.box_key:
+            await self._keys.load(author, sealed.box_key)
+        if held.cipher is None or held.generation != sealed.box_key:
+            return None
+        text = self._decrypt_box(held.cipher, sealed.box, f"{author}\0{bound_to}")
+        if text is None:
+            where = {"author": author, "bound_to": bound_to.replace("\0", " ")}
+            log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
+        return text
+
+    def _decrypt_box(self, cipher: AESGCM, box: bytes, bound_to: str) -> str | None:
+        try:
+            return cipher.decrypt(box[:NONCE_BYTES], box[NONCE_BYTES:], bound_to.encode()).decode()
+        except (InvalidTag, ValueError):
+            self._changed_boxes += 1
+            return None
 
     # --- Erasing and digests --------------------------------------------------------------
 

@@ -9,19 +9,26 @@ from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 
+from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.verbs import ChatVerbs
 from tidings.api import (
     callers,
     chats,
     health,
     history,
+    inbox_settings,
+    inboxes,
+    jobs,
     keys,
     members,
     messages,
+    notifications,
     paths,
     problems,
     reactions,
     receipts,
+    stack,
     tenants,
     users,
 )
@@ -44,7 +51,12 @@ HANDLERS: Final = (
     *history.HANDLERS,
     *reactions.HANDLERS,
     *receipts.HANDLERS,
+    *inbox_settings.HANDLERS,
+    *notifications.HANDLERS,
+    *inboxes.HANDLERS,
+    *stack.HANDLERS,
     *keys.HANDLERS,
+    *jobs.HANDLERS,
     *health.HANDLERS,
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(one.opt["operation"] for one in HANDLERS)
@@ -53,7 +65,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = tuple(one.opt["operation"] for one in
 def make_app(
     *,
     chat_verbs: ChatVerbs,
+    inbox_verbs: InboxVerbs,
     identity_verbs: callers.IdentityVerbs,
+    jobs_aside: LookAfterJobs,
     own_health: health.Health,
     chance: Chance,
     pages: Mapping[str, Page],
@@ -74,8 +88,11 @@ def make_app(
             "user": Provide(callers.user),
             "chat": Provide(paths.chat),
             "place": Provide(paths.place),
+            "limit_in_path": Provide(paths.limit_in_path),
             "verbs": _always(chat_verbs),
+            "inbox_verbs": _always(inbox_verbs),
             "identity": _always(identity_verbs),
+            "jobs_aside": _always(jobs_aside),
             "health": _always(own_health),
         },
         exception_handlers={
@@ -117,7 +134,7 @@ def _methods(files: Mapping[str, Page]) -> dict[str, list[str]]:
     """The methods of each path."""
     methods = {path: ["GET", "HEAD"] for path in files}
     for one in OPERATIONS:
-        methods.setdefault(one.path, []).append(one.method)
+        methods.setdefault(one.path.rstrip("/"), []).append(one.method)
     return methods
 
 

@@ -49,8 +49,9 @@ def make_guard(
     """
 
     async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-        check_path(connection.scope)
         operation: Operation | None = handler.opt.get("operation")
+        may_end_in_slash = operation is not None and operation.path.endswith("/")
+        check_path(connection.scope, may_end_in_slash=may_end_in_slash)
         if connection.scope.get("method") == "OPTIONS":
             raise MethodNotAllowed(methods[connection.scope["path_template"]])
         if operation is None:

@@ -6,13 +6,14 @@ actions check it for every way in, with codes of their own.
 """
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from tidings.actions.users import PHONE_NUMBER
 from tidings.model import limits
 from tidings.model.ids import CLIENT_MESSAGE_ID, SEQUENCE_MAX, USER
+from tidings.model.notifications import CATEGORY, NOTIFICATION
 
 
 def _told(**schema: object) -> msgspec.Meta:
@@ -20,7 +21,7 @@ def _told(**schema: object) -> msgspec.Meta:
 
 
 def _matching(pattern: re.Pattern[str]) -> msgspec.Meta:
-    return _told(pattern=f"^{pattern.pattern}$")
+    return _told(pattern=f"^({pattern.pattern})$")
 
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=limits.PAGE_MAX)]
@@ -38,3 +39,30 @@ ContentType = Annotated[
     str, _told(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
 ]
 Time = Annotated[str, _told(format="date-time")]
+
+Category = Annotated[str, _matching(CATEGORY)]
+NotificationId = Annotated[str, _matching(NOTIFICATION)]
+KeepDays = Annotated[int, msgspec.Meta(ge=1, le=limits.KEEP_DAYS_MAX)]
+Description = Annotated[str, _told(maxLength=limits.DESCRIPTION_CHARS_MAX)]
+SchemaVersion = Annotated[str, _told(minLength=1, maxLength=limits.SCHEMA_VERSION_CHARS_MAX)]
+Sender = Annotated[str, _told(maxLength=limits.SENDER_CHARS_MAX)]
+HostSystemId = Annotated[str, _told(maxLength=limits.HOST_SYSTEM_ID_CHARS_MAX)]
+Label = Annotated[str, _told(maxLength=limits.LABEL_CHARS_MAX)]
+Uids = Annotated[list[UserId], _told(minItems=1, maxItems=limits.AUDIENCE_USERS_MAX)]
+ReadIds = Annotated[list[str], _told(minItems=1, maxItems=limits.READ_IDS_MAX)]
+Message = Annotated[
+    dict[str, Any],
+    _told(
+        required=["title", "body"],
+        properties={
+            "title": {"type": "string", "minLength": 1, "maxLength": limits.TITLE_BYTES_MAX},
+            "body": {"type": "string", "maxLength": limits.BODY_BYTES_MAX},
+            "cta_uri": {
+                "anyOf": [
+                    {"type": "string", "format": "uri", "maxLength": limits.LINK_BYTES_MAX},
+                    {"type": "null"},
+                ]
+            },
+        },
+    ),
+]

@@ -5,6 +5,8 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from tidings.actions.identity import Caller as AnyCaller
+from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.model.ids import ChatId, UserKey
@@ -14,4 +16,7 @@ User = NamedDependency[SkipValidation[UserKey]]
 Chat = NamedDependency[SkipValidation[ChatId]]
 Place = NamedDependency[SkipValidation[int]]
 Verbs = NamedDependency[SkipValidation[ChatVerbs]]
+Inboxes = NamedDependency[SkipValidation[InboxVerbs]]
+LimitInPath = NamedDependency[SkipValidation[int]]
+JobsSetAside = NamedDependency[SkipValidation[LookAfterJobs]]
 Identity = NamedDependency[SkipValidation[IdentityVerbs]]

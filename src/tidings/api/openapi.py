@@ -57,7 +57,12 @@ _ANSWER_HEADERS: Final[dict[int, Json]] = {
     429: {"Retry-After": _RETRY_AFTER},
     503: {"Retry-After": _RETRY_AFTER},
 }
-_ANSWERS: Final = {200: "Done.", 201: "Made.", 204: "Done; there is nothing to say."}
+_ANSWERS: Final = {
+    200: "Done.",
+    201: "Made.",
+    202: "Taken on; it goes on by itself.",
+    204: "Done; there is nothing to say.",
+}
 
 
 def make_document(operations: Sequence[Operation]) -> Json:

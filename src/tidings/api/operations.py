@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from litestar import HttpMethod, Request, Response
@@ -13,7 +14,8 @@ from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
 from tidings.api.problems import MediaTypeUnsupported
-from tidings.api.requests import Body, Query, read_query
+from tidings.api.requests import Query, read_query
+from tidings.model import limits
 from tidings.model.refusals import (
     Forbidden,
     Invalid,
@@ -40,7 +42,9 @@ class Operation:
     description: str
     key: Key | None
     """The least that a caller has to show; None: nothing."""
-    body: type[Body] | None
+    body: type | None
+    """A Body; or, of what takes any JSON object, a plain dictionary."""
+    body_bytes_max: int
     is_body_optional: bool
     query: type[Query] | None
     headers: tuple[str, ...]
@@ -64,6 +68,7 @@ def operation(
     key: Key | None = "user",
     statuses: tuple[int, ...] = (200,),
     headers: tuple[str, ...] = (),
+    body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
     refusals: tuple[type[Refusal], ...] = (),
 ) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
     """Make a function the handler of an operation.
@@ -83,6 +88,7 @@ def operation(
             description=inspect.getdoc(function) or "",
             key=key,
             body=hints.get("data"),
+            body_bytes_max=body_bytes_max,
             is_body_optional=_has_default(function, "data"),
             query=hints.get("asked"),
             headers=headers,
@@ -108,6 +114,7 @@ def _handler(declared: Operation, function: Callable[..., Any]) -> HTTPRouteHand
         status_code=declared.statuses[0],
         name=declared.name,
         opt={"operation": declared},
+        request_max_body_size=declared.body_bytes_max,
         dependencies={"asked": Provide(asked)} if query else None,
     )(function)
 
@@ -122,10 +129,10 @@ def _answers(returned: Any) -> tuple[type, ...]:  # noqa: ANN401 - any annotatio
         (returned,) = get_args(returned)
     if returned is type(None):
         return ()
-    return get_args(returned) or (returned,)
+    return get_args(returned) if isinstance(returned, UnionType) else (returned,)
 
 
-def _implied(key: Key | None, body: type[Body] | None) -> set[type[Refusal]]:
+def _implied(key: Key | None, body: type | None) -> set[type[Refusal]]:
     """The refusals that follow from what an operation takes."""
     implied: set[type[Refusal]] = {Invalid}
     if key is not None:

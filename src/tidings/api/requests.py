@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading requests strictly: paths, queries and JSON bodies mean one thing or are refused."""
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -14,13 +15,17 @@ from litestar.exceptions import InternalServerException
 from litestar.types import Scope
 
 from tidings.api.problems import MediaTypeUnsupported
-from tidings.model.refusals import Invalid, NotFound
+from tidings.model import limits
+from tidings.model.refusals import Invalid, NotFound, TooLarge
 
+B = TypeVar("B")
 Q = TypeVar("Q", bound="Query")
 
 QUERY_PARAMETERS_MAX: Final = 20
 COMPLAINT_CHARS_MAX: Final = 200
 """How much of a field's own name an answer repeats."""
+TEXTS_MAX: Final = limits.AUDIENCE_USERS_MAX + 10_000
+"""A body that holds more texts is refused before reading it keeps everybody else waiting."""
 
 _AT: Final = re.compile(r" - at `\$(.*)`$")
 _FIELD: Final = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
@@ -51,7 +56,14 @@ class StrictRequest(Request[object, object, State]):
     async def json(self) -> Any:  # noqa: ANN401 - declared so by the framework
         """The body as its declared type."""
         check_media_type(self.headers)
-        return read_json(await self.body(), self.route_handler.opt["operation"].body)
+        body = await self.body()
+        if body.count(b'"') > 2 * TEXTS_MAX:
+            raise TooLarge("the body holds too much")
+        value = read_json(body, self.route_handler.opt["operation"].body)
+        if len(body) > limits.REQUEST_BODY_BYTES_MAX:
+            await asyncio.sleep(0)
+        check_names(body)
+        return value
 
 
 def check_media_type(headers: Mapping[str, str]) -> None:
@@ -66,19 +78,24 @@ def check_media_type(headers: Mapping[str, str]) -> None:
         raise MediaTypeUnsupported("the body may not be compressed")
 
 
-def read_json(body: bytes, kind: type[Body]) -> Body:
-    """The value that a body holds; refused is whatever could be read in two ways.
+def read_json(body: bytes, kind: type[B]) -> B:
+    """The value that a body holds.
 
     No deeper than its type is a body ever followed, so that deep nesting costs nothing.
     """
     try:
-        value = msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise _explained(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("the body is not valid JSON", "") from None
+    except RecursionError:
+        raise Invalid("the body is nested too deeply", "") from None
+
+
+def check_names(body: bytes) -> None:
+    """Refuse JSON that could be read in two ways: a name stands in an object once."""
     json.loads(body, object_pairs_hook=_check_names)
-    return value
 
 
 def read_query(query_string: bytes, kind: type[Q]) -> Q:
@@ -101,12 +118,14 @@ def check_no_query(query_string: bytes) -> None:
         raise Invalid(f"{name}: unknown parameter", f"/{name}")
 
 
-def check_path(scope: Scope) -> None:
+def check_path(scope: Scope, *, may_end_in_slash: bool = False) -> None:
     """Refuse as not there every path that only looks like one of ours after decoding."""
     raw = scope.get("raw_path") or scope["path"].encode()
-    segments = [unquote_to_bytes(segment) for segment in raw.split(b"/")[1:]]
     if raw == b"/":
         return
+    if may_end_in_slash:
+        raw = raw.removesuffix(b"/")
+    segments = [unquote_to_bytes(segment) for segment in raw.split(b"/")[1:]]
     for segment in segments:
         if not segment or b"/" in segment or not _is_utf8(segment):
             raise NotFound

@@ -14,6 +14,7 @@ _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
     (refusals.TooLarge, 413),
     (refusals.Conflict, 409),
     (refusals.ChatBusy, 429),
+    (refusals.InboxBusy, 429),
     (refusals.Unavailable, 503),
 )
 

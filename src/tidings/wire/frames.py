@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of the socket, both ways, and their codec. Encoder and decoders are made once."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -163,6 +163,33 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     chat: str
     unread: int
     unread_exact: bool
+
+
+class InboxUnread(msgspec.Struct, tag_field="op", tag="unread"):
+    """How much of an inbox is unread changed by something other than a new notification."""
+
+    inbox: str
+    total: int
+    categories: dict[str, int]
+
+
+class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification"):
+    """Something new in an inbox."""
+
+    inbox: str
+    id: str
+    category: str | None
+    sender: str | None
+    host_system_id: str | None
+    message: dict[str, Any]
+    received_at: str
+
+
+class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
+    """Something in an inbox was taken back: show it no longer."""
+
+    inbox: str
+    id: str
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):

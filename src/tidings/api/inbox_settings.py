@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tenant says about its inboxes: of all of them, and of each."""
+
+from typing import Any, Final
+
+from litestar import Response
+from litestar.params import FromPath, JSONBody
+
+from tidings.actions.identity import require_tenant
+from tidings.api.fields import Category, Description, KeepDays, Name, SchemaVersion
+from tidings.api.injected import Caller, Inboxes
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model.notifications import InboxConfig
+from tidings.model.refusals import InboxNotFound, TenantNotFound
+from tidings.wire.inbox_records import InboxRecord, inbox_record
+
+TAG: Final = "Inbox settings"
+
+
+class InboxChange(Body, frozen=True, kw_only=True):
+    """All that an inbox is. What is absent is not said: then the tenant's settings count."""
+
+    title: Name
+    description: Description = ""
+    schema_version: SchemaVersion = "1.0"
+    categories: list[Category] | None = None
+    late_joiners: bool | None = None
+    keep_days: KeepDays | None = None
+    message_schema: dict[str, Any] | None = None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/settings",
+    tag=TAG,
+    summary="Get the settings of a tenant",
+    key="tenant",
+    refusals=(TenantNotFound,),
+)
+async def get_settings(
+    caller: Caller, tenant: FromPath[str], inbox_verbs: Inboxes
+) -> dict[str, Any]:
+    """As they were put; an empty object if none ever were."""
+    require_tenant(caller, tenant)
+    return await inbox_verbs.settings.get(tenant)
+
+
+@operation(
+    "PUT",
+    "/v1/tenants/{tenant}/settings",
+    tag=TAG,
+    summary="Replace the settings of a tenant",
+    key="tenant",
+    refusals=(TenantNotFound,),
+)
+async def put_settings(
+    caller: Caller, tenant: FromPath[str], data: JSONBody[dict[str, Any]], inbox_verbs: Inboxes
+) -> dict[str, Any]:
+    """Any JSON object up to 16 KiB. `inbox` in it, `{keep_days?, late_joiners?}`, counts for all
+    inboxes that do not say it themselves; the rest is kept and not looked at.
+    """
+    require_tenant(caller, tenant)
+    await inbox_verbs.settings.put(tenant, data)
+    return data
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/inboxes/{inbox}",
+    tag=TAG,
+    summary="Get an inbox",
+    key="tenant",
+    refusals=(TenantNotFound, InboxNotFound),
+)
+async def get_inbox(
+    caller: Caller, tenant: FromPath[str], inbox: FromPath[str], inbox_verbs: Inboxes
+) -> InboxRecord:
+    """As it was put, at most a second ago."""
+    require_tenant(caller, tenant)
+    return inbox_record(inbox, await inbox_verbs.configs.get(tenant, inbox))
+
+
+@operation(
+    "PUT",
+    "/v1/tenants/{tenant}/inboxes/{inbox}",
+    tag=TAG,
+    summary="Make or replace an inbox",
+    key="tenant",
+    statuses=(200, 201),
+    refusals=(TenantNotFound,),
+)
+async def put_inbox(
+    caller: Caller,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    data: JSONBody[InboxChange],
+    inbox_verbs: Inboxes,
+) -> Response[InboxRecord]:
+    """201 if it is new. What was posted before keeps the terms it was posted on."""
+    require_tenant(caller, tenant)
+    config = InboxConfig(
+        title=data.title,
+        description=data.description,
+        schema_version=data.schema_version,
+        categories=None if data.categories is None else tuple(data.categories),
+        late_joiners=data.late_joiners,
+        keep_days=data.keep_days,
+        message_schema=data.message_schema,
+    )
+    is_new = await inbox_verbs.configs.put(tenant, inbox, config)
+    return Response(inbox_record(inbox, config), status_code=201 if is_new else 200)
+
+
+HANDLERS: Final = (get_settings, put_settings, get_inbox, put_inbox)

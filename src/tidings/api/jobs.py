@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery jobs that were set aside: for whoever runs the deployment."""
+
+from typing import Final
+
+import msgspec
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from tidings.actions.identity import require_root
+from tidings.api.fields import Limit
+from tidings.api.injected import Caller, JobsSetAside
+from tidings.api.operations import operation
+from tidings.api.requests import Query
+from tidings.model import limits
+from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable
+from tidings.model.times import rfc3339
+from tidings.ports.jobs import SetAside
+
+TAG: Final = "Jobs"
+
+
+class AsideQuery(Query, frozen=True):
+    """Which part of the list."""
+
+    limit: Limit = limits.PAGE_DEFAULT
+    cursor: str | None = None
+
+
+class AsideRecord(msgspec.Struct):
+    """A delivery job that nobody could do: who should have got which notification, and why not."""
+
+    id: str
+    tenant: str
+    inbox: str
+    notification_id: str
+    users: list[str]
+    reason: str
+    set_aside_at: str
+
+
+class AsideList(msgspec.Struct):
+    """Some of the jobs set aside, and where the list goes on."""
+
+    data: list[AsideRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET",
+    "/v1/jobs/aside",
+    tag=TAG,
+    summary="List jobs set aside",
+    key="root",
+    refusals=(CursorInvalid,),
+)
+async def list_jobs_aside(
+    caller: Caller, asked: NamedDependency[AsideQuery], jobs_aside: JobsSetAside
+) -> AsideList:
+    """Those that failed too often to be tried again by themselves; oldest notification first."""
+    require_root(caller)
+    page, cursor = await jobs_aside.page(asked.cursor, asked.limit)
+    return AsideList([_record(one) for one in page], cursor)
+
+
+@operation(
+    "POST",
+    "/v1/jobs/aside/{aside_id}/replay",
+    tag=TAG,
+    summary="Try a job again",
+    key="root",
+    statuses=(202,),
+    refusals=(JobNotFound, QueueUnavailable),
+)
+async def replay_job(
+    caller: Caller, aside_id: FromPath[str], jobs_aside: JobsSetAside
+) -> AsideRecord:
+    """It goes back into the queue; users who have their copy keep it as it is."""
+    require_root(caller)
+    return _record(await jobs_aside.replay(aside_id))
+
+
+@operation(
+    "DELETE",
+    "/v1/jobs/aside/{aside_id}",
+    tag=TAG,
+    summary="Drop a job",
+    key="root",
+    statuses=(204,),
+    refusals=(JobNotFound,),
+)
+async def drop_job(caller: Caller, aside_id: FromPath[str], jobs_aside: JobsSetAside) -> None:
+    """Nobody will do it; the notification it belongs to never counts as delivered to all."""
+    require_root(caller)
+    await jobs_aside.drop(aside_id)
+
+
+def _record(aside: SetAside) -> AsideRecord:
+    job = aside.job
+    return AsideRecord(
+        id=aside.aside_id,
+        tenant=job.tenant,
+        inbox=job.inbox,
+        notification_id=job.notification_id,
+        users=list(job.users),
+        reason=aside.reason,
+        set_aside_at=rfc3339(aside.at),
+    )
+
+
+HANDLERS: Final = (list_jobs_aside, replay_job, drop_job)

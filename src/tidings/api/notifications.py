@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notifications, for the tenant that posts them: posting, progress, taking back."""
+
+from typing import Annotated, Final
+
+from litestar import Response
+from litestar.params import FromPath, HeaderParameter, JSONBody
+
+from tidings.actions.identity import Caller as AnyCaller
+from tidings.actions.identity import require_tenant
+from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.api.fields import (
+    Category,
+    HostSystemId,
+    Label,
+    Message,
+    SchemaVersion,
+    Sender,
+    Uids,
+)
+from tidings.api.injected import Caller, Inboxes
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model import limits
+from tidings.model.postings import Posting
+from tidings.model.refusals import (
+    ContentTooLarge,
+    InboxBusy,
+    InboxNotFound,
+    NotificationNotFound,
+    QueueUnavailable,
+    Refusal,
+    RequestConflict,
+    SchemaVersionConflict,
+    TenantNotFound,
+)
+from tidings.wire.inbox_records import PostedRecord, ProgressRecord
+
+TAG: Final = "Notifications"
+MISSING: Final = (TenantNotFound, InboxNotFound, NotificationNotFound)
+POST_REFUSALS: Final[tuple[type[Refusal], ...]] = (
+    TenantNotFound,
+    InboxNotFound,
+    ContentTooLarge,
+    RequestConflict,
+    SchemaVersionConflict,
+    InboxBusy,
+    QueueUnavailable,
+)
+RequestKey = Annotated[str | None, HeaderParameter(name="Idempotency-Key")]
+
+
+class Users(Body, frozen=True, kw_only=True, tag_field="kind", tag="users"):
+    """Listed users, who need not exist yet. One who is listed twice counts once."""
+
+    uids: Uids
+    label: Label | None = None
+
+
+class Everyone(Body, frozen=True, kw_only=True, tag_field="kind", tag="everyone"):
+    """All users of the tenant."""
+
+    label: Label | None = None
+
+
+class NewNotification(Body, frozen=True, kw_only=True):
+    """Something to tell users. Of the message all but title, body and link is up to the inbox."""
+
+    audience: Users | Everyone
+    message: Message
+    category: Category | None = None
+    sender: Sender | None = None
+    host_system_id: HostSystemId | None = None
+    schema_version: SchemaVersion | None = None
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant}/inboxes/{inbox}/notifications",
+    tag=TAG,
+    summary="Post a notification",
+    key="tenant",
+    statuses=(202,),
+    headers=("Idempotency-Key",),
+    body_bytes_max=limits.POST_BODY_BYTES_MAX,
+    refusals=POST_REFUSALS,
+)
+async def post_notification(
+    caller: Caller,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    data: JSONBody[NewNotification],
+    inbox_verbs: Inboxes,
+    request_key: RequestKey = None,
+) -> Response[PostedRecord]:
+    """To listed users it is delivered by and by; to everyone it is there at once. With an
+    `Idempotency-Key` the same request answers the same within a day, with
+    `Idempotent-Replay: true`, and completes what broke off.
+    """
+    return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/inboxes/{inbox}/notifications/{notification_id}",
+    tag=TAG,
+    summary="See how far a notification has got",
+    key="tenant",
+    refusals=MISSING,
+)
+async def get_notification(
+    caller: Caller,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    notification_id: FromPath[str],
+    inbox_verbs: Inboxes,
+) -> ProgressRecord:
+    """Exact for listed users; for everyone both numbers are estimates."""
+    require_tenant(caller, tenant)
+    progress = await inbox_verbs.progress(tenant, inbox, notification_id)
+    return ProgressRecord(
+        progress.notification_id,
+        progress.status,
+        progress.recipients,
+        progress.delivered,
+        progress.label,
+    )
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/inboxes/{inbox}/notifications/{notification_id}",
+    tag=TAG,
+    summary="Take a notification back",
+    key="tenant",
+    statuses=(204,),
+    refusals=(*MISSING, InboxBusy),
+)
+async def redact_notification(
+    caller: Caller,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    notification_id: FromPath[str],
+    inbox_verbs: Inboxes,
+) -> None:
+    """Whoever looks after the answer sees nothing of it, also while it is still being delivered."""
+    require_tenant(caller, tenant)
+    await inbox_verbs.redact(tenant, inbox, notification_id)
+
+
+async def post(
+    verbs: InboxVerbs,
+    caller: AnyCaller,
+    tenant: str,
+    inbox: str,
+    data: NewNotification,
+    request_key: str | None,
+) -> Response[PostedRecord]:
+    """Post, whichever path the request came by."""
+    require_tenant(caller, tenant)
+    posting = Posting(
+        users=data.audience.uids if isinstance(data.audience, Users) else None,
+        message=data.message,
+        label=data.audience.label,
+        category=data.category,
+        sender=data.sender,
+        host_system_id=data.host_system_id,
+        schema_version=data.schema_version,
+    )
+    posted = await verbs.post(tenant, inbox, posting, request_key)
+    return Response(
+        PostedRecord(posted.notification_id, posted.recipients, posted.estimated, posted.status),
+        status_code=202,
+        headers={"Idempotent-Replay": "true"} if posted.is_replay else None,
+    )
+
+
+HANDLERS: Final = (post_notification, get_notification, redact_notification)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inbox at the paths of another API, for clients that were written for it."""
+
+from typing import Final
+
+from litestar import Response
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from tidings.actions.identity import require_tenant
+from tidings.api.fields import NotificationId
+from tidings.api.inboxes import (
+    NotificationList,
+    PartQuery,
+    ReadChange,
+    listed,
+    marked,
+)
+from tidings.api.injected import Caller, Inboxes, LimitInPath, User
+from tidings.api.notifications import MISSING, POST_REFUSALS, NewNotification, RequestKey, post
+from tidings.api.operations import operation
+from tidings.api.paths import check_own_tenant
+from tidings.api.requests import Body
+from tidings.model import limits
+from tidings.model.refusals import CursorInvalid, InboxBusy, InboxNotFound, TenantNotFound
+from tidings.wire.inbox_records import PostedRecord, UnreadRecord, unread_record
+
+TAG: Final = "Inbox at other paths"
+
+
+class Redaction(Body, frozen=True):
+    """Which notification to take back."""
+
+    id: NotificationId
+
+
+@operation(
+    "POST",
+    "/stack/admin/v1/{tenant}/{inbox}/messages/post",
+    tag=TAG,
+    summary="Post a notification, by its other path",
+    key="tenant",
+    statuses=(202,),
+    headers=("Idempotency-Key",),
+    body_bytes_max=limits.POST_BODY_BYTES_MAX,
+    refusals=POST_REFUSALS,
+)
+async def stack_post(
+    caller: Caller,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    data: JSONBody[NewNotification],
+    inbox_verbs: Inboxes,
+    request_key: RequestKey = None,
+) -> Response[PostedRecord]:
+    """The same as posting to the inbox's notifications."""
+    return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
+
+
+@operation(
+    "DELETE",
+    "/stack/admin/v1/{tenant}/{inbox}/messages/redact",
+    tag=TAG,
+    summary="Take a notification back, by its other path",
+    key="tenant",
+    statuses=(204,),
+    refusals=(*MISSING, InboxBusy),
+)
+async def stack_redact(
+    caller: Caller,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    data: JSONBody[Redaction],
+    inbox_verbs: Inboxes,
+) -> None:
+    """The id stands in the body."""
+    require_tenant(caller, tenant)
+    await inbox_verbs.redact(tenant, inbox, data.id)
+
+
+@operation(
+    "GET",
+    "/stack/users/v1/{tenant}/{inbox}/messages/last/{limit}",
+    tag=TAG,
+    summary="List my notifications, by their other path",
+    refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
+)
+async def stack_list(
+    user: User,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    limit_in_path: LimitInPath,
+    asked: NamedDependency[PartQuery],
+    inbox_verbs: Inboxes,
+) -> NotificationList:
+    """The last ones, newest first."""
+    check_own_tenant(tenant, user)
+    return await listed(inbox_verbs, user, inbox, asked, limit_in_path)
+
+
+@operation(
+    "PUT",
+    "/stack/users/v1/{tenant}/{inbox}/messages/read/",
+    tag=TAG,
+    summary="Mark notifications as read, by their other path",
+    refusals=(TenantNotFound, InboxNotFound),
+)
+async def stack_mark_read(
+    user: User,
+    tenant: FromPath[str],
+    inbox: FromPath[str],
+    data: JSONBody[ReadChange],
+    inbox_verbs: Inboxes,
+) -> UnreadRecord:
+    """With or without the slash at the end."""
+    check_own_tenant(tenant, user)
+    return await marked(inbox_verbs, user, inbox, data)
+
+
+@operation(
+    "GET",
+    "/stack/users/v1/{tenant}/{inbox}/messages/unread",
+    tag=TAG,
+    summary="Count my unread notifications, by their other path",
+    refusals=(TenantNotFound, InboxNotFound),
+)
+async def stack_count_unread(
+    user: User, tenant: FromPath[str], inbox: FromPath[str], inbox_verbs: Inboxes
+) -> UnreadRecord:
+    """In all and by category."""
+    check_own_tenant(tenant, user)
+    return unread_record(await inbox_verbs.unread(user, inbox))
+
+
+HANDLERS: Final = (stack_post, stack_redact, stack_list, stack_mark_read, stack_count_unread)

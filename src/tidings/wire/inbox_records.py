@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public records of inboxes: how inboxes, notifications and counts look to clients."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from tidings.model.inbox_reading import Received, UnreadCount
+from tidings.model.notifications import InboxConfig
+from tidings.model.postings import Text
+from tidings.model.times import rfc3339
+
+
+class InboxRecord(msgspec.Struct, kw_only=True):
+    """An inbox; null where it says nothing itself."""
+
+    inbox: str
+    title: str
+    description: str
+    schema_version: str
+    categories: list[str] | None
+    late_joiners: bool | None
+    keep_days: int | None
+    message_schema: dict[str, Any] | None
+
+
+class PostedRecord(msgspec.Struct):
+    """A notification that was taken on, and how many users it is for."""
+
+    id: str
+    recipients: int
+    estimated: bool
+    status: Literal["queued", "done"]
+
+
+class ProgressRecord(msgspec.Struct):
+    """How many users have a notification."""
+
+    id: str
+    status: Literal["queued", "running", "done", "redacted"]
+    recipients: int
+    delivered: int
+    label: str | None
+
+
+class NotificationRecord(msgspec.Struct, kw_only=True):
+    """A notification as a user sees it."""
+
+    id: str
+    host_system_id: str | None
+    category: str | None
+    sender: str | None
+    received_at: str
+    read_at: str | None
+    message: dict[str, Any]
+
+
+class UnreadRecord(msgspec.Struct):
+    """How much is unread, in all and by category; categories without any are left out."""
+
+    total: int
+    categories: dict[str, int]
+
+
+def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
+    """An inbox as its tenant sees it."""
+    return InboxRecord(
+        inbox=inbox,
+        title=config.title,
+        description=config.description,
+        schema_version=config.schema_version,
+        categories=None if config.categories is None else list(config.categories),
+        late_joiners=config.late_joiners,
+        keep_days=config.keep_days,
+        message_schema=config.message_schema,
+    )
+
+
+def notification_record(received: Received, text: Text) -> NotificationRecord:
+    """A notification with its text."""
+    return NotificationRecord(
+        id=received.notification_id,
+        host_system_id=text.host_system_id,
+        category=received.category,
+        sender=text.sender,
+        received_at=rfc3339(received.received_at),
+        read_at=None if received.read_at is None else rfc3339(received.read_at),
+        message=text.message,
+    )
+
+
+def unread_record(count: UnreadCount) -> UnreadRecord:
+    """A count."""
+    return UnreadRecord(count.total, count.categories)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames about inboxes, where timing matters: judged for each portion, bounded, at a pace."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.fake_line import FakeLine
+from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tidings.actions.inbox.showing import Shown
+from tidings.gateway import inbox_frames, recounts
+from tidings.gateway.inbox_frames import InboxFrames
+from tidings.gateway.recounts import COUNTED_AT_ONCE, Recounts
+from tidings.model.ids import UserKey, user_key
+from tidings.model.inbox_reading import UnreadCount
+from tidings.model.notifications import Announcement, InboxConfig
+from tidings.model.postings import Posting
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.bus import Announced, CopiesMade, InboxRead, Retracted
+
+EVERYONE = Posting(users=None, message={"title": "Hello", "body": ""})
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
+    async with a_gateway(tmp_path / "data") as made:
+        await made.core.store.inbox_settings.put_config("acme", "news", InboxConfig(title="News"))
+        yield made
+
+
+@pytest.fixture
+async def frames(bench: GatewayBench) -> AsyncIterator[InboxFrames]:
+    inbox = bench.core.inbox
+    made = InboxFrames(
+        bench.core.bus,
+        bench.hub,
+        views=inbox.views,
+        showing=inbox.showing,
+        copies=bench.core.store.copies,
+        recounts=Recounts(bench.hub, inbox.unread),
+    )
+    yield made
+    await made.close()
+
+
+async def live(bench: GatewayBench, *users: UserKey) -> list[FakeLine]:
+    return [await bench.line().live(user) for user in users]
+
+
+async def done(frames: InboxFrames) -> None:
+    """Wait until nothing is under way."""
+    async with asyncio.timeout(20):
+        await frames._tasks.finish()
+        await frames._recounts._tasks.finish()
+
+
+async def test_what_is_taken_back_meanwhile_goes_to_no_further_portion(
+    bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_frames, "USERS_AT_ONCE", 1)
+    lines = await live(bench, ANN, BOB, CAT)
+    showing = bench.core.inbox.showing
+    real, looks = showing.broadcast_text, list[str]()
+
+    async def broadcast_text(told: Announcement) -> Shown | None:
+        looks.append(told.notification_id)
+        if len(looks) == 2:
+            await bench.core.inbox.redact("acme", "news", told.notification_id)
+            (told,) = (await bench.core.inbox.views.get("acme", "news")).broadcasts
+        return await real(told)
+
+    monkeypatch.setattr(showing, "broadcast_text", broadcast_text)
+    await bench.core.inbox.post("acme", "news", EVERYONE, None)
+    await done(frames)
+    assert [len(line.of("notification")) for line in lines] == [1, 0, 0]
+    assert [len(line.of("retracted")) for line in lines] == [1, 1, 1]
+
+
+async def test_a_hint_at_what_is_not_there_shows_nothing(
+    bench: GatewayBench, frames: InboxFrames
+) -> None:
+    (line,) = await live(bench, ANN)
+    before = len(line.frames)
+    for event in (
+        CopiesMade("acme", "news", "0" * 26, 1, (ANN,)),
+        Announced("acme", "news", 7),
+        Retracted("acme", "news", "b7"),
+        Retracted("acme", "news", "0" * 26),
+        InboxRead(BOB, "news"),
+        InboxRead(ANN, "no-such-inbox"),
+    ):
+        frames.hint(event)
+    await done(frames)
+    assert line.frames[before:] == []
+
+
+async def test_beyond_a_bound_hints_are_dropped(
+    bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_frames, "WAITING_MAX", 2)
+    await live(bench, ANN)
+    for _ in range(5):
+        frames.hint(Announced("acme", "news", 1))
+    assert frames.dropped == 3
+    frames.hint(CopiesMade("acme", "news", "0" * 26, 1, (BOB,)))
+    assert frames.dropped == 3, "nobody it is about is here"
+    await done(frames)
+    frames.hint(Announced("acme", "news", 1))
+    assert frames.dropped == 3
+
+
+async def test_a_store_that_is_away_ends_nothing(
+    bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = await live(bench, ANN)
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(bench.core.inbox.views, "get", away)
+        frames.hint(Announced("acme", "news", 1))
+        frames.hint(InboxRead(ANN, "news"))
+        await done(frames)
+    await bench.core.inbox.post("acme", "news", EVERYONE, None)
+    await line.until(lambda: line.of("notification"))
+
+
+async def test_users_of_a_tenant_are_those_of_no_other(bench: GatewayBench) -> None:
+    near = user_key("acme-2", "ann")
+    await live(bench, ANN, near, BOB)
+    assert sorted(bench.hub.of_tenant("acme")) == [ANN, BOB]
+    assert bench.hub.of_tenant("acme-2") == [near]
+    assert bench.hub.of_tenant("acm") == []
+
+
+# Counting again.
+
+
+class Counting:
+    """Counts when it is let."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[UserKey, str]] = []
+        self.may_go = asyncio.Event()
+
+    async def __call__(self, user: UserKey, inbox: str) -> UnreadCount:
+        self.begun.append((user, inbox))
+        await self.may_go.wait()
+        return UnreadCount(1, {})
+
+
+async def test_counts_go_at_a_pace_each_once_and_who_reads_goes_first(
+    bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recounts, "WAITING_MAX", 2)
+    await live(bench, ANN, BOB)
+    counting = Counting()
+    made = Recounts(bench.hub, counting)
+    for number in range(COUNTED_AT_ONCE):
+        made.ask(ANN, f"busy-{number}")
+        await asyncio.sleep(0)
+    assert len(counting.begun) == COUNTED_AT_ONCE
+    made.ask(ANN, "news")
+    made.ask(ANN, "news")
+    made.ask(BOB, "news", is_urgent=True)
+    made.ask(CAT, "news")  # who is not here
+    made.ask(BOB, "more")
+    assert made.dropped == 1
+    await asyncio.sleep(0)
+    assert len(counting.begun) == COUNTED_AT_ONCE
+    counting.may_go.set()
+    async with asyncio.timeout(20):
+        await made._tasks.finish()
+    assert counting.begun[COUNTED_AT_ONCE:] == [(BOB, "news"), (ANN, "news")]
+    await made.close()
