@@ -55,7 +55,7 @@ bench-peers: $(DEV) ## Measure ejabberd with PostgreSQL beside us (installs both
 soak: $(DEV) ## Run the long tests, however long they take
 	SOAK=1 $(BIN)/python -m pytest -m soak --timeout=0 --basetemp=$(TEST_DATA) $(ARGS)
 
-services: | $(BIN)/python ## Start DynamoDB Local, Kafka and Redis on ports of their own
+services: | $(BIN)/python ## Start DynamoDB Local, Kafka, Redis and ElasticMQ on ports of their own
 	@$(SERVICES) start
 
 services-stop: | $(BIN)/python ## Stop what `make services` started

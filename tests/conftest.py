@@ -9,8 +9,10 @@ from tests.harness.services import (
     own_dynamodb,
     own_kafka,
     own_redis,
+    own_sqs,
     redis_url,
     shared_dynamodb,
+    sqs_endpoint,
     tell_what_was_missing,
 )
 
@@ -20,8 +22,10 @@ __all__ = [
     "own_dynamodb",
     "own_kafka",
     "own_redis",
+    "own_sqs",
     "redis_url",
     "shared_dynamodb",
+    "sqs_endpoint",
 ]
 
 

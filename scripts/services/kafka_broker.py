@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kafka: one broker that is its own controller, from the jars that Maven has."""
 
-import re
 import shutil
 import socket
 import struct
@@ -9,21 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Final
 
-from scripts.services.obtaining import (
-    FOLDER,
-    check_folder,
-    java,
-    kept,
-    program,
-    read_digests,
-    run,
-)
+from scripts.services.maven import copy_jars, java_with_jars, version_of
+from scripts.services.obtaining import FOLDER, kept, run
 from scripts.services.process import HOST, ServiceProcess, free_port
 
 POM: Final = Path(__file__).with_name("kafka.pom.xml")
 DIGESTS: Final = Path(__file__).with_name("kafka.sha256")
 CLUSTER_ID: Final = "dGlkaW5ncy10ZXN0cy0tLQ"
-COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 _ARCHIVE: Final = "classes.jsa"
 _CONFIG: Final = "server.properties"
@@ -31,8 +22,6 @@ _DATA: Final = "data"
 _FORMATTED: Final = "formatted"
 _JVM: Final = (
     "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # starts sooner, and leaves the second core alone
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
 )
@@ -76,9 +65,7 @@ def obtain(folder: Path = FOLDER) -> Path:
 
 def version() -> str:
     """The version of Kafka that the project file names."""
-    found = re.search(r"kafka_2\.13</artifactId>\s*<version>([\d.]+)<", POM.read_text())
-    assert found is not None, f"{POM.name} names no version of Kafka"
-    return found[1]
+    return version_of("kafka_2.13", POM)
 
 
 class KafkaBroker(ServiceProcess):
@@ -123,17 +110,18 @@ class KafkaBroker(ServiceProcess):
         if not data.exists():
             shutil.copytree(home / _FORMATTED, data)
         _write_settings(self.folder, self.port, self._controller_port)
-        return [*_java(home), archive_option, "kafka.Kafka", str(self.folder / _CONFIG)]
+        return [
+            *java_with_jars(home, *_JVM),
+            archive_option,
+            "kafka.Kafka",
+            str(self.folder / _CONFIG),
+        ]
 
 
 def _build(folder: Path) -> None:
-    java()
-    libs = folder / "libs"
-    copy = [program("mvn"), COPY, "--batch-mode", "--quiet", f"--file={POM}"]
-    run([*copy, f"-DoutputDirectory={libs}", "-DincludeScope=runtime"], folder)
-    check_folder(libs, read_digests(DIGESTS))
+    copy_jars(POM, DIGESTS, folder)
     _write_settings(folder, 0, 0)
-    tool = [*_java(folder), "kafka.tools.StorageTool", "format"]
+    tool = [*java_with_jars(folder, *_JVM), "kafka.tools.StorageTool", "format"]
     run([*tool, "--cluster-id", CLUSTER_ID, "--config", str(folder / _CONFIG)], folder)
     # A new broker begins with a copy: formatting takes a second, copying none.
     (folder / _DATA).rename(folder / _FORMATTED)
@@ -158,11 +146,6 @@ def _archive_classes(home: Path) -> None:
         with _FirstStart(Path(folder)):
             pass
         (Path(folder) / _ARCHIVE).replace(home / _ARCHIVE)
-
-
-def _java(home: Path) -> list[str]:
-    jars = sorted(str(path) for path in (home / "libs").iterdir())
-    return [java(), *_JVM, "-classpath", ":".join(jars)]
 
 
 def _write_settings(folder: Path, port: int, controller_port: int) -> None:

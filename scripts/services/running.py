@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from scripts.services.dynamodb_local import DynamoDBLocal
+from scripts.services.elasticmq import ElasticMQ
 from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.obtaining import FOLDER
 from scripts.services.process import STOP_SECONDS_MAX, ServiceProcess
@@ -19,6 +20,7 @@ DYNAMODB_PORT: Final = 18_000
 KAFKA_PORT: Final = 19_092
 KAFKA_CONTROLLER_PORT: Final = 19_093
 REDIS_PORT: Final = 16_379
+ELASTICMQ_PORT: Final = 19_324
 
 _RUNNING: Final = FOLDER / "running"
 _POLL_SECONDS: Final = 0.02
@@ -35,6 +37,7 @@ def services() -> list[ServiceProcess]:
             guarded=False,
         ),
         RedisServer(_RUNNING / "redis", REDIS_PORT, guarded=False),
+        ElasticMQ(_RUNNING / "elasticmq", ELASTICMQ_PORT, guarded=False),
     ]
 
 

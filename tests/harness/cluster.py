@@ -31,10 +31,10 @@ def many_processes(services: Services, prefix: str) -> Settings:
     return {
         **on_tables(services.dynamodb, prefix),
         "bus": "kafka",
-        "kafka": services.kafka,
+        "kafka_bootstrap": services.kafka,
         "kafka_prefix": prefix,
         "registry": "redis",
-        "redis": services.redis,
+        "redis_url": services.redis,
         "redis_prefix": f"{prefix}:",
         "root_key": ROOT_KEY,
         "master_key": MASTER_KEY,
@@ -94,10 +94,19 @@ class Cluster:
 
 @asynccontextmanager
 async def a_cluster(
-    folder: Path, services: Services, prefix: str, roles: Mapping[str, str], *, at_once: int = 2
+    folder: Path,
+    services: Services,
+    prefix: str,
+    roles: Mapping[str, str],
+    *,
+    at_once: int = 2,
+    more: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
-    """Processes on tables that are there; at the end all of them stop as they should."""
-    cluster = Cluster(folder, many_processes(services, prefix), roles)
+    """Processes on tables that are there; at the end all of them stop as they should.
+
+    `more` are further settings for all of them.
+    """
+    cluster = Cluster(folder, {**many_processes(services, prefix), **(more or {})}, roles)
     try:
         await cluster.start(at_once)
         yield cluster

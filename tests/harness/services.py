@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: the real DynamoDB Local, Kafka and Redis.
+"""Fixtures: the real DynamoDB Local, Kafka, Redis and ElasticMQ.
 
-`dynamodb_endpoint`, `kafka_address` and `redis_url` are shared by the whole run, started when the
-first test asks: a test names its tables, topics and keys so that no other uses them. Services that
-`make services` started are used if they are there. `own_dynamodb`, `own_kafka` and `own_redis`
-belong to one test, which may stop, kill and pause them; from a coroutine with `asyncio.to_thread`.
+`dynamodb_endpoint`, `kafka_address`, `redis_url` and `sqs_endpoint` are shared by the whole run,
+started when the first test asks: a test names its tables, topics, keys and queues so that no other
+uses them. Services that `make services` started are used if they are there. `own_dynamodb`,
+`own_kafka`, `own_redis` and `own_sqs` belong to one test, which may stop, kill and pause them; from
+a coroutine with `asyncio.to_thread`.
 
 Where a service cannot be had, its tests are skipped and the run says so at its end; with CI=true
 they fail.
@@ -18,6 +19,7 @@ import pytest
 
 from scripts.services import running
 from scripts.services.dynamodb_local import DynamoDBLocal
+from scripts.services.elasticmq import ElasticMQ
 from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
@@ -26,6 +28,7 @@ from tests.harness import dynamo_tables
 
 __all__ = [
     "DynamoDBLocal",
+    "ElasticMQ",
     "KafkaBroker",
     "RedisServer",
     "dynamodb_endpoint",
@@ -33,8 +36,10 @@ __all__ = [
     "own_dynamodb",
     "own_kafka",
     "own_redis",
+    "own_sqs",
     "redis_url",
     "shared_dynamodb",
+    "sqs_endpoint",
     "tell_what_was_missing",
 ]
 
@@ -88,6 +93,14 @@ def redis_url(
     yield from _shared(request, RedisServer(tmp_path_factory.mktemp("redis")))
 
 
+@pytest.fixture(scope="session")
+def sqs_endpoint(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The endpoint of an ElasticMQ, which speaks the protocol of SQS."""
+    yield from _shared(request, ElasticMQ(tmp_path_factory.mktemp("elasticmq")))
+
+
 @pytest.fixture
 def own_dynamodb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBLocal]:
     """A running DynamoDB Local of the test's own; its tables outlive a restart."""
@@ -104,6 +117,12 @@ def own_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaB
 def own_redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
     """A running Redis of the test's own; a restart empties it."""
     yield from _owned(request, RedisServer(tmp_path / "redis"))
+
+
+@pytest.fixture
+def own_sqs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ElasticMQ]:
+    """A running ElasticMQ of the test's own; a restart empties it."""
+    yield from _owned(request, ElasticMQ(tmp_path / "elasticmq"))
 
 
 def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:

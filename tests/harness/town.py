@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
 from tidings.ports.feed import Feed, FeedUnavailable, Received
 from tidings.ports.handover import Handover, Parcel
 from tidings.ports.push import Push, PushNotice
@@ -58,6 +59,7 @@ class Town:
         self.is_registry_down = False
         self.silent: set[str] = set()
         self.looks: list[frozenset[UserKey]] = []
+        self.hints: list[tuple[InboxEvent, str | None, str]] = []
         self._places: defaultdict[UserKey, list[Place]] = defaultdict(list)
 
     def connect(self, user: UserKey, gateway: str = "g1") -> Device:
@@ -106,6 +108,9 @@ class Town:
         for device in self.devices:
             if device.user in users.get(device.place.gateway, ()):
                 device.notices.append(msgspec.json.decode(frame))
+
+    def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
+        self.hints.append((event, gateway, but_not))
 
 
 class Post:

@@ -25,7 +25,7 @@ from tidings.gateway.vigil import Vigil
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
-from tidings.ports.bus import Appended, Event
+from tidings.ports.bus import Appended, Event, InboxEvent
 from tidings.ports.handover import Parcel
 from tidings.registries.handover import RedisHandover
 from tidings.registries.link import RedisLink
@@ -52,6 +52,8 @@ class Gateway:
     deliveries: Deliveries
     mailbox: RedisMailbox
     vigil: Vigil
+    hints: list[InboxEvent]
+    """What it was told of inboxes."""
     lines: list[FakeLine] = field(default_factory=list)
 
     def line(self, desk: Desk | None = None) -> FakeLine:
@@ -124,7 +126,8 @@ class Gateways:
         upkeep = Upkeep(
             hub, registry, comparing, vigil, beat_seconds=beat_seconds, compare_seconds=0.05
         )
-        deliveries = Deliveries(hub, upkeep.doubt)
+        hints: list[InboxEvent] = []
+        deliveries = Deliveries(hub, upkeep.doubt, hints.append)
         desk = replace(
             self.bench.desk,
             hub=hub,
@@ -146,6 +149,7 @@ class Gateways:
             deliveries=deliveries,
             mailbox=RedisMailbox(link, name, deliveries, quiet_seconds=0.05),
             vigil=vigil,
+            hints=hints,
         )
         self.stack.push_async_callback(link.close)
         self.stack.push_async_callback(_close, gateway)

@@ -164,8 +164,12 @@ def address(one: Operation, **parts: object) -> str:
     names: Json = {
         "chat_id": NOWHERE,
         "emoji": "👍",
+        "aside_id": f"{'0' * 26}-0",
+        "inbox": "nowhere",
         "key_id": "0" * 16,
+        "limit": 10,
         "message_id": f"{NOWHERE}.2",
+        "notification_id": "b1",
         "sequence": 2,
         "tenant": TENANT,
         "user_id": "bob",

@@ -174,7 +174,9 @@ async def test_what_is_put_aside_is_kept_with_its_reason(
         await feed.take(1)
         await feed.put_aside(Received(2, 41, b"strange"), "makes no sense")
     consumer = AIOKafkaConsumer(
-        topics.dead, bootstrap_servers=kafka_address, auto_offset_reset="earliest"
+        topics.dead_of(topics.messages),
+        bootstrap_servers=kafka_address,
+        auto_offset_reset="earliest",
     )
     await consumer.start()
     try:

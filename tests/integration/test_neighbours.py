@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.harness.services import RedisServer
@@ -16,7 +17,7 @@ from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.delivery.neighbours import Neighbours
 from tidings.gateway.presence import PresenceDesk
 from tidings.model import limits
-from tidings.ports.bus import Typing
+from tidings.ports.bus import Announced, CopiesMade, InboxRead, Retracted, Typing
 
 
 @pytest.fixture
@@ -108,6 +109,31 @@ async def test_who_has_left_the_chat_is_not_told_by_a_gateway_that_has_not_heard
         await cat.until(lambda: cat.of("typing"))
 
     assert not bob.of("typing")
+
+
+async def test_gateways_are_hinted_at_what_happened_to_inboxes(gateways: Gateways) -> None:
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    await gateways.open("g3")
+    await gateways.bench.group(ANN, BOB, CAT)
+    await there.line().live(ANN)
+    await here.line().live(BOB)
+    await there.line().live(CAT)
+    bus = gateways.bench.core.bus
+    made = CopiesMade("acme", "news", "0" * 26, 7, (ANN, BOB))
+    async with neighbours(gateways, here):
+        bus.publish(made)
+        bus.publish(InboxRead(BOB, "news"))
+        bus.publish(InboxRead(CAT, "news"))
+        await until(lambda: len(there.hints) == 2)
+        bus.publish(Announced("acme", "news", 1))
+        bus.publish(Retracted("acme", "news", "b1"))
+        await until(lambda: len(there.hints) == 4)
+
+    assert {type(event) for event in there.hints[:2]} == {CopiesMade, InboxRead}
+    assert msgspec.structs.replace(made, users=(ANN,)) in there.hints
+    assert InboxRead(CAT, "news") in there.hints
+    assert there.hints[2:] == [Announced("acme", "news", 1), Retracted("acme", "news", "b1")]
+    assert here.hints == [], "those here are told here"
 
 
 async def test_without_redis_nobody_is_told_and_nothing_breaks(

@@ -11,6 +11,7 @@ import pytest
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import Announced, CopiesMade, InboxEvent, InboxRead, Retracted
 from tidings.ports.handover import Doorstep, Parcel
 from tidings.registries.handover import RedisHandover
 from tidings.registries.link import RedisLink
@@ -28,6 +29,7 @@ class Step:
     answers: bool = True
     came: list[tuple[Sequence[Parcel], Sequence[UserKey]]] = field(default_factory=list)
     notices: list[tuple[bytes, Sequence[UserKey], ChatId | None]] = field(default_factory=list)
+    hints: list[InboxEvent] = field(default_factory=list)
     doubts: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -44,6 +46,10 @@ class Step:
 
     def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
         self.notices.append((frame, users, chat))
+        self.changed.set()
+
+    def hint(self, event: InboxEvent) -> None:
+        self.hints.append(event)
         self.changed.set()
 
     def doubt(self) -> None:
@@ -168,6 +174,27 @@ async def test_a_notice_arrives_without_an_answer(link: RedisLink) -> None:
         await step.until(lambda: len(step.notices) == 2)
 
     assert step.notices == [(b"typing", (ANN, BOB), CHAT), (b"presence", (BOB,), None)]
+
+
+async def test_a_hint_reaches_one_gateway_or_all_but_who_gave_it(link: RedisLink) -> None:
+    one, other = Step([]), Step([])
+    first = CopiesMade("acme", "news", "0" * 26, 7, (ANN, BOB))
+    events: list[InboxEvent] = [Announced("acme", "news", 3), Retracted("acme", "news", "b3")]
+    async with (
+        a_gateway(link, "g1", one),
+        a_gateway(link, "g2", other),
+        a_sender(link) as handover,
+    ):
+        handover.hint(first, "g1", but_not="api")
+        handover.hint(InboxRead(ANN, "news"), "g2", but_not="g1")
+        for event in events:
+            handover.hint(event, None, but_not="g1")
+        await other.until(lambda: len(other.hints) == 3)
+        handover.hint(first, "g1", but_not="api")
+        await one.until(lambda: len(one.hints) == 2)
+
+    assert one.hints == [first, first]
+    assert other.hints == [InboxRead(ANN, "news"), *events]
 
 
 async def test_what_makes_no_sense_is_passed_over(link: RedisLink) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidings.actions.appending import Appender
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.identity import Authenticate
+from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.membership import PutMember, RemoveMember, Rename
 from tidings.actions.messages import Edit, React, Redact
 from tidings.actions.posting import Post
@@ -24,6 +25,8 @@ from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.tokens import SigningKeys
 from tidings.actions.vault import Vault
 from tidings.actions.verbs import ChatVerbs
+from tidings.assembly.inbox import make_inbox_verbs
+from tidings.assembly.jobs import open_jobs
 from tidings.assembly.stores import open_store
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
@@ -32,6 +35,7 @@ from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import ensure_root_key
 from tidings.ports.deliveries import Deliveries
 from tidings.ports.failpoints import Failpoints, NoFailpoints
+from tidings.ports.jobs import Jobs
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
@@ -46,11 +50,13 @@ class Core:
     store: Store
     deliveries: Deliveries | None
     """None on the embedded store: nobody else delivers what it holds."""
+    jobs: Jobs
     bus: InProcessBus
     vault: Vault
     appender: Appender
     receipts: CoalescedReceipts
     verbs: ChatVerbs
+    inbox: InboxVerbs
     signing: SigningKeys
     authenticate: Authenticate
     rotate_keys: RotateKeys
@@ -80,6 +86,7 @@ async def open_core(
         store, deliveries = await stack.enter_async_context(
             open_store(config, clock, chance, failpoints, broken)
         )
+        jobs = await stack.enter_async_context(open_jobs(config, store, clock))
         master = _master_keys(config, chance)
         vault = Vault(store.data_keys, store.deployment, master, chance)
         await vault.start()
@@ -93,11 +100,13 @@ async def open_core(
         yield Core(
             store=store,
             deliveries=deliveries,
+            jobs=jobs,
             bus=bus,
             vault=vault,
             appender=appender,
             receipts=receipts,
             verbs=_verbs(store, bus, vault, appender, clock, chance),
+            inbox=make_inbox_verbs(store, jobs, vault, bus, clock, chance),
             signing=signing,
             authenticate=Authenticate(root_key, store.tenants, signing, clock),
             rotate_keys=RotateKeys(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery where it is work of its own: the worker, the relay, and push."""
+"""Delivery where it is work of its own: the worker, the relay, push, and the runner of jobs."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,6 +8,7 @@ from tidings.assembly.core import Core
 from tidings.assembly.processes import Others
 from tidings.config import Config
 from tidings.delivery.delivering import Deliverer
+from tidings.delivery.notifying import JobRunner
 from tidings.delivery.recounting import Recounting
 from tidings.delivery.relay import Delivers, Relay
 from tidings.delivery.republishing import Republishing
@@ -20,7 +21,7 @@ from tidings.world import wait_patiently
 
 @asynccontextmanager
 async def run_delivery(config: Config, core: Core, others: Others | None) -> AsyncIterator[None]:
-    """Run what the roles of this process ask for. On the embedded store there is nothing to run.
+    """Run what the roles of this process ask for. One that is alone does all there is to do.
 
     Raises:
         StoreRefused: The tables have no stream.
@@ -39,6 +40,8 @@ async def run_delivery(config: Config, core: Core, others: Others | None) -> Asy
             if "relay" in config.roles:
                 # Its own: each takes the steps for a chat one at a time.
                 await _run_relay(config, core, _deliverer(core, others, push), others, stack)
+        if "worker" in config.roles:
+            _run_jobs(core, stack)
         yield
 
 
@@ -53,6 +56,21 @@ def _deliverer(core: Core, others: Others, push: Push | None) -> Deliverer:
         push=push,
         clock=core.clock,
     )
+
+
+def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
+    runner = JobRunner(
+        jobs=core.jobs,
+        aside=core.store.jobs_aside,
+        notifications=core.store.notifications,
+        copies=core.store.copies,
+        views=core.inbox.views,
+        bus=core.bus,
+        clock=core.clock,
+        back_off=wait_patiently,
+    )
+    runner.start()
+    stack.push_async_callback(runner.close)
 
 
 def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:

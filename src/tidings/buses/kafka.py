@@ -12,16 +12,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tidings.buses.kafka_topics import (
-    ANSWER_MS_MAX,
-    PARTITIONS_DEFAULT,
-    RETRY_MS,
-    Topics,
-    ensure_topics,
-)
+from tidings.buses.kafka_producers import CLOSE_SECONDS_MAX, start_producer, stop_producer
+from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, Event
 from tidings.ports.feed import FeedUnavailable
@@ -31,7 +25,6 @@ log = logging.getLogger("tidings.bus")
 
 WAITING_EVENTS_MAX: Final = 10_000
 HINT_SECONDS_MAX: Final = 2.0
-CLOSE_SECONDS_MAX: Final = 2.0
 LOG_SECONDS_MIN: Final = 10.0
 FAILURES_MAX: Final = 50
 """So many in a row: the producer may be beyond recovery, and is made anew."""
@@ -81,7 +74,7 @@ class KafkaPublisher:
                     while self._waiting:
                         await self._send(*self._waiting.popleft())
                     await self._producer.flush()
-            await _stop(self._producer)
+            await stop_producer(self._producer)
 
     async def hint(self, chat: ChatId, sequence: int) -> bool:
         """Tell the workers how far a log reaches; whether Kafka has taken it, for sure."""
@@ -121,33 +114,18 @@ class KafkaPublisher:
                     self._is_waiting.clear()
                     await self._is_waiting.wait()
             failed, self._producer = self._producer, None
-            await _stop(failed)
+            await stop_producer(failed)
 
     async def _connected(self) -> Any:  # noqa: ANN401 - the library has no types
         attempt = 0
         while True:
             try:
                 await ensure_topics(self._address, self._topics, self._partitions)
-                return await self._started()
+                return await start_producer(self._address)
             except (FeedUnavailable, KafkaError, OSError) as error:
                 attempt += 1
                 self._warn(f"Kafka cannot be reached: {error}")
                 await self._back_off(attempt)
-
-    async def _started(self) -> Any:  # noqa: ANN401
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._address,
-            acks="all",
-            enable_idempotence=True,
-            request_timeout_ms=ANSWER_MS_MAX,
-            retry_backoff_ms=RETRY_MS,
-        )
-        try:
-            await producer.start()
-        except BaseException:
-            await _stop(producer)
-            raise
-        return producer
 
     async def _send(self, chat: ChatId, event: bytes) -> None:
         """Hand it to the library, which waits while its own buffer is full; not for the answer."""
@@ -178,9 +156,3 @@ class KafkaPublisher:
         if now - self._logged_at >= LOG_SECONDS_MIN:
             self._logged_at = now
             log.warning(message, extra={"action": "kafka_trouble", "dropped": self.dropped})
-
-
-async def _stop(producer: Any) -> None:  # noqa: ANN401
-    with suppress(KafkaError, OSError, TimeoutError):
-        async with asyncio.timeout(CLOSE_SECONDS_MAX):
-            await producer.stop()

@@ -11,16 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidings.buses.kafka_topics import (
-    ANSWER_MS_MAX,
-    PARTITIONS_DEFAULT,
-    RETRY_MS,
-    Topics,
-    ensure_topics,
-)
+from tidings.buses.kafka_producers import start_producer, stop_producer
+from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
 from tidings.buses.offsets import Offsets
 from tidings.ports.feed import Feed, FeedUnavailable, Received
 
@@ -42,10 +37,13 @@ class KafkaFeed:
         address: str,
         topics: Topics,
         group: str = GROUP_DEFAULT,
+        topic: str | None = None,
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
+        """`topic` is one of the topics; the messages' if none is named."""
         self._address = address
         self._topics = topics
+        self._topic = topic or topics.messages
         self._group = group
         self._partitions = partitions
         self._consumer: Any = None
@@ -82,19 +80,22 @@ class KafkaFeed:
         ]
         try:
             if self._producer is None:
-                self._producer = await self._dead_letter_producer()
-            await self._producer.send_and_wait(self._topics.dead, received.value, headers=headers)
+                self._producer = await start_producer(self._address)
+            dead = self._topics.dead_of(self._topic)
+            await self._producer.send_and_wait(dead, received.value, headers=headers)
         except (KafkaError, OSError) as error:
             raise FeedUnavailable(str(error)) from error
 
     async def close(self) -> None:
         if self._consumer is not None:
             await self._commit()
-        for client in (self._consumer, self._producer):
-            if client is not None:
-                with suppress(KafkaError, OSError, TimeoutError):
-                    async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                        await client.stop()
+            consumer, self._consumer = self._consumer, None
+            with suppress(KafkaError, OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    await consumer.stop()
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await stop_producer(producer)
 
     async def _joined(self) -> Any:  # noqa: ANN401 - the library has no types
         await ensure_topics(self._address, self._topics, self._partitions)
@@ -109,7 +110,7 @@ class KafkaFeed:
             request_timeout_ms=2 * SESSION_MS,
             retry_backoff_ms=RETRY_MS,
         )
-        consumer.subscribe([self._topics.messages], listener=_GivesAway(self))
+        consumer.subscribe([self._topic], listener=_GivesAway(self))
         try:
             await consumer.start()
         except BaseException as error:
@@ -119,20 +120,6 @@ class KafkaFeed:
                 raise FeedUnavailable(str(error)) from error
             raise
         return consumer
-
-    async def _dead_letter_producer(self) -> Any:  # noqa: ANN401
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._address,
-            acks="all",
-            request_timeout_ms=ANSWER_MS_MAX,
-            retry_backoff_ms=RETRY_MS,
-        )
-        try:
-            await producer.start()
-        except BaseException:
-            await producer.stop()
-            raise
-        return producer
 
     async def _commit_if_due(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -144,8 +131,7 @@ class KafkaFeed:
         news = self._offsets.news()
         if not news:
             return
-        topic = self._topics.messages
-        places = {TopicPartition(topic, partition): news[partition] for partition in news}
+        places = {TopicPartition(self._topic, partition): news[partition] for partition in news}
         try:
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 await self._consumer.commit(places)

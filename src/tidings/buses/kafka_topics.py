@@ -13,6 +13,8 @@ PARTITIONS_DEFAULT: Final = 12
 """As many workers can share the work. More partitions later would break the order of a chat."""
 EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
 """Events make delivery fast, the log makes it right: there is no reason to keep sealed content."""
+JOBS_KEPT_MS: Final = 7 * 24 * 60 * 60 * 1_000
+"""A delivery job is nowhere else: it waits here until workers come back, or an operator does."""
 COPIES_MAX: Final = 3
 """Of each topic, as far as there are brokers to hold them."""
 ANSWER_MS_MAX: Final = 5_000
@@ -31,9 +33,14 @@ class Topics(msgspec.Struct, frozen=True):
         return f"{self.prefix}messages"
 
     @property
-    def dead(self) -> str:
-        """What no worker could deliver, for an operator to look at."""
-        return f"{self.prefix}messages-dead"
+    def inbox_jobs(self) -> str:
+        """Delivery jobs of the inbox, in no order."""
+        return f"{self.prefix}inbox-jobs"
+
+    @staticmethod
+    def dead_of(topic: str) -> str:
+        """What no worker could make sense of, for an operator to look at."""
+        return f"{topic}-dead"
 
 
 async def ensure_topics(address: str, topics: Topics, partitions: int = PARTITIONS_DEFAULT) -> None:
@@ -47,13 +54,12 @@ async def ensure_topics(address: str, topics: Topics, partitions: int = PARTITIO
     )
     try:
         await admin.start()
-        wanted = {topics.messages: partitions, topics.dead: 1}
-        missing = wanted.keys() - set(await admin.list_topics())
-        if missing:
+        there = set(await admin.list_topics())
+        if any(topic.name not in there for topic in _wanted(topics, partitions, 1)):
             brokers = len((await admin.describe_cluster())["brokers"])
-            copies = min(COPIES_MAX, brokers)
-            made = [_topic(name, wanted[name], copies) for name in missing]
-            answer = await admin.create_topics(made)
+            wanted = _wanted(topics, partitions, min(COPIES_MAX, brokers))
+            missing = [topic for topic in wanted if topic.name not in there]
+            answer = await admin.create_topics(missing)
             _check(answer.topic_errors)
     except (KafkaError, OSError) as error:
         raise FeedUnavailable(f"the topics cannot be made: {error}") from error
@@ -61,12 +67,26 @@ async def ensure_topics(address: str, topics: Topics, partitions: int = PARTITIO
         await admin.close()
 
 
-def _topic(name: str, partitions: int, copies: int) -> NewTopic:
+def _wanted(topics: Topics, partitions: int, copies: int) -> list[NewTopic]:
+    messages, jobs = topics.messages, topics.inbox_jobs
+    return [
+        _topic(messages, partitions, copies, EVENTS_KEPT_MS),
+        _topic(topics.dead_of(messages), 1, copies, EVENTS_KEPT_MS),
+        _topic(jobs, partitions, copies, JOBS_KEPT_MS),
+        _topic(topics.dead_of(jobs), 1, copies, JOBS_KEPT_MS),
+    ]
+
+
+def _topic(name: str, partitions: int, copies: int, kept_ms: int) -> NewTopic:
     return NewTopic(
         name,
         num_partitions=partitions,
         replication_factor=copies,
-        topic_configs={"retention.ms": str(EVENTS_KEPT_MS)},
+        topic_configs={
+            "retention.ms": str(kept_ms),
+            # Of three brokers two have what Kafka says it has: then one may be lost for good.
+            "min.insync.replicas": str(max(1, copies - 1)),
+        },
     )
 
 

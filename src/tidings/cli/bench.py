@@ -2,13 +2,11 @@
 """`tidings bench`: pairs of users talk on a deployment of one's own; a table and a chart."""
 
 import argparse
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidings.cli.keys import running_server
+from tidings.cli.progress_line import progress_line
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
 
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from tidings.load.results import Result
 
 CHART: Final = Path("tidings-bench.svg")
-CLEAR_LINE: Final = "\r\033[K"
 
 
 class BenchRefused(Exception):
@@ -104,32 +101,13 @@ async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Resu
     from tidings.load.runs import throughput
 
     what = f"{pairs} pairs, window {window}"
-    with _progress(f"{what}: connecting") as say:
+    with progress_line(f"{what}: connecting") as say:
 
         def tick(sent: int, elapsed: float) -> None:
             left = max(0, seconds - elapsed)
             say(f"{what}: {sent / max(elapsed, 0.1):,.0f} messages/s, {left:.0f} s left")
 
         return await throughput(crowd, pairs, window, seconds, tick=tick)
-
-
-class _Progress:
-    """A line that is written again and again, and gone at the end."""
-
-    def __call__(self, text: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(CLEAR_LINE + text)
-            sys.stderr.flush()
-
-
-@contextmanager
-def _progress(text: str) -> Iterator[_Progress]:
-    say = _Progress()
-    say(text)
-    try:
-        yield say
-    finally:
-        say("")
 
 
 def _url(config: Config, options: argparse.Namespace) -> str:

@@ -7,10 +7,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.keys import running_server
+from tidings.cli.reaching import CommandRefused, known_root_key, need_client, server_url
 from tidings.cli.terminal import Terminal
 from tidings.config import Config
-from tidings.keyrings.root import read_root_key
 
 if TYPE_CHECKING:
     import httpx
@@ -23,37 +22,22 @@ TYPING_SECONDS: Final = 6.0
 LAST_WORDS_SECONDS: Final = 5.0
 
 
-class ChatRefused(Exception):
-    """There is nobody to talk to, or nothing to talk with; says what to do about it."""
-
-
 def chat(config: Config, options: Namespace) -> int:
     """Talk until `/quit` or the end of the input; returns the exit code."""
-    try:
-        import tidings_client
-    except ImportError:
-        raise ChatRefused(
-            "this needs the Python client: pip install tidings-client\n"
-            "(in a clone of the repository: .venv/bin/pip install -e clients/python)"
-        ) from None
+    need_client()
+    from tidings_client import TidingsError
+
     me, other = options.me, options.other or ("alice" if options.me == "bob" else "bob")
     if me == other:
-        raise ChatRefused("it takes two to talk: name somebody else with --with")
-    url = options.server or running_server(config.data)
-    if url is None:
-        raise ChatRefused(
-            f"no server has the folder {config.data} open: start one with `make run`, or say "
-            "where it is with --data or --server"
-        )
-    root_key = config.root_key or read_root_key(config.data)
-    if root_key is None:
-        raise ChatRefused(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
+        raise CommandRefused("it takes two to talk: name somebody else with --with")
+    url = server_url(config, options.server, "--server")
+    root_key = known_root_key(config)
     try:
         asyncio.run(_meet(url, root_key, options.tenant, me, other))
     except KeyboardInterrupt:
         pass
-    except (tidings_client.TidingsError, OSError) as error:
-        raise ChatRefused(str(error)) from error
+    except (TidingsError, OSError) as error:
+        raise CommandRefused(str(error)) from error
     return 0
 
 
@@ -86,9 +70,9 @@ async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
             (await http.put(path, json={})).raise_for_status()
             answer = await http.post(f"{path}/tokens", json=wish)
         if answer.is_error:
-            raise ChatRefused(f"no token for {user}: {answer.json().get('detail')}")
+            raise CommandRefused(f"no token for {user}: {answer.json().get('detail')}")
     except (httpx.HTTPError, ValueError) as error:
-        raise ChatRefused(f"{http.base_url} does not answer as it should: {error!r}") from None
+        raise CommandRefused(f"{http.base_url} does not answer as it should: {error!r}") from None
     return str(answer.json()["token"])
 
 

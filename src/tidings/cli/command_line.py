@@ -14,8 +14,11 @@ from tidings.capacity.prices import PricesRefused
 from tidings.cli import keys, moving
 from tidings.cli.bench import BenchRefused, add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
-from tidings.cli.chat import ChatRefused, chat
+from tidings.cli.chat import chat
+from tidings.cli.jobs import JobsRefused, add_jobs_options, jobs
 from tidings.cli.logs import start_logging
+from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
+from tidings.cli.reaching import CommandRefused
 from tidings.cli.schema import add_schema_options, schema
 from tidings.cli.welcome import welcome
 from tidings.config import FILE_NAME, ROLES, Config, ConfigMistakes, load_config
@@ -43,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (
         StoreRefused,
         KeyRefused,
-        ChatRefused,
+        CommandRefused,
+        JobsRefused,
         BenchRefused,
         SchemaRefused,
         PricesRefused,
@@ -62,14 +66,20 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "capacity":
         return capacity(options)
     given = {name: getattr(options, name, None) for name in _FLAGS}
-    config = load_config(given, os.environ, Path(FILE_NAME))
+    # The key to a tenant is for a command, and no setting: a server does not know it.
+    environment = {name: text for name, text in os.environ.items() if name != TENANT_KEY}
+    config = load_config(given, environment, Path(FILE_NAME))
     match options.command, options.action:
         case "serve", _:
             return _serve(config)
         case "chat", _:
             return chat(config, options)
+        case "notify", _:
+            return notify(config, options)
         case "bench", _:
             return bench(config, options)
+        case "jobs", _:
+            return jobs(config, options)
         case "export", _:
             return moving.export(config, options.file)
         case "import", _:
@@ -139,7 +149,9 @@ def _parser() -> argparse.ArgumentParser:
         "rotate", parents=[folder], help="change the master key; a running server goes on"
     )
     actions.add_parser("status", parents=[folder], help="say which master key is in use")
+    add_jobs_options(commands.add_parser("jobs", help="look after delivery jobs"), folder)
     _add_chat(commands.add_parser("chat", parents=[folder], help="talk to somebody, for a try"))
+    add_notify_options(commands.add_parser("notify", parents=[folder], help="notify users"))
     add_bench_options(commands.add_parser("bench", parents=[folder], help="measure a deployment"))
     add_schema_options(commands.add_parser("schema", help="look after the tables on DynamoDB"))
     add_capacity_options(commands.add_parser("capacity", help="plan tables and processes"))

@@ -5,12 +5,12 @@ import asyncio
 import http.client
 import json
 import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from tidings.cli.asking import ask, detail
 from tidings.config import Config
 from tidings.keyrings.environment import EnvironmentKeyring
 from tidings.keyrings.file import FileKeyring
@@ -98,18 +98,12 @@ def _root_key(config: Config) -> str:
 
 def _ask(url: str, root_key: str) -> Rotation | None:
     """The server's answer; None if there is no server any more."""
-    request = urllib.request.Request(
-        f"{url.rstrip('/')}/v1/keys/rotate",
-        method="POST",
-        headers={"Authorization": f"Bearer {root_key}"},
-    )
-    # No proxy: the root key goes to this machine's server and nowhere else.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    where = f"{url.rstrip('/')}/v1/keys/rotate"
     try:
-        with opener.open(request, timeout=ROTATION_SECONDS_MAX) as response:
-            return msgspec.json.decode(response.read(), type=Rotation)
+        answer = ask("POST", where, root_key, ROTATION_SECONDS_MAX)
+        return msgspec.json.decode(answer, type=Rotation)
     except urllib.error.HTTPError as error:
-        raise KeyRefused(f"the server at {url} declined: {_detail(error)}") from None
+        raise KeyRefused(f"the server at {url} declined: {detail(error)}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionRefusedError):
             return None
@@ -119,13 +113,6 @@ def _ask(url: str, root_key: str) -> Rotation | None:
             f"the server at {url} broke off ({error}): whether the key has changed, "
             "`tidings keys status` tells"
         ) from None
-
-
-def _detail(error: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.load(error)["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}"
 
 
 async def _rotate_here(config: Config) -> Rotation:

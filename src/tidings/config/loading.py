@@ -22,6 +22,7 @@ SECRETS: Final = ("root_key", "master_key", "master_key_previous", "push_secret"
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Where the tools of AWS look for a region, too."""
+_IN_REGIONS: Final = (("store", "dynamodb", "dynamodb_region"), ("jobs", "sqs", "sqs_region"))
 
 
 class ConfigMistakes(Exception):
@@ -47,8 +48,9 @@ def load_config(
     given = _from_file(file, mistakes)
     given |= _from_environment(environment, mistakes)
     given |= {name: (f"--{name}", value) for name, value in flags.items() if value is not None}
-    if given.get("store", ("", ""))[1].lower() == "dynamodb":
-        given = _region(environment) | given
+    for setting, engine, region in _IN_REGIONS:
+        if given.get(setting, ("", ""))[1].lower() == engine:
+            given = _region(environment, region) | given
     values: dict[str, Any] = {}
     for name, (source, text) in given.items():
         try:
@@ -79,10 +81,10 @@ def _from_environment(
     return given
 
 
-def _region(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _region(environment: Mapping[str, str], name: str) -> dict[str, tuple[str, str]]:
     for variable in _REGIONS:
         if environment.get(variable):
-            return {"dynamodb_region": (variable, environment[variable])}
+            return {name: (variable, environment[variable])}
     return {}
 
 

@@ -44,6 +44,11 @@ class Config:
     kafka_bootstrap: str | None = None
     """There once the bus is kafka, as is the next once the registry is redis."""
     kafka_prefix: str = "tidings-"
+    jobs: str | None = None
+    """Which queue holds delivery jobs; None: see `queue`."""
+    sqs_queue_url: str | None = None
+    """There once the queue is sqs, as is the next."""
+    sqs_region: str | None = None
     registry: str = "memory"
     redis_url: str | None = field(default=None, repr=False)
     """It may hold a password."""
@@ -66,3 +71,8 @@ class Config:
     def is_alone(self) -> bool:
         """Whether this process is the only one of its deployment."""
         return self.bus == "memory"
+
+    @property
+    def queue(self) -> str:
+        """Which queue holds delivery jobs."""
+        return self.jobs or ("store" if self.is_alone else "kafka")

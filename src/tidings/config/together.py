@@ -15,6 +15,8 @@ _ENGINE_OF: Final = {
     "dynamodb_region": ("store", "dynamodb"),
     "kafka_bootstrap": ("bus", "kafka"),
     "kafka_prefix": ("bus", "kafka"),
+    "sqs_queue_url": ("jobs", "sqs"),
+    "sqs_region": ("jobs", "sqs"),
     "redis_url": ("registry", "redis"),
     "redis_prefix": ("registry", "redis"),
     "push_url": ("push", "webhook"),
@@ -26,6 +28,8 @@ _ENGINE_OF: Final = {
 _NEEDS: Final = (
     ("store", "dynamodb", "dynamodb_region", "a region: set TIDINGS_DYNAMODB_REGION or AWS_REGION"),
     ("bus", "kafka", "kafka_bootstrap", "its servers: set TIDINGS_KAFKA_BOOTSTRAP=host:port"),
+    ("jobs", "sqs", "sqs_queue_url", "the address of a queue: set TIDINGS_SQS_QUEUE_URL"),
+    ("jobs", "sqs", "sqs_region", "a region: set TIDINGS_SQS_REGION or AWS_REGION"),
     ("registry", "redis", "redis_url", "its address: set TIDINGS_REDIS_URL=redis://host:port/0"),
     ("push", "webhook", "push_url", "an address: set TIDINGS_PUSH_URL"),
     ("push", "webhook", "push_secret", "a secret to sign with: set TIDINGS_PUSH_SECRET"),
@@ -44,6 +48,8 @@ def mistakes_together(
                 yield f"{_variable(setting)}={value} needs {what}"
     if not {"store", "bus", "registry", "roles"}.intersection(wrong):
         yield from _processes(config, wrong)
+    if not {"bus", "jobs"}.intersection(wrong):
+        yield from _queue(config)
     if config.push != "off" and config.is_alone and "bus" not in wrong:
         yield f"TIDINGS_PUSH={config.push} is for delivery workers: it needs TIDINGS_BUS=kafka"
     yield from _master_keys(config)
@@ -82,6 +88,16 @@ def _processes(config: Config, wrong: Collection[str]) -> Iterator[str]:
         for name in ("root_key", "master_key"):
             if getattr(config, name) is None and name not in wrong:
                 yield f"several processes share one key: set {_variable(name)} for all of them"
+
+
+def _queue(config: Config) -> Iterator[str]:
+    if config.queue == "store" and not config.is_alone:
+        yield (
+            "TIDINGS_JOBS=store is the queue of a process that is alone: several share "
+            "TIDINGS_JOBS=kafka or sqs"
+        )
+    if config.queue == "kafka" and config.is_alone:
+        yield "TIDINGS_JOBS=kafka is for several processes: it needs TIDINGS_BUS=kafka"
 
 
 def _on_the_embedded_store(config: Config) -> Iterator[str]:

@@ -11,7 +11,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
-from tidings.ports.bus import Appended, Bus, Event, Expired, ReceiptMoved, Typing
+from tidings.ports.bus import Appended, Bus, Event, Expired, InboxEvent, ReceiptMoved, Typing
 from tidings.tasks import Tasks
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
 
@@ -61,6 +61,8 @@ class FanOut:
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
+        if isinstance(event, InboxEvent):
+            return  # no chat's business: see `InboxFrames`
         match event:
             case Appended():
                 self._appended(event)

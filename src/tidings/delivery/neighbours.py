@@ -2,7 +2,7 @@
 """Frames without a sequence to connections that other gateways hold: best effort, never in the way.
 
 What happened here is told to the devices of others that are not connected here; `FanOut` tells
-those that are.
+those that are. Of what happened to an inbox the other gateways get a hint, and see for themselves.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,13 +10,26 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, assert_never
 
+import msgspec
+
 from tidings.actions.elsewhere import Elsewhere
 from tidings.delivery.pacing import ReceiptPace
 from tidings.model.chats import ChatState
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
-from tidings.ports.bus import Appended, Bus, Event, Expired, ReceiptMoved, Typing
+from tidings.ports.bus import (
+    Announced,
+    Appended,
+    Bus,
+    CopiesMade,
+    Event,
+    Expired,
+    InboxRead,
+    ReceiptMoved,
+    Retracted,
+    Typing,
+)
 from tidings.tasks import Tasks
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode
 
@@ -59,6 +72,10 @@ class Neighbours:
                 self._pace.offer(event)
             case Typing(chat, user):
                 self._begin(partial(self._typing, chat, user))
+            case Announced() | Retracted():
+                self._elsewhere.hint(event)
+            case CopiesMade() | InboxRead():
+                self._begin(partial(self._hint, event))
             case _:
                 assert_never(event)
 
@@ -81,6 +98,14 @@ class Neighbours:
 
     async def _state(self, chat: ChatId) -> ChatState | None:
         return self._cached_state(chat) or await self._read_state(chat)
+
+    async def _hint(self, event: CopiesMade | InboxRead) -> None:
+        """To the gateways that hold somebody it is about: what there is to see they look up."""
+        users = (event.user,) if isinstance(event, InboxRead) else event.users
+        for gateway, held in (await self._elsewhere.find(users)).items():
+            if isinstance(event, CopiesMade):
+                event = msgspec.structs.replace(event, users=tuple(held))
+            self._elsewhere.hint(event, gateway)
 
     async def _typing(self, chat: ChatId, user: UserKey) -> None:
         state = await self._state(chat)

@@ -8,6 +8,7 @@ from tidings.actions.slices import Slices
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
 from tidings.ports.handover import Doorstep, Parcel
 
 USERS_AT_ONCE: Final = 20
@@ -32,11 +33,14 @@ class _Job:
 class Deliveries:
     """The gateway's doorstep."""
 
-    def __init__(self, hub: Hub, doubt: Callable[[], None]) -> None:
+    def __init__(
+        self, hub: Hub, doubt: Callable[[], None], hint: Callable[[InboxEvent], None]
+    ) -> None:
         self.dropped = 0
         """Handovers that came while too many were waiting."""
         self._hub = hub
         self._doubt = doubt
+        self._hint = hint
         self._slices = Slices()
         self._waiting_users = 0
 
@@ -77,6 +81,9 @@ class Deliveries:
                     line.tell(frame)
                 else:
                     line.notice(chat, frame)
+
+    def hint(self, event: InboxEvent) -> None:
+        self._hint(event)
 
     def doubt(self) -> None:
         self._doubt()

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
 from tidings.ports.handover import Handover, Parcel
 from tidings.ports.registry import RegistryUnavailable
 from tidings.ports.world import Chance
-from tidings.registries.letters import Compare, Entries, Held, Letter, Notice, encode
+from tidings.registries.letters import Compare, Entries, Held, Hint, Letter, Notice, encode
 from tidings.registries.link import RedisLink
 from tidings.registries.subscription import Subscription
 from tidings.tasks import Tasks
@@ -123,10 +124,16 @@ class RedisHandover:
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
         for gateway, whom in users.items():
-            if len(self._notices) >= NOTICES_MAX:
-                self.dropped += 1
-                continue
-            self._notices.append((self._channel(gateway), encode(Notice(frame, tuple(whom), chat))))
+            self._send_soon(gateway, Notice(frame, tuple(whom), chat))
+
+    def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
+        self._send_soon(gateway or EVERY_GATEWAY, Hint(event, but_not))
+
+    def _send_soon(self, gateway: str, letter: Letter) -> None:
+        if len(self._notices) >= NOTICES_MAX:
+            self.dropped += 1
+            return
+        self._notices.append((self._channel(gateway), encode(letter)))
         self._has_notices.set()
 
     async def _send_notices(self) -> None:

@@ -4,6 +4,7 @@
 import msgspec
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
 from tidings.ports.handover import Parcel
 
 
@@ -37,7 +38,15 @@ class Compare(msgspec.Struct, tag="compare", frozen=True):
     """To all gateways: somebody could not reach you for a while."""
 
 
-Letter = Entries | Held | Notice | Compare
+class Hint(msgspec.Struct, tag="hint", frozen=True):
+    """To a gateway, or to all but one: something happened to an inbox."""
+
+    event: InboxEvent
+    but_not: str
+    """The gateway that knows already."""
+
+
+Letter = Entries | Held | Notice | Compare | Hint
 
 encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Letter).decode

@@ -10,7 +10,7 @@ from typing import Final
 from tidings.ports.handover import Doorstep
 from tidings.ports.registry import RegistryUnavailable
 from tidings.registries.handover import EVERY_GATEWAY
-from tidings.registries.letters import Compare, Entries, Held, Letter, Notice, encode
+from tidings.registries.letters import Compare, Entries, Held, Hint, Letter, Notice, encode
 from tidings.registries.link import RedisLink
 from tidings.registries.subscription import QUIET_SECONDS, Subscription
 from tidings.tasks import Tasks
@@ -62,6 +62,9 @@ class RedisMailbox:
                 self._doorstep.entries(parcels, users, self._answer(request, reply_to))
             case Notice(frame, users, chat):
                 self._doorstep.notice(frame, users, chat)
+            case Hint(event, but_not):
+                if but_not != self._gateway:
+                    self._doorstep.hint(event)
             case Compare():
                 self._doorstep.doubt()
             case Held():

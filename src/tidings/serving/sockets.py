@@ -17,12 +17,15 @@ from tidings.gateway.desk import Desk
 from tidings.gateway.drain import drain
 from tidings.gateway.handshake import Handshake
 from tidings.gateway.hub import Hub
+from tidings.gateway.inbox_frames import InboxFrames
 from tidings.gateway.presence import PresenceDesk
+from tidings.gateway.recounts import Recounts
 from tidings.gateway.revoking import RevocationWatch
 from tidings.gateway.upkeep import Upkeep
 from tidings.gateway.vigil import BLIND_SECONDS_MAX, Vigil
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Unread
+from tidings.ports.bus import InboxEvent
 from tidings.wire.codes import Close
 from tidings.world import jitter_ms
 
@@ -52,9 +55,13 @@ class Sockets:
             core.appender.state,
             count_unread(core),
         )
+        self._inbox_frames = _inbox_frames(core, self._hub)
         self._vigil = _vigil(others)
         self._watch = RevocationWatch(core.store.revocations, self._hub, self._vigil)
-        self._exchange = Exchange(self._hub, core, others, self._vigil) if others else None
+        self._exchange = None
+        if others is not None:
+            hint = self._inbox_frames.hint
+            self._exchange = Exchange(self._hub, core, others, self._vigil, hint)
         desk = _desk(core, self._hub, self._presence, self._vigil)
         if self._exchange is not None:
             desk = self._exchange.joined(desk)
@@ -91,15 +98,23 @@ class Sockets:
         await self._watch.close()
         await self._presence.close()
         await self._fan_out.close()
+        await self._inbox_frames.close()
 
 
 class Exchange:
     """What a gateway and the other processes have to do with each other."""
 
-    def __init__(self, hub: Hub, core: Core, others: Others, vigil: Vigil) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        core: Core,
+        others: Others,
+        vigil: Vigil,
+        hint: Callable[[InboxEvent], None],
+    ) -> None:
         comparing = Comparing(hub, core.store.chats)
         self._upkeep = Upkeep(hub, others.registry, comparing, vigil)
-        self._mailbox = others.mailbox(Deliveries(hub, self._upkeep.doubt))
+        self._mailbox = others.mailbox(Deliveries(hub, self._upkeep.doubt, hint))
 
     def joined(self, desk: Desk) -> Desk:
         """A desk whose connections others can find."""
@@ -125,6 +140,17 @@ def _vigil(others: Others | None) -> Vigil:
     if others is None:
         return Vigil(blind_seconds_max=BLIND_SECONDS_MAX)
     return Vigil(pause_seconds_max=REGISTERED_SECONDS, blind_seconds_max=BLIND_SECONDS_MAX)
+
+
+def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:
+    return InboxFrames(
+        core.bus,
+        hub,
+        views=core.inbox.views,
+        showing=core.inbox.showing,
+        copies=core.store.copies,
+        recounts=Recounts(hub, core.inbox.unread),
+    )
 
 
 def _desk(core: Core, hub: Hub, presence: PresenceDesk, vigil: Vigil) -> Desk:

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery jobs in a topic of Kafka, shared out to a group of workers.
+
+A job is in the queue when all brokers in step have it. Offsets are committed after the jobs are
+finished, in order: behind one that is still under way, all come again after a crash.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+
+from tidings.buses.job_codec import NotAJob, decode_job, encode_job
+from tidings.buses.kafka_feed import KafkaFeed
+from tidings.buses.kafka_producers import start_producer, stop_producer
+from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
+from tidings.ports.feed import FeedUnavailable, Received
+from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
+
+log = logging.getLogger("tidings.bus")
+
+GROUP_DEFAULT: Final = "tidings-inbox"
+PUT_SECONDS_MAX: Final = 10.0
+
+
+class KafkaJobs:
+    """The queue as one process uses it; nothing is connected before the first put or take."""
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        topics: Topics,
+        group: str = GROUP_DEFAULT,
+        partitions: int = PARTITIONS_DEFAULT,
+    ) -> None:
+        self._address = address
+        self._topics = topics
+        self._partitions = partitions
+        self._feed = KafkaFeed(
+            address=address,
+            topics=topics,
+            group=group,
+            topic=topics.inbox_jobs,
+            partitions=partitions,
+        )
+        self._producer: Any = None
+        self._connecting = asyncio.Lock()
+
+    async def put(self, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
+        producer = None
+        try:
+            async with asyncio.timeout(PUT_SECONDS_MAX):
+                producer = await self._connected()
+                topic = self._topics.inbox_jobs
+                sent = [await producer.send(topic, encode_job(job)) for job in jobs]
+                await asyncio.wait(sent)
+            if errors := [error for one in sent if (error := one.exception()) is not None]:
+                raise errors[0]
+        except (KafkaError, FeedUnavailable, OSError) as error:
+            await self._let_go(producer)
+            raise JobsUnavailable(f"{type(error).__name__}: {error}") from error
+
+    async def take(self, most: int) -> Sequence[Taken]:
+        try:
+            found = await self._feed.take(most)
+            return [taken for one in found if (taken := await self._read(one)) is not None]
+        except FeedUnavailable as error:
+            raise JobsUnavailable(str(error)) from error
+
+    async def finish(self, taken: Taken) -> None:
+        partition, offset = taken.handle.split("/")
+        self._feed.finish(Received(int(partition), int(offset), b""))
+
+    async def close(self) -> None:
+        await self._feed.close()
+        await self._let_go(self._producer)
+
+    async def _read(self, received: Received) -> Taken | None:
+        """The job; None if it is none: then it lies where an operator finds it."""
+        try:
+            job = decode_job(received.value)
+        except NotAJob as reason:
+            where = {"partition": received.partition, "offset": received.offset}
+            log.error("not a job: %s", reason, extra={"action": "job_unreadable", **where})
+            await self._feed.put_aside(received, str(reason))
+            self._feed.finish(received)
+            return None
+        return Taken(job, f"{received.partition}/{received.offset}", 1)
+
+    async def _connected(self) -> Any:  # noqa: ANN401 - the library has no types
+        async with self._connecting:
+            if self._producer is None:
+                await ensure_topics(self._address, self._topics, self._partitions)
+                self._producer = await start_producer(self._address)
+            return self._producer
+
+    async def _let_go(self, producer: Any) -> None:  # noqa: ANN401
+        """One that failed may be beyond recovery: the next put begins with another."""
+        if producer is not None and producer is self._producer:
+            self._producer = None
+            await stop_producer(producer)
+
+
+_conforms: type[Jobs] = KafkaJobs

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery jobs in a queue of SQS.
+
+Whoever takes a job hides it from others for a minute, and again while it waits here; one that is
+neither finished nor hidden again comes back by itself. A message that is no job is left alone: it
+comes back, too, until the queue's own policy moves it to a dead-letter queue.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from yarl import URL
+
+from tidings.aws.signing import Service
+from tidings.aws.transport import Transport, error_code, error_message, open_transport
+from tidings.aws.trouble import Rejected, Throttled, Trouble, Unanswered
+from tidings.buses.job_codec import NotAJob, decode_job, encode_job
+from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
+from tidings.ports.world import Clock
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.bus")
+
+SQS: Final = Service("sqs", "AmazonSQS", may_say_nothing=True)
+BATCH_MAX: Final = 10
+BATCHES_AT_ONCE: Final = 8
+ATTEMPTS_MAX: Final = 6
+WAIT_SECONDS: Final = 10
+"""How long SQS waits for a first job before it says that there is none: an idle worker asks six
+times a minute."""
+VISIBLE_SECONDS: Final = 60
+HIDE_AGAIN_SECONDS: Final = 20.0
+ANSWER_SECONDS_MAX: Final = 5.0
+CLOSE_SECONDS_MAX: Final = 2.0
+
+_THROTTLED: Final = frozenset(
+    {"KmsThrottled", "OverLimit", "RequestThrottled", "ThrottlingException"}
+)
+
+assert 2 * HIDE_AGAIN_SECONDS < VISIBLE_SECONDS, "one failure to hide them again does no harm"
+
+
+class SqsJobs:
+    """The queue as one process uses it."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        queue_url: str,
+        back_off: Callable[[int], Awaitable[None]],
+        *,
+        visible_seconds: int = VISIBLE_SECONDS,
+        hide_again_seconds: float = HIDE_AGAIN_SECONDS,
+        wait_seconds: int = WAIT_SECONDS,
+    ) -> None:
+        """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
+        self._transport = transport
+        self._queue_url = queue_url
+        self._back_off = back_off
+        self._visible_seconds = visible_seconds
+        self._hide_again_seconds = hide_again_seconds
+        self._wait_seconds = wait_seconds
+        self._free = asyncio.Semaphore(BATCHES_AT_ONCE)
+        self._held: set[str] = set()
+        self._tasks = Tasks("sqs")
+        self._is_hiding = False
+
+    async def put(self, jobs: Sequence[Job]) -> None:
+        bodies = [encode_job(job).decode() for job in jobs]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for start in range(0, len(bodies), BATCH_MAX):
+                    group.create_task(self._send(bodies[start : start + BATCH_MAX]))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def take(self, most: int) -> Sequence[Taken]:
+        if not self._is_hiding:
+            self._is_hiding = True
+            self._tasks.start(self._keep_hidden())
+        answer = await self._ask(
+            "ReceiveMessage",
+            {
+                "MaxNumberOfMessages": min(most, BATCH_MAX),
+                "WaitTimeSeconds": self._wait_seconds,
+                "VisibilityTimeout": self._visible_seconds,
+                "AttributeNames": ["ApproximateReceiveCount"],
+            },
+        )
+        read = [_read(message) for message in answer.get("Messages") or ()]
+        taken = [one for one in read if one is not None]
+        self._held.update(one.handle for one in taken)
+        return taken
+
+    async def finish(self, taken: Taken) -> None:
+        try:
+            await self._request("DeleteMessage", {"ReceiptHandle": taken.handle})
+        except Rejected as rejected:
+            # It was visible for a while, and is somebody else's now: it is done once more.
+            log.info("job comes again: %s", rejected, extra={"action": "job_visible"})
+        except Trouble as trouble:
+            raise JobsUnavailable(str(trouble)) from trouble
+        self._held.discard(taken.handle)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._hide(0)
+        self._held.clear()
+
+    async def _send(self, bodies: list[str]) -> None:
+        """A batch, and what was turned away of it again, until all of it is there."""
+        waiting = {str(number): body for number, body in enumerate(bodies)}
+        reason = ""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            entries = [{"Id": name, "MessageBody": body} for name, body in waiting.items()]
+            try:
+                async with self._free:
+                    answer = await self._request("SendMessageBatch", {"Entries": entries})
+            except Rejected as rejected:
+                raise _refused(rejected) from rejected
+            except Trouble as trouble:
+                reason = str(trouble)
+            else:
+                failed = answer.get("Failed") or []
+                waiting = {one["Id"]: waiting[one["Id"]] for one in failed}
+                if not waiting:
+                    return
+                reason = str(failed[0].get("Code"))
+            await self._back_off(attempt)
+        raise JobsUnavailable(f"{len(waiting)} jobs were not taken: {reason}")
+
+    async def _ask(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._request(operation, request)
+        except Rejected as rejected:
+            raise _refused(rejected) from rejected
+        except Trouble as trouble:
+            raise JobsUnavailable(str(trouble)) from trouble
+
+    async def _request(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        until = asyncio.get_running_loop().time() + self._wait_seconds + ANSWER_SECONDS_MAX
+        return await self._transport.send(
+            operation, {"QueueUrl": self._queue_url, **request}, until
+        )
+
+    async def _keep_hidden(self) -> None:
+        """What was taken and waits here is nobody else's meanwhile."""
+        while True:
+            await asyncio.sleep(self._hide_again_seconds)
+            await self._hide(self._visible_seconds)
+
+    async def _hide(self, seconds: int) -> None:
+        """All that is held, from now on for so long; best effort: it may come again."""
+        held = list(self._held)
+        for start in range(0, len(held), BATCH_MAX):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for number, handle in enumerate(held[start : start + BATCH_MAX])
+            ]
+            try:
+                await self._request("ChangeMessageVisibilityBatch", {"Entries": entries})
+            except Trouble as trouble:
+                log.warning("jobs not hidden: %s", trouble, extra={"action": "jobs_not_hidden"})
+
+
+def _read(message: dict[str, Any]) -> Taken | None:
+    try:
+        job = decode_job(message["Body"])
+    except NotAJob as reason:
+        number = message.get("MessageId")
+        log.error("not a job: %s", reason, extra={"action": "job_unreadable", "message_id": number})
+        return None
+    count = message.get("Attributes", {}).get("ApproximateReceiveCount", "1")
+    return Taken(job, message["ReceiptHandle"], int(count))
+
+
+def _refused(rejected: Rejected) -> JobsUnavailable:
+    """For the operator to put right; until then it is as if the queue were away."""
+    log.error("the queue refuses: %s", rejected, extra={"action": "queue_refuses"})
+    return JobsUnavailable(str(rejected))
+
+
+def _explain(status: int, answer: dict[str, Any]) -> Trouble:
+    code = error_code(answer)
+    if code in _THROTTLED:
+        return Throttled(code)
+    if status >= 500:
+        return Unanswered(f"{status} {code}")
+    return Rejected(code or str(status), error_message(answer))
+
+
+def _is_of_aws(url: URL) -> bool:
+    return (url.host or "").endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
+@asynccontextmanager
+async def open_sqs_jobs(
+    *,
+    queue_url: str,
+    region: str,
+    clock: Clock,
+    back_off: Callable[[int], Awaitable[None]],
+    wait_seconds: int = WAIT_SECONDS,
+) -> AsyncIterator[SqsJobs]:
+    """The queue at its address. One that is not AWS's own needs no credentials.
+
+    Raises:
+        NoCredentials: There are none for AWS.
+    """
+    url = URL(queue_url)
+    async with open_transport(
+        endpoint=str(url.origin()),
+        region=region,
+        service=SQS,
+        clock=clock,
+        explain=_explain,
+        needs_credentials=_is_of_aws(url),
+        answer_seconds_max=wait_seconds + ANSWER_SECONDS_MAX,
+    ) as transport:
+        yield SqsJobs(transport, queue_url, back_off, wait_seconds=wait_seconds)
+
+
+_conforms: type[Jobs] = SqsJobs

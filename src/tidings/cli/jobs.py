@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings jobs`: delivery jobs that were set aside, on a server that runs."""
+
+import argparse
+import http.client
+import urllib.error
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from tidings.cli.asking import ask, detail
+from tidings.cli.keys import running_server
+from tidings.config import Config
+from tidings.keyrings.root import read_root_key
+
+ANSWER_SECONDS_MAX: Final = 30.0
+
+
+class JobsRefused(Exception):
+    """It cannot be done, and why; for the operator."""
+
+
+class _Aside(msgspec.Struct):
+    id: str
+    tenant: str
+    inbox: str
+    users: list[str]
+    reason: str
+    set_aside_at: str
+
+
+class _Page(msgspec.Struct):
+    data: list[_Aside]
+    next_cursor: str | None
+
+
+def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings jobs`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for word, does in (
+        ("list", "show delivery jobs that were set aside"),
+        ("replay", "put one of them back into the queue"),
+        ("drop", "forget one of them"),
+    ):
+        action = actions.add_parser(word, parents=[folder], help=does)
+        action.add_argument(
+            "--server", metavar="URL", help="where (the server with the data folder)"
+        )
+        if word != "list":
+            action.add_argument("id", metavar="ID", help="of the job, as `list` shows it")
+
+
+def jobs(config: Config, options: argparse.Namespace) -> int:
+    """Do what was typed; returns the exit code.
+
+    Raises:
+        JobsRefused: What only the operator can put right.
+    """
+    url = options.server or running_server(config.data)
+    if url is None:
+        raise JobsRefused(
+            f"no server has {config.data} open: start one with `tidings serve`, or say where it is "
+            "with --data or --server"
+        )
+    root_key = config.root_key or read_root_key(config.data)
+    if root_key is None:
+        raise JobsRefused(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
+    where = f"{url.rstrip('/')}/v1/jobs/aside"
+    match options.action:
+        case "list":
+            _list(where, root_key)
+        case "replay":
+            _ask("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
+            print(f"{options.id} is in the queue again.")
+        case _:
+            _ask("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
+            print(f"{options.id} is gone.")
+    return 0
+
+
+def _list(where: str, root_key: str) -> None:
+    cursor: str | None = ""
+    count = 0
+    while cursor is not None:
+        more = f"&cursor={quote(cursor)}" if cursor else ""
+        page = msgspec.json.decode(_ask("GET", f"{where}?limit=100{more}", root_key), type=_Page)
+        for one in page.data:
+            users = f"{len(one.users)} users"
+            print(f"{one.id}  {one.set_aside_at}  {one.tenant}/{one.inbox}  {users}  {one.reason}")
+        count += len(page.data)
+        cursor = page.next_cursor
+    if not count:
+        print("No job is set aside.")
+
+
+def _ask(method: str, url: str, root_key: str) -> bytes:
+    try:
+        return ask(method, url, root_key, ANSWER_SECONDS_MAX)
+    except urllib.error.HTTPError as error:
+        raise JobsRefused(f"the server declined: {detail(error)}") from None
+    except (http.client.HTTPException, OSError) as error:
+        raise JobsRefused(f"the server does not answer: {error}") from None

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings notify`: a notification to users from a file, or to everyone, and how it arrives."""
+
+import argparse
+import asyncio
+import os
+import re
+import secrets
+import sys
+from typing import TYPE_CHECKING, Final
+
+from tidings.cli.progress_line import bar, progress_line
+from tidings.cli.reaching import CommandRefused, known_root_key, need_client, server_url
+from tidings.cli.user_file import read_users
+from tidings.config import Config
+from tidings.model.limits import AUDIENCE_USERS_MAX
+
+if TYPE_CHECKING:
+    from tidings_client import NewNotification, Posted, Progress, TenantApi
+
+TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
+"""The variable with the key to one tenant: for who has no root key, or need not use it."""
+LOOK_SECONDS: Final = 0.25
+UNFINISHED: Final = 1
+_KEY: Final = re.compile("[!-~]{1,200}")
+
+
+def add_notify_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings notify`."""
+    parser.add_argument("--tenant", required=True, help="whose users")
+    parser.add_argument("--inbox", required=True, help="which inbox of theirs")
+    audience = parser.add_mutually_exclusive_group(required=True)
+    audience.add_argument(
+        "--users", metavar="FILE", help="a CSV file with user ids in its first column; - is stdin"
+    )
+    audience.add_argument("--everyone", action="store_true", help="all users of the tenant")
+    parser.add_argument("--title", required=True, help="its first line")
+    parser.add_argument("--body", required=True, help="what it says")
+    parser.add_argument("--category", help="one that the inbox allows")
+    parser.add_argument("--cta-uri", metavar="URI", help="where a tap on it leads")
+    parser.add_argument("--sender", help="from whom it is, as users see it")
+    parser.add_argument(
+        "--key", type=_key, help="repeat under the same key: nobody is notified twice within a day"
+    )
+    parser.add_argument("--url", help="where (the server with the data folder)")
+    parser.set_defaults(action=None)
+
+
+def _key(text: str) -> str:
+    if _KEY.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError("1 to 200 letters, digits and signs are expected")
+    return text
+
+
+def notify(config: Config, options: argparse.Namespace) -> int:
+    """Post it and watch it arrive; returns the exit code: 1 if it did not get to the end.
+
+    Raises:
+        CommandRefused: What only the operator can put right.
+    """
+    need_client()
+    from tidings_client import Refused, Unavailable
+
+    users = None if options.everyone else read_users(options.users)
+    url = server_url(config, options.url, "--url")
+    access = os.environ.get(TENANT_KEY) or known_root_key(config)
+    request_key = options.key or secrets.token_hex(16)
+    try:
+        return asyncio.run(_notify(url, access, options, users, request_key))
+    except Refused as refused:
+        raise CommandRefused(f"the server at {url} declined: {refused.detail}") from refused
+    except Unavailable as error:
+        why = f"the server at {url} does not answer: {error}"
+    except KeyboardInterrupt:
+        why = "interrupted; what was posted is delivered all the same"
+    again = f"Do it again with --key {request_key}: it goes on, and nobody is notified twice."
+    print(f"tidings: {why}\n{again}", file=sys.stderr)
+    return UNFINISHED
+
+
+async def _notify(
+    url: str,
+    access: str,
+    options: argparse.Namespace,
+    users: list[str] | None,
+    request_key: str,
+) -> int:
+    from tidings_client import NewNotification, TenantApi
+
+    notification = NewNotification(
+        title=options.title,
+        body=options.body,
+        cta_uri=options.cta_uri,
+        category=options.category,
+        sender=options.sender,
+    )
+    async with TenantApi(url, options.tenant, access) as api:
+        if users is None:
+            posted = await api.post_to_everyone(options.inbox, notification, key=request_key)
+            print(f"{posted.id}  everyone, about {_users(posted.recipients)}", flush=True)
+            return 0
+        portions = await _post(api, options.inbox, notification, users, request_key)
+        return await _follow(api, options.inbox, portions)
+
+
+async def _post(
+    api: "TenantApi",
+    inbox: str,
+    notification: "NewNotification",
+    users: list[str],
+    request_key: str,
+) -> "list[Posted]":
+    """Post to as many at once as a request takes. Each portion has a key of its own; the first
+    has the one that was given, so that a file which has grown since is told from a repeat."""
+    posted: list[Posted] = []
+    with progress_line("") as say:
+        for start in range(0, len(users), AUDIENCE_USERS_MAX):
+            say(f"posting {bar(start, len(users))}")
+            portion = users[start : start + AUDIENCE_USERS_MAX]
+            key = request_key if start == 0 else f"{request_key}.{len(posted) + 1}"
+            one = await api.post_to_users(inbox, portion, notification, key=key)
+            say("")
+            print(f"{one.id}  {_users(one.recipients)}", flush=True)
+            posted.append(one)
+    return posted
+
+
+async def _follow(api: "TenantApi", inbox: str, posted: "list[Posted]") -> int:
+    """Watch until all have it; the exit code."""
+    total = sum(one.recipients for one in posted)
+    over: dict[str, Progress] = {}
+    with progress_line("") as say:
+        while True:
+            delivered = 0
+            for one in posted:
+                progress = over.get(one.id) or await api.progress(inbox, one.id)
+                delivered += progress.delivered
+                if progress.status in ("done", "redacted"):
+                    over[one.id] = progress
+            if len(over) == len(posted):
+                break
+            say(bar(delivered, total))
+            await asyncio.sleep(LOOK_SECONDS)
+    is_redacted = any(one.status == "redacted" for one in over.values())
+    print(f"{delivered:,} of {total:,} users have it.")
+    if is_redacted:
+        print("It was taken back meanwhile.")
+    return UNFINISHED if is_redacted else 0
+
+
+def _users(count: int) -> str:
+    return "1 user" if count == 1 else f"{count:,} users"

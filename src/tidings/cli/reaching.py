@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands need that talk to a running server through the Python client."""
+
+from tidings.cli.keys import running_server
+from tidings.config import Config
+from tidings.keyrings.root import read_root_key
+
+
+class CommandRefused(Exception):
+    """A command cannot do its work; says what to do about it."""
+
+
+def need_client() -> None:
+    """Raises CommandRefused if the client, a package of its own, is not installed."""
+    try:
+        import tidings_client  # noqa: F401
+    except ImportError:
+        raise CommandRefused(
+            "this needs the Python client: pip install tidings-client\n"
+            "(in a clone of the repository: .venv/bin/pip install -e clients/python)"
+        ) from None
+
+
+def server_url(config: Config, given: str | None, flag: str) -> str:
+    """Where the server is: as given, else the one that has the data folder.
+
+    Raises:
+        CommandRefused: There is none; `flag` is how to name one.
+    """
+    url = given or running_server(config.data)
+    if url is None:
+        raise CommandRefused(
+            f"no server has the folder {config.data} open: start one with `make run`, or say "
+            f"where it is with --data or {flag}"
+        )
+    return url
+
+
+def known_root_key(config: Config) -> str:
+    """The root key from the settings, else from the data folder.
+
+    Raises:
+        CommandRefused: There is none.
+    """
+    key = config.root_key or read_root_key(config.data)
+    if key is None:
+        raise CommandRefused(
+            f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set"
+        )
+    return key

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant that notifies its users, over REST as a product would."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+
+from tests.harness.canary import canary
+from tests.harness.people import Json, Person, Town
+from tests.harness.server import POLL_SECONDS
+
+
+class Inbox:
+    """One inbox of a tenant."""
+
+    def __init__(self, town: Town, name: str = "news") -> None:
+        self.town = town
+        self.name = name
+
+    async def make(self, **config: Any) -> "Inbox":
+        """Make it, or say something else about it."""
+        await self._call("PUT", "", {"title": "News", "description": "", **config})
+        return self
+
+    async def post(self, users: Iterable[str] | None, text: str = "hello", **more: Any) -> Json:
+        """Tell these users something, or everyone; the answer."""
+        audience: Json = {"kind": "everyone"}
+        if users is not None:
+            audience = {"kind": "users", "uids": list(users)}
+        message = {"title": text, "body": canary(text)}
+        key = more.pop("key", None)
+        body = {"audience": audience, "message": message, **more}
+        headers = {"Idempotency-Key": key} if key else {}
+        return await self._call("POST", "/notifications", body, headers)
+
+    async def progress(self, notification_id: str) -> Json:
+        """How far it is."""
+        return await self._call("GET", f"/notifications/{notification_id}")
+
+    async def done(self, notification_id: str, seconds: float = 60) -> Json:
+        """Wait until everyone it is for has it; how far it is then."""
+        async with asyncio.timeout(seconds):
+            while (told := await self.progress(notification_id))["status"] != "done":
+                await asyncio.sleep(POLL_SECONDS)
+        return told
+
+    async def redact(self, notification_id: str) -> None:
+        """Take it back."""
+        await self._call("DELETE", f"/notifications/{notification_id}")
+
+    async def listed(self, person: Person, **query: Any) -> list[Json]:
+        """The first page of what somebody has."""
+        asked = "&".join(f"{name}={value}" for name, value in query.items())
+        where = f"/v1/inboxes/{self.name}/notifications"
+        page = await person.call("GET", f"{where}?{asked}" if asked else where)
+        found: list[Json] = page["data"]
+        return found
+
+    async def read(self, person: Person, **marks: Any) -> Json:
+        """Somebody reads something."""
+        left: Json = await person.call("PUT", f"/v1/inboxes/{self.name}/read", marks)
+        return left
+
+    async def _call(
+        self, method: str, path: str, body: Json | None = None, headers: Json | None = None
+    ) -> Json:
+        answer = await self.request(method, path, body, headers)
+        answer.raise_for_status()
+        told: Json = answer.json() if answer.content else {}
+        return told
+
+    async def request(
+        self, method: str, path: str, body: Json | None = None, headers: Json | None = None
+    ) -> httpx.Response:
+        """Any request with the tenant's key; the answer as it is."""
+        key = {"Authorization": f"Bearer {await self.town.tenant_key()}"}
+        where = f"/v1/tenants/{self.town.tenant}/inboxes/{self.name}{path}"
+        return await self.town.http.request(
+            method, where, json=body, headers={**key, **(headers or {})}
+        )

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues of SQS for one test, at an endpoint that speaks its protocol."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+from tests.harness.dynamo_tables import REGION
+from tidings.aws.transport import Transport, open_transport
+from tidings.aws.trouble import Rejected, Trouble
+from tidings.buses.sqs import SQS
+from tidings.world import SystemClock
+
+_SECONDS_MAX: Final = 20.0
+
+
+@asynccontextmanager
+async def sqs_transport(endpoint: str) -> AsyncIterator[Transport]:
+    """A way to say anything to the endpoint."""
+    async with open_transport(
+        endpoint=endpoint,
+        region=REGION,
+        service=SQS,
+        clock=SystemClock(),
+        explain=_explain,
+        needs_credentials=False,
+        answer_seconds_max=_SECONDS_MAX,
+    ) as transport:
+        yield transport
+
+
+def _explain(status: int, answer: dict[str, Any]) -> Trouble:
+    return Rejected(str(status), str(answer))
+
+
+@asynccontextmanager
+async def a_queue(endpoint: str) -> AsyncIterator[str]:
+    """The address of a queue for a while."""
+    async with sqs_transport(endpoint) as transport:
+        until = asyncio.get_running_loop().time() + _SECONDS_MAX
+        name = f"test-{uuid4().hex[:12]}"
+        made = await transport.send("CreateQueue", {"QueueName": name}, until)
+        url = str(made["QueueUrl"])
+        yield url
+        until = asyncio.get_running_loop().time() + _SECONDS_MAX
+        await transport.send("DeleteQueue", {"QueueUrl": url}, until)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery jobs in a real Kafka: durable when they are put, and shared by workers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from tests.contract.inbox_builders import some_jobs
+from tests.harness.services import KafkaBroker
+from tidings.buses import kafka_jobs
+from tidings.buses.kafka_jobs import KafkaJobs
+from tidings.buses.kafka_producers import start_producer, stop_producer
+from tidings.buses.kafka_topics import Topics, ensure_topics
+from tidings.ports.jobs import JobsUnavailable, Taken
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics(f"test-{uuid4().hex[:12]}-")
+
+
+@asynccontextmanager
+async def a_process(address: str, topics: Topics) -> AsyncIterator[KafkaJobs]:
+    jobs = KafkaJobs(address=address, topics=topics, group="g", partitions=3)
+    try:
+        yield jobs
+    finally:
+        await jobs.close()
+
+
+async def take(jobs: KafkaJobs, count: int) -> list[Taken]:
+    taken: list[Taken] = []
+    async with asyncio.timeout(60):
+        while len(taken) < count:
+            try:
+                taken += await jobs.take(100)
+            except JobsUnavailable:
+                await asyncio.sleep(0.05)
+    return taken
+
+
+async def test_what_is_no_job_is_put_aside_and_the_others_come(
+    kafka_address: str, topics: Topics
+) -> None:
+    await ensure_topics(kafka_address, topics, 3)
+    producer = await start_producer(kafka_address)
+    for value in (b"strange", b'{"tenant":"acme"}'):
+        await producer.send_and_wait(topics.inbox_jobs, value)
+    await stop_producer(producer)
+    async with a_process(kafka_address, topics) as jobs:
+        await jobs.put(some_jobs(5))
+        for one in await take(jobs, 5):
+            await jobs.finish(one)
+        dead = AIOKafkaConsumer(
+            topics.dead_of(topics.inbox_jobs),
+            bootstrap_servers=kafka_address,
+            auto_offset_reset="earliest",
+        )
+        await dead.start()
+        try:
+            async with asyncio.timeout(30):
+                found = {(await dead.getone()).value for _ in range(2)}
+        finally:
+            await dead.stop()
+    assert found == {b"strange", b'{"tenant":"acme"}'}
+    async with a_process(kafka_address, topics) as jobs:
+        last = some_jobs(1)
+        await jobs.put(last)
+        assert [one.job for one in await take(jobs, 1)] == last
+
+
+async def test_two_workers_share_the_jobs_and_one_takes_over(
+    kafka_address: str, topics: Topics
+) -> None:
+    wanted = some_jobs(60)
+    async with a_process(kafka_address, topics) as one:
+        await one.take(1)
+        async with a_process(kafka_address, topics) as other:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(other.take(1))
+                group.create_task(one.take(1))
+            await one.put(wanted)
+            mine: dict[int, Taken] = {}
+            others: dict[int, Taken] = {}
+            async with asyncio.timeout(30):
+                while len(mine | others) < 60:
+                    mine |= {taken.job.number: taken for taken in await one.take(100)}
+                    others |= {taken.job.number: taken for taken in await other.take(100)}
+            assert mine and others
+            for taken in mine.values():
+                await one.finish(taken)
+        again: set[int] = set()
+        async with asyncio.timeout(30):
+            while not others.keys() <= again:
+                again |= {taken.job.number for taken in await one.take(100)}
+        assert again == others.keys()
+
+
+@pytest.mark.slow
+async def test_what_was_put_outlives_the_broker(
+    own_kafka: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_jobs, "PUT_SECONDS_MAX", 2.0)
+    first, second = some_jobs(20), some_jobs(1)
+    async with a_process(own_kafka.address, topics) as jobs:
+        await jobs.put(first)
+        await asyncio.to_thread(own_kafka.kill)
+        with pytest.raises(JobsUnavailable):
+            await jobs.put(second)
+        await asyncio.to_thread(own_kafka.start)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await jobs.put(second)
+                    break
+                except JobsUnavailable:
+                    await asyncio.sleep(0.05)
+        taken = {(one.job.notification_id, one.job.number) for one in await take(jobs, 21)}
+    assert taken == {(job.notification_id, job.number) for job in (*first, *second)}

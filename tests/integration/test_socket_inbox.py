@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What connected devices are told of their inboxes, on a real server."""
+
+import itertools
+
+import pytest
+
+from tests.harness.canary import canary
+from tests.harness.device import Device
+from tests.harness.inbox import Inbox
+from tests.harness.people import Person, Town
+from tests.integration.socket_town import people, settled, told
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "dynamodb"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each of them."""
+    return str(request.param)
+
+
+async def an_inbox(town: Town) -> Inbox:
+    return await Inbox(town, f"news-{next(_numbers)}").make()
+
+
+async def live(person: Person, name: str = "phone") -> Device:
+    device = person.device(name)
+    await device.connect()
+    return device
+
+
+async def test_who_gets_a_copy_is_told_on_every_device_and_nobody_else(town: Town) -> None:
+    inbox = await an_inbox(town)
+    ann, bob, cat = await people(town, "ann", "bob", "cat")
+    phone, tablet, other = await live(ann), await live(ann, "tablet"), await live(cat)
+    posted = await inbox.post(
+        [ann.user_id, bob.user_id], category="offers", sender="Shop", host_system_id="h1"
+    )
+    frame = await phone.frame("notification", inbox=inbox.name)
+    assert await tablet.frame("notification", inbox=inbox.name) == frame
+    (listed,) = await inbox.listed(ann)
+    del listed["read_at"]
+    assert frame == {"op": "notification", "inbox": inbox.name, **listed}
+    assert frame["id"] == posted["id"]
+    assert frame["message"] == {"title": "hello", "body": canary("hello")}
+    assert (frame["sender"], frame["category"]) == ("Shop", "offers")
+    await settled(other)
+    assert told(other, "notification") == []
+    for device in (phone, tablet, other):
+        await device.drop()
+
+
+async def test_everyone_who_is_connected_is_told_of_what_is_for_everyone(town: Town) -> None:
+    inbox = await an_inbox(town)
+    ann, bob = await people(town, "ann", "bob")
+    devices = [await live(ann), await live(bob)]
+    posted = await inbox.post(None)
+    for device, person in zip(devices, (ann, bob), strict=True):
+        frame = await device.frame("notification", inbox=inbox.name)
+        assert frame["id"] == posted["id"]
+        (listed,) = await inbox.listed(person)
+        assert listed["received_at"] == frame["received_at"]
+        await device.drop()
+
+
+async def test_another_tenant_hears_nothing(town: Town) -> None:
+    inbox = await an_inbox(town)
+    (ann,) = await people(town, "ann")
+    async with Town(town.url, town._root_key, f"{town.tenant}-2") as elsewhere:
+        namesake = await elsewhere.user(ann.user_id)
+        here, there = await live(ann), await live(namesake)
+        await inbox.post(None)
+        first = await inbox.post([ann.user_id])
+        await here.frame("notification", id=first["id"])
+        await inbox.redact(first["id"])
+        await here.frame("retracted", id=first["id"])
+        await settled(there)
+        assert [frame for frame in there.raw if "inbox" in frame] == []
+        for device in (here, there):
+            await device.drop()
+
+
+async def test_what_is_taken_back_is_said_to_who_has_it_with_a_fresh_count(town: Town) -> None:
+    inbox = await an_inbox(town)
+    ann, bob = await people(town, "ann", "bob")
+    mine, others = await live(ann), await live(bob)
+    kept = await inbox.post([ann.user_id, bob.user_id], category="offers")
+    gone = await inbox.post([ann.user_id], category="offers")
+    await mine.frame("notification", id=gone["id"])
+    await others.frame("notification", id=kept["id"])
+    await inbox.redact(gone["id"])
+    await mine.frame("retracted", inbox=inbox.name, id=gone["id"])
+    count = await mine.frame("unread", inbox=inbox.name)
+    assert (count["total"], count["categories"]) == (1, {"offers": 1})
+    await settled(others)
+    assert told(others, "retracted") == told(others, "unread") == []
+    for device in (mine, others):
+        await device.drop()
+
+
+async def test_what_everyone_was_told_is_taken_back_from_everyone(town: Town) -> None:
+    inbox = await an_inbox(town)
+    ann, bob = await people(town, "ann", "bob")
+    devices = [await live(ann), await live(bob)]
+    posted = await inbox.post(None)
+    for device in devices:
+        await device.frame("notification", id=posted["id"], inbox=inbox.name)
+    await inbox.redact(posted["id"])
+    for device in devices:
+        await device.frame("retracted", inbox=inbox.name, id=posted["id"])
+        count = await device.frame("unread", inbox=inbox.name)
+        assert (count["total"], count["categories"]) == (0, {})
+        await device.drop()
+
+
+async def test_who_came_later_is_not_told_where_later_ones_do_not_see_it(town: Town) -> None:
+    inbox = await Inbox(town, f"news-{next(_numbers)}").make(late_joiners=False)
+    (early,) = await people(town, "early")
+    posted = await inbox.post(None)
+    (late,) = await people(town, "late")
+    devices = [await live(early), await live(late)]
+    await inbox.redact(posted["id"])
+    await devices[0].frame("retracted", inbox=inbox.name, id=posted["id"])
+    await settled(devices[1])
+    assert told(devices[1], "retracted") == []
+    again = await inbox.post(None)
+    for device in devices:
+        await device.frame("notification", inbox=inbox.name, id=again["id"])
+        await device.drop()
+
+
+async def test_reading_on_one_device_is_told_to_all(town: Town) -> None:
+    inbox = await an_inbox(town)
+    (ann,) = await people(town, "ann")
+    devices = [await live(ann), await live(ann, "tablet")]
+    first, second = await inbox.post([ann.user_id]), await inbox.post(None, category="offers")
+    for device in devices:
+        await device.frame("notification", id=first["id"])
+        await device.frame("notification", id=second["id"], inbox=inbox.name)
+    assert await inbox.read(ann, ids=[first["id"]]) == {"total": 1, "categories": {"offers": 1}}
+    for device in devices:
+        count = await device.frame("unread", inbox=inbox.name)
+        assert (count["total"], count["categories"]) == (1, {"offers": 1})
+        await device.drop()
