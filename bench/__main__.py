@@ -11,7 +11,18 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from bench import fan_out, history, hot_chat, idle, profiling, restart, scale, stalls, throughput
+from bench import (
+    fan_out,
+    history,
+    hot_chat,
+    idle,
+    inbox,
+    profiling,
+    restart,
+    scale,
+    stalls,
+    throughput,
+)
 from bench.machine import BUSY_SHARE, Machine, Others, machine
 from bench.server import OUTPUT, own_folder, pin_load
 
@@ -37,6 +48,7 @@ PARTS: Final = {
     "history": Part("history pages", history.add_options, history.run),
     "restart": Part("restart to ready", restart.add_options, restart.run),
     "stalls": Part("stalls of the event loop", stalls.add_options, stalls.run),
+    "inbox": Part("notifications", inbox.add_options, inbox.run),
     "scale": Part("a steady load on DynamoDB", scale.add_options, scale.run, is_in_all=False),
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
     "profile": Part(
