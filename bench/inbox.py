@@ -133,7 +133,7 @@ async def _to_everyone(target: Target, options: Namespace) -> tuple[float, float
         people = People(rest, target.root_key)
         first, *others = [f"user-{number:07}" for number in drawn]
         with closing(PlainSocket(target.url, (await people.user(first)).token)) as socket:
-            before = target.resident_bytes()
+            before = target.own_bytes()
             started = perf_counter()
             await _post(rest, target, {"kind": "everyone"})
             await asyncio.to_thread(socket.receive, "notification")
@@ -142,7 +142,7 @@ async def _to_everyone(target: Target, options: Namespace) -> tuple[float, float
         started = perf_counter()
         found = await side_by_side([_look(rest, user.token) for user in users], AT_ONCE)
         look = (perf_counter() - started) / max(1, 2 * len(users))
-        return seen, look, found.count(False), target.resident_bytes() - before
+        return seen, look, found.count(False), target.own_bytes() - before
 
 
 async def _look(rest: Rest, token: str) -> bool:

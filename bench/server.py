@@ -43,6 +43,11 @@ class Target(msgspec.Struct, frozen=True):
         fields = Path(f"/proc/{self.pid}/statm").read_text().split()
         return int(fields[1]) * resource.getpagesize()
 
+    def own_bytes(self) -> int:
+        """The same without pages of files, which are the system's to keep or to drop."""
+        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return (int(fields[1]) - int(fields[2])) * resource.getpagesize()
+
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
