@@ -75,7 +75,7 @@ async def kill_run(folder: Path, say: Say, *, users: int, kills: int, posts: int
             for posting in postings:
                 await posting.answered()
                 (one,) = posting.ids
-                told = await inbox.done(one, seconds=600)
+                told = await inbox.done(one, seconds=120)
                 assert (told["recipients"], told["delivered"]) == (users, users)
     await check_copies(folder / "data", uids, sorted(one for p in postings for one in p.ids))
     assert [line for line in server.log_lines() if "exception" in line or "text" in line] == []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import pytest_asyncio
 
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tidings.assembly import Core
@@ -33,6 +34,13 @@ async def running_jobs(core: Core) -> AsyncIterator[None]:
         yield
     finally:
         await runner.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def delivering(rest: Rest) -> AsyncIterator[None]:
+    """What is posted is delivered, in every test of a module that imports this."""
+    async with running_jobs(rest.core):
+        yield
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Posts that broke off half-way, and the same post many times at once: one notification each."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.integration.cores import all_of
 from tests.integration.engines import engine as engine
-from tests.integration.inbox_world import Newsroom, open_newsroom, running_jobs
+from tests.integration.inbox_world import Newsroom, open_newsroom
+from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Rest
 from tidings.actions.inbox.announcing import Announcer
 from tidings.actions.inbox.log_views import LogViews
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 CROWD = [f"c{number}" for number in range(250)]
 TO_CROWD = Posting(users=CROWD, message={"title": "x", "body": ""})
 TO_EVERYONE = Posting(users=None, message={"title": "x", "body": ""})
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def jobs(rest: Rest) -> AsyncIterator[None]:
-    async with running_jobs(rest.core):
-        yield
 
 
 class Breaking:

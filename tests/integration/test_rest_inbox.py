@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An inbox as users see it: the list, what is read, what is unread, what is gone."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from tests.harness.canary import canary
 from tests.integration.engines import engine as engine
+from tests.integration.inbox_world import delivering as delivering
 from tests.integration.inbox_world import (
     open_newsroom,
-    running_jobs,
     to_everyone,
     to_users,
 )
@@ -23,12 +20,6 @@ from tidings.model.times import rfc3339
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DAY_MS = limits.DAY_MS
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def jobs(rest: Rest) -> AsyncIterator[None]:
-    async with running_jobs(rest.core):
-        yield
 
 
 async def test_a_notification_reaches_the_listed_users_and_nobody_else(rest: Rest) -> None:

@@ -2,20 +2,18 @@
 """Posting to an inbox: what is taken, what is refused, and what a repeat does."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import (
     Newsroom,
     open_newsroom,
-    running_jobs,
     to_everyone,
     to_users,
 )
+from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Json, Rest, problem
 from tidings.model import limits
 
@@ -23,12 +21,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 INVALID = (400, "request.invalid")
 TOO_LARGE = (413, "request.too_large")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def jobs(rest: Rest) -> AsyncIterator[None]:
-    async with running_jobs(rest.core):
-        yield
 
 
 def message(**fields: Any) -> Json:

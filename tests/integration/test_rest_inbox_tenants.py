@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants and their inboxes: settings, other paths, and that nobody sees anything of another."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from tests.harness.canary import canary
 from tests.integration.engines import engine as engine
+from tests.integration.inbox_world import delivering as delivering
 from tests.integration.inbox_world import (
     open_newsroom,
-    running_jobs,
     to_everyone,
     to_users,
 )
@@ -21,12 +19,6 @@ from tidings.model import limits
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 INVALID = (400, "request.invalid")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def jobs(rest: Rest) -> AsyncIterator[None]:
-    async with running_jobs(rest.core):
-        yield
 
 
 async def test_an_inbox_is_what_was_put(rest: Rest) -> None:

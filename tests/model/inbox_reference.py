@@ -35,8 +35,8 @@ class Marks:
 
     singly: dict[str, int] = field(default_factory=dict)
     before: int = 0
-    announced: int = 0
-    """Everything for everyone up to this time is read."""
+    announced: set[str] = field(default_factory=set)
+    """What everyone had been told by then."""
 
 
 @dataclass
@@ -126,7 +126,9 @@ class Box:
         marks = self.marks.setdefault(user, Marks())
         marks.before = max(marks.before, min(time, now))
         until = max(now, self.entry_time) if time >= now else time
-        marks.announced = max(marks.announced, until)
+        marks.announced |= {
+            post.name for post in self.posts.values() if post.users is None and post.time <= until
+        }
 
     def rows(self, user: str, joined_at: int, now: int) -> list[Row]:
         """The whole list, newest first."""
@@ -148,7 +150,7 @@ class Box:
         mark = marks.singly.get(post.name)
         read_at = set() if mark is None else {mark}
         received_at = post.time if post.users is None else post.had[user]
-        if post.users is None and post.time <= marks.announced:
+        if post.users is None and post.name in marks.announced:
             read_at.add(marks.before)
         elif post.users is not None and received_at <= marks.before and not read_at:
             read_at.add(marks.before)

@@ -4,25 +4,18 @@
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.harness.engine import ENGINES
 from tests.model.inbox_reference import DAY_MS, Box, Row
 from tests.model.product import Engine, Product
-from tests.model.test_state_machine import IS_SOAK, LONG, QUICK, SHORT
+from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
 from tidings.actions.inbox.reading import Seen, Wanted
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.model.ids import UserKey, ulid, user_key
@@ -296,27 +289,12 @@ class InboxMachine(RuleBasedStateMachine):
         return len(left), dict(Counter(row.category for row in left if row.category is not None))
 
 
-def run(engine: Engine, folder: Path, how: settings, seeds: Iterable[int]) -> Counter[str]:
-    """Run from each seed, each run in a folder of its own; returns how often what happened."""
-    runs = itertools.count()
-    happened: Counter[str] = Counter()
-    for number in seeds:
-
-        @seed(number)
-        class Machine(InboxMachine):
-            def __init__(self) -> None:
-                super().__init__(engine, folder / f"run-{next(runs)}", happened)
-
-        run_state_machine_as_test(Machine, settings=how)
-    return happened
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_inbox_is_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
-    happened = run(engine_of("sqlite"), tmp_path, QUICK, range(6))
+    happened = run(InboxMachine, engine_of("sqlite"), tmp_path, QUICK, range(6))
     assert {what for what in EVERYTHING if not happened[what]} == set()
 
 
@@ -324,7 +302,7 @@ def test_the_inbox_is_what_the_reference_says(
 @pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_inbox_is_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
     """Fewer runs: a redaction is answered only after a second."""
-    happened = run(engine_of("dynamodb"), tmp_path, SHORT, range(2))
+    happened = run(InboxMachine, engine_of("dynamodb"), tmp_path, SHORT, range(2))
     assert {what for what in ("broadcast", "delivered", "redacted") if not happened[what]} == set()
 
 
@@ -333,4 +311,10 @@ def test_the_inbox_is_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_pat
 def test_the_inbox_is_what_the_reference_says_for_long(
     engine_of: Callable[[str], Engine], engine: str, tmp_path: Path
 ) -> None:
-    run(engine_of(engine), tmp_path, LONG, (random.randrange(2**32) for _ in range(200)))
+    run(
+        InboxMachine,
+        engine_of(engine),
+        tmp_path,
+        LONG,
+        (random.randrange(2**32) for _ in range(200)),
+    )

@@ -1,39 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever users do in whatever order, the product does what a small reference says."""
 
-import itertools
-import os
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, get_args
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from tests.harness.engine import ENGINES
 from tests.model.member_rules import MemberRules
 from tests.model.message_rules import MessageRules
 from tests.model.product import Engine
 from tests.model.reading_rules import ReadingRules
+from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
 from tests.model.time_rules import TimeRules
 from tidings.model.entries import Kind
-
-IS_SOAK: Final = bool(os.environ.get("SOAK"))
-QUICK: Final = settings(
-    max_examples=10,  # beyond ten Hypothesis mostly varies what it has: more seeds give more
-    stateful_step_count=50,
-    # What fails is made smaller only if there is time: with SOAK=1.
-    phases=tuple(Phase) if IS_SOAK else (Phase.generate,),
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-SHORT: Final = settings(QUICK, max_examples=4, stateful_step_count=50)
-LONG: Final = settings(QUICK, stateful_step_count=200)
 
 EVERYTHING: Final = {
     *get_args(Kind),
@@ -48,27 +30,12 @@ class ChatMachine(MessageRules, MemberRules, TimeRules, ReadingRules):
     """Users of one tenant, doing everything that can be done with chats."""
 
 
-def run(engine: Engine, folder: Path, how: settings, seeds: Iterable[int]) -> Counter[str]:
-    """Run from each seed, each run in a folder of its own; returns how often what happened."""
-    runs = itertools.count()
-    happened: Counter[str] = Counter()
-    for number in seeds:
-
-        @seed(number)
-        class Machine(ChatMachine):
-            def __init__(self) -> None:
-                super().__init__(engine, folder / f"run-{next(runs)}", happened)
-
-        run_state_machine_as_test(Machine, settings=how)
-    return happened
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_product_does_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
-    happened = run(engine_of("sqlite"), tmp_path, QUICK, range(6))
+    happened = run(ChatMachine, engine_of("sqlite"), tmp_path, QUICK, range(6))
     assert {what for what in EVERYTHING if not happened[what]} == set()
 
 
@@ -78,7 +45,7 @@ def test_the_product_does_so_on_dynamodb(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
     """Fewer steps: each is a few requests to another process."""
-    happened = run(engine_of("dynamodb"), tmp_path, SHORT, range(4))
+    happened = run(ChatMachine, engine_of("dynamodb"), tmp_path, SHORT, range(4))
     assert {kind for kind in get_args(Kind) if not happened[kind]} == set()
 
 
@@ -87,4 +54,10 @@ def test_the_product_does_so_on_dynamodb(
 def test_the_product_does_what_the_reference_says_for_long(
     engine_of: Callable[[str], Engine], engine: str, tmp_path: Path
 ) -> None:
-    run(engine_of(engine), tmp_path, LONG, (random.randrange(2**32) for _ in range(200)))
+    run(
+        ChatMachine,
+        engine_of(engine),
+        tmp_path,
+        LONG,
+        (random.randrange(2**32) for _ in range(200)),
+    )

@@ -66,10 +66,10 @@ async def test_what_is_taken_back_meanwhile_goes_to_no_further_portion(
 
     async def broadcast_text(told: Announcement) -> Shown | None:
         looks.append(told.notification_id)
-        if len(looks) == 2:
+        shown = await real(told)
+        if len(looks) == 1:
             await bench.core.inbox.redact("acme", "news", told.notification_id)
-            (told,) = (await bench.core.inbox.views.get("acme", "news")).broadcasts
-        return await real(told)
+        return shown
 
     monkeypatch.setattr(showing, "broadcast_text", broadcast_text)
     await bench.core.inbox.post("acme", "news", EVERYONE, None)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How state machines are run: how long, from which seeds, and counting what happened."""
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from tests.model.product import Engine
+
+IS_SOAK: Final = bool(os.environ.get("SOAK"))
+QUICK: Final = settings(
+    max_examples=10,  # beyond ten Hypothesis mostly varies what it has: more seeds give more
+    stateful_step_count=50,
+    # What fails is made smaller only if there is time: with SOAK=1.
+    phases=tuple(Phase) if IS_SOAK else (Phase.generate,),
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+SHORT: Final = settings(QUICK, max_examples=4, stateful_step_count=50)
+LONG: Final = settings(QUICK, stateful_step_count=200)
+
+
+def run(
+    kind: type[RuleBasedStateMachine],
+    engine: Engine,
+    folder: Path,
+    how: settings,
+    seeds: Iterable[int],
+) -> Counter[str]:
+    """Run from each seed, each run in a folder of its own; returns how often what happened.
+
+    A machine of this kind is made from an engine, a folder, and where it counts what happened.
+    """
+    runs = itertools.count()
+    happened: Counter[str] = Counter()
+    for number in seeds:
+
+        @seed(number)
+        class Machine(kind):  # type: ignore[misc, valid-type]
+            def __init__(self) -> None:
+                super().__init__(engine, folder / f"run-{next(runs)}", happened)
+
+        run_state_machine_as_test(Machine, settings=how)
+    return happened
