@@ -77,3 +77,21 @@ async def test_nothing_that_waited_is_written_after_a_pause(tmp_path: Path, back
             assert [told["op"] for told in client.wire.told] == ["pong", "bye"]
             assert client.wire.closes == [Close.RESTARTING]
         client.goes()
+
+
+@pytest.mark.parametrize(
+    ("away", "code"), [(11, Close.RESTARTING), (1, Close.OVERLOADED)], ids=["pause", "no pause"]
+)
+async def test_after_a_pause_nobody_is_told_to_have_been_too_slow(
+    tmp_path: Path, away: int, code: Close
+) -> None:
+    hands = Hands()
+    vigil = Vigil(pause_seconds_max=10, now=hands.now)
+    async with a_gateway(tmp_path / "data") as bench:
+        client = Client(Connection(replace(bench.desk, vigil=vigil)))
+        client.connection.conversation.admit(ANN, "phone", 2**60)
+        hands.time += away
+        client.connection.close(Close.OVERLOADED)
+
+        assert client.wire.closes == [code]
+        client.goes()

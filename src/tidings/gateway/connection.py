@@ -237,6 +237,8 @@ class Connection(WSListener):
         if backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self._drop(transport)
             return
+        if code is Close.OVERLOADED and self._desk.vigil.is_over:
+            code = self._desk.vigil.verdict()  # after a pause everyone seems too slow
         if retry_after_ms is None:
             retry_after_ms = self._desk.jitter_ms(5_000) if code in RECONNECT else 0
         bye = Bye(code, code in RECONNECT, retry_after_ms)
