@@ -37,7 +37,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.limits import DAY_MS
 from tidings.ports.log import Kept
-from tidings.ports.moving import Fact, Opening, Progress, Source, Target, WholeChat
+from tidings.ports.moving import Fact, Opening, Progress, Source, Target, Written
 from tidings.ports.people import SigningKey, Tenant, TenantKey
 from tidings.ports.receipts import Move
 from tidings.ports.revocations import Revocation
@@ -137,10 +137,10 @@ async def import_into(place: Place, export: bytes) -> Imported:
         return await import_all(target, lines_of(export), lambda _: None)
 
 
-def export_of(*facts: Fact) -> bytes:
+def export_of(*facts: Fact, version: int = VERSION) -> bytes:
     """An export that holds just these."""
     tally = Tally()
-    lines = [encode(one) + b"\n" for one in (Opening(version=VERSION, epoch="e"), *facts)]
+    lines = [encode(one) + b"\n" for one in (Opening(version=version, epoch="e"), *facts)]
     for line in lines:
         tally.add(line)
     for fact in facts:
@@ -169,7 +169,7 @@ class DiesWriting:
         self._reached = await self._target.begin()
         return self._reached
 
-    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+    async def write(self, facts: Sequence[Written], progress: Progress) -> None:
         self._left -= 1
         if self._left == 0:
             await self._target.write(facts[: len(facts) // 2], self._reached)

@@ -45,7 +45,7 @@ async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
             with pytest.raises(ChangedMeanwhile) as changed:
                 disturbed = _Disturbed(source, write)
                 await export_all(disturbed, LATER, written.append, lambda _: None)
-        assert sorted(changed.value.chats) == sorted([moving.chat_id, *made])
+        assert sorted(changed.value.names) == sorted([moving.chat_id, *made])
         assert resting.chat_id in str(written), "it was whole, and is of no use all the same"
         with pytest.raises(Damaged, match="the end is missing"):
             check(lines_of(b"".join(written)))
@@ -64,7 +64,7 @@ class _Disturbed:
             yield some
         await self._write()
 
-    async def changed(self) -> list[ChatId]:
+    async def changed(self) -> list[str]:
         return await self._source.changed()
 
 
@@ -78,7 +78,7 @@ async def test_a_damaged_file_is_refused(places: Places) -> None:
     damages = {
         "the end is missing": [whole[:-1], [], [*whole[:-1], end[:-1]]],
         "an export begins": [whole[1:]],
-        "version": [[head.replace(b'"version":1', b'"version":2'), *whole[1:]]],
+        "version": [[head.replace(b'"version":2', b'"version":3'), *whole[1:]]],
         "the end says": [[*whole[:-2], end]],
         "digest": [[head, middle[0].replace(b"hello", b"hellO"), *middle[1:], end]],
         "after the end": [[*whole, head]],
@@ -107,7 +107,7 @@ async def test_what_a_damaged_stream_leaves_is_not_opened(place: Place, places: 
 async def test_the_format_is_what_is_written_down(places: Places) -> None:
     lines = [json.loads(line) for line in lines_of(await small_export(places))]
     assert list(lines[0]) == ["fact", "version", "epoch"]
-    assert lines[0]["version"] == 1
+    assert lines[0]["version"] == 2
     kinds = list(dict.fromkeys(line["fact"] for line in lines))
     assert kinds == ["tidings-export", "user", "chat", "member", "entry", "send_key", "end"]
     entry = next(line for line in lines if line["fact"] == "entry" and line["kind"] == "message")

@@ -4,14 +4,34 @@
 import io
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tidings.actions.tallying import Tally
 from tidings.cli.moving import Ticker
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.notifications import (
+    Announcement,
+    Copy,
+    InboxConfig,
+    Notification,
+    ReadState,
+)
 from tidings.model.refusals import StoreUnavailable
+from tidings.ports.inboxes import PostKey
+from tidings.ports.jobs import Job, SetAside
 from tidings.ports.moving import EntryFact, entry_fact, to_entry
+from tidings.ports.moving_inbox import (
+    AnnouncementFact,
+    CopyFact,
+    InboxFact,
+    JobFact,
+    NotificationFact,
+    PostKeyFact,
+    ReadStateFact,
+    SetAsideFact,
+)
 from tidings.stores.dynamodb.patience import ATTEMPTS_MAX, PatientDynamo
 from tidings.stores.dynamodb.patterns import READ_VALUE
 from tidings.stores.dynamodb.transport import Transport
@@ -99,6 +119,32 @@ def test_content_whose_time_is_over_stays_behind() -> None:
     assert list(entry_fact(entry, 9).reactions or {}) == ["a", "b"]
     late = entry_fact(entry, 10)
     assert (late.box, late.box_key, late.expires_at) == (None, 0, 10)
+
+
+# The inbox.
+
+
+@pytest.mark.parametrize(
+    ("noun", "fact", "more"),
+    [
+        (InboxConfig, InboxFact, {"tenant", "inbox"}),
+        (Notification, NotificationFact, {"finished_jobs"}),
+        (Announcement, AnnouncementFact, {"is_last"}),
+        (PostKey, PostKeyFact, {"tenant", "inbox", "key"}),
+        (Copy, CopyFact, {"user_id", "inbox"}),
+        (ReadState, ReadStateFact, {"user_id", "inbox"}),
+        (Job, JobFact, set()),
+        (SetAside, SetAsideFact, set()),
+    ],
+)
+def test_every_field_of_the_inbox_travels(
+    noun: type[msgspec.Struct], fact: type[msgspec.Struct], more: set[str]
+) -> None:
+    """A new field must be added to the format, with what it is where nothing is said of it."""
+    assert set(fact.__struct_fields__) == set(noun.__struct_fields__) | more
+    defaults = {one.name: one.default for one in msgspec.structs.fields(fact) if not one.required}
+    said = {one.name: one.default for one in msgspec.structs.fields(noun) if not one.required}
+    assert said.items() <= defaults.items(), "an old file must still mean the same"
 
 
 # Telling.

@@ -5,14 +5,15 @@ After each step the store knows how many lines it holds and their digest. An imp
 again reads those lines once more without writing them, which also shows that it is the same export.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from tidings.actions.tallying import VERSION, Tally
+from tidings.actions.tallying import VERSION, VERSIONS_READ, Tally
 from tidings.model.entries import Head
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, tenant_of
 from tidings.ports.moving import (
     ChatFact,
     Closing,
@@ -26,7 +27,10 @@ from tidings.ports.moving import (
     SecretFact,
     SendKeyFact,
     Target,
+    UserCount,
+    UserFact,
     WholeChat,
+    Written,
 )
 
 STEP_FACTS: Final = 2_000
@@ -63,7 +67,7 @@ async def import_all(
     """
     reading = _Reading(lines)
     begun = await target.begin()
-    step: list[Fact | WholeChat] = []
+    step: list[Written] = []
     for facts in reading:
         if reading.tally.lines <= begun.lines:
             _compare(reading.tally, begun)
@@ -110,13 +114,15 @@ class _Reading:
         self.master_keys: set[str] = set()
         self._lines = iter(lines)
         self._chat: _ChatReading | None = None
+        self._users: Counter[str] = Counter()
+        """Of each tenant, as long as users come."""
 
-    def __iter__(self) -> Iterator[list[Fact | WholeChat]]:
-        """What each line brings: its fact, and the end of the chat before it."""
+    def __iter__(self) -> Iterator[list[Written]]:
+        """What each line brings: its fact, and what those before it come to."""
         opening = self._next()
         if not isinstance(opening, Opening):
             raise self._damaged("an export begins with another line")
-        if opening.version != VERSION:
+        if opening.version not in VERSIONS_READ:
             raise self._damaged(f"version {opening.version}, this program knows {VERSION}")
         self.opening = opening
         while not isinstance(line := self._next(), Closing):
@@ -125,7 +131,7 @@ class _Reading:
             self.tally.count(line)
             yield self._take(line)
         self.closing = line
-        yield self._whole_chat()
+        yield [*self._whole_chat(), *self._user_counts()]
 
     def _next(self) -> Line:
         text = next(self._lines, b"")
@@ -151,25 +157,32 @@ class _Reading:
         if next(self._lines, b""):
             raise self._damaged("something comes after the end")
 
-    def _take(self, fact: Fact) -> list[Fact | WholeChat]:
+    def _take(self, fact: Fact) -> list[Written]:
         if isinstance(fact, MemberFact | EntryFact | ReactionFact | SendKeyFact):
             if self._chat is None or not self._chat.take(fact):
                 raise self._damaged("not a line that may follow the one before")
             return [fact]
-        before = self._whole_chat()
+        if isinstance(fact, UserFact):
+            self._users[tenant_of(fact.user_id)] += 1
+            return [fact]
+        before = [*self._whole_chat(), *self._user_counts()]
         if isinstance(fact, ChatFact):
             self._chat = _ChatReading(fact)
         elif isinstance(fact, SecretFact):
             self.master_keys.add(fact.master_key_id)
         return [*before, fact]
 
-    def _whole_chat(self) -> list[Fact | WholeChat]:
+    def _whole_chat(self) -> list[Written]:
         if self._chat is None:
             return []
         if not self._chat.is_whole:
             raise self._damaged("the chat before is not whole")
         whole, self._chat = self._chat.whole(), None
         return [whole]
+
+    def _user_counts(self) -> list[Written]:
+        counts, self._users = self._users, Counter()
+        return [UserCount(tenant=tenant, users=users) for tenant, users in counts.items()]
 
     def _damaged(self, reason: str) -> Damaged:
         return Damaged(f"line {self.tally.lines:,}: {reason}")

@@ -59,18 +59,20 @@ def _deliverer(core: Core, others: Others, push: Push | None) -> Deliverer:
 
 
 def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
-    runner = JobRunner(
-        jobs=core.jobs,
-        aside=core.store.jobs_aside,
-        notifications=core.store.notifications,
-        copies=core.store.copies,
-        views=core.inbox.views,
-        bus=core.bus,
-        clock=core.clock,
-        back_off=wait_patiently,
-    )
-    runner.start()
-    stack.push_async_callback(runner.close)
+    # An import, or the time before there was another queue, may have left jobs in the store.
+    for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
+        runner = JobRunner(
+            jobs=jobs,
+            aside=core.store.jobs_aside,
+            notifications=core.store.notifications,
+            copies=core.store.copies,
+            views=core.inbox.views,
+            bus=core.bus,
+            clock=core.clock,
+            back_off=wait_patiently,
+        )
+        runner.start()
+        stack.push_async_callback(runner.close)
 
 
 def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:

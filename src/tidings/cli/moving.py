@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from tidings.actions.exporting import ChangedMeanwhile, export_all
+from tidings.actions.exporting import ChangedMeanwhile, Exported, export_all
 from tidings.actions.importing import Damaged, Imported, OtherImport, check, import_all
 from tidings.actions.tallying import LINE_BYTES_MAX, Tally
 from tidings.config import Config
@@ -23,7 +23,7 @@ STANDARD: Final = "-"
 """In place of a file: standard output, or standard input."""
 CHANGED: Final = 1
 """The exit code of an export during which somebody wrote."""
-NAMED_CHATS_MAX: Final = 10
+NAMED_MAX: Final = 10
 
 _PART: Final = ".part"
 _TERMINAL_SECONDS: Final = 0.2
@@ -70,19 +70,25 @@ def export(config: Config, file: str) -> int:
         StoreUnavailable: The store does not answer.
     """
     try:
-        closing = asyncio.run(_export(config, file))
+        exported = asyncio.run(_export(config, file))
     except ChangedMeanwhile as changed:
-        named = ", ".join(changed.chats[:NAMED_CHATS_MAX])
+        named = ", ".join(changed.names[:NAMED_MAX])
         print(
             f"tidings: {changed}: stop all servers and export again. Among them: {named}",
             file=sys.stderr,
         )
         return CHANGED
-    print(f"Exported {_facts(closing)}.", file=sys.stderr)
+    print(f"Exported {_facts(exported.closing)}.", file=sys.stderr)
+    if exported.jobs_elsewhere:
+        print(
+            f"tidings: {exported.jobs_elsewhere:,} delivery jobs are not done, and in another "
+            "queue than the store: they do not travel",
+            file=sys.stderr,
+        )
     return 0
 
 
-async def _export(config: Config, file: str) -> Closing:
+async def _export(config: Config, file: str) -> Exported:
     from tidings.assembly.moving import open_source
 
     ticker = Ticker("exported")

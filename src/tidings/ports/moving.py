@@ -2,8 +2,9 @@
 """All facts of a deployment, as they travel from one engine to another.
 
 The fields and their order are a format that files are written in: what is released here is never
-changed, only followed by another version. Nothing is opened on the way: content stays in its boxes,
-keys stay wrapped. Caches and copies, which an engine makes of the facts, do not travel.
+changed, only followed by another version. The second one added the inbox. Nothing is opened on the
+way: content stays in its boxes, keys stay wrapped. Caches, which an engine makes of the facts, do
+not travel.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -15,28 +16,19 @@ from tidings.model.chats import ChatType
 from tidings.model.entries import Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
+from tidings.ports.fact import FactBase
+from tidings.ports.moving_inbox import InboxFacts
 from tidings.ports.revocations import RevokedKind
 
 
-class _Fact(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    tag_field="fact",
-):
-    """One line of an export."""
-
-
-class Opening(_Fact, frozen=True, kw_only=True, tag="tidings-export"):
+class Opening(FactBase, frozen=True, kw_only=True, tag="tidings-export"):
     """The first line."""
 
     version: int
     epoch: str
 
 
-class SecretFact(_Fact, frozen=True, kw_only=True, tag="secret"):
+class SecretFact(FactBase, frozen=True, kw_only=True, tag="secret"):
     """A secret of the deployment, sealed by a master key."""
 
     name: str
@@ -44,7 +36,7 @@ class SecretFact(_Fact, frozen=True, kw_only=True, tag="secret"):
     sealed: bytes
 
 
-class TenantFact(_Fact, frozen=True, kw_only=True, tag="tenant"):
+class TenantFact(FactBase, frozen=True, kw_only=True, tag="tenant"):
     """A tenant."""
 
     tenant: str
@@ -52,7 +44,7 @@ class TenantFact(_Fact, frozen=True, kw_only=True, tag="tenant"):
     created_at: int
 
 
-class TenantKeyFact(_Fact, frozen=True, kw_only=True, tag="tenant_key"):
+class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
     """A tenant key's digest."""
 
     key_id: str
@@ -62,7 +54,7 @@ class TenantKeyFact(_Fact, frozen=True, kw_only=True, tag="tenant_key"):
     revoked_at: int | None = None
 
 
-class SigningKeyFact(_Fact, frozen=True, kw_only=True, tag="signing_key"):
+class SigningKeyFact(FactBase, frozen=True, kw_only=True, tag="signing_key"):
     """What signs a tenant's tokens, sealed."""
 
     tenant: str
@@ -73,7 +65,7 @@ class SigningKeyFact(_Fact, frozen=True, kw_only=True, tag="signing_key"):
     created_at: int
 
 
-class RevocationFact(_Fact, frozen=True, kw_only=True, tag="revocation"):
+class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
     """One place of the feed of revocations."""
 
     place: int
@@ -82,7 +74,7 @@ class RevocationFact(_Fact, frozen=True, kw_only=True, tag="revocation"):
     at: int
 
 
-class UserFact(_Fact, frozen=True, kw_only=True, tag="user"):
+class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
     """A user."""
 
     user_id: UserKey
@@ -93,7 +85,7 @@ class UserFact(_Fact, frozen=True, kw_only=True, tag="user"):
     last_seen_at: int | None = None
 
 
-class DataKeyFact(_Fact, frozen=True, kw_only=True, tag="data_key"):
+class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
     """An author's last data key, wrapped; or only its generation, if it was destroyed."""
 
     author: UserKey
@@ -102,7 +94,7 @@ class DataKeyFact(_Fact, frozen=True, kw_only=True, tag="data_key"):
     master_key_id: str | None = None
 
 
-class RequestKeyFact(_Fact, frozen=True, kw_only=True, tag="request_key"):
+class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
     """A request to create a chat that still counts."""
 
     user_id: UserKey
@@ -114,7 +106,7 @@ class RequestKeyFact(_Fact, frozen=True, kw_only=True, tag="request_key"):
     """False: not all people of the chat are in it yet; a repeat of the request adds them."""
 
 
-class ChatFact(_Fact, frozen=True, kw_only=True, tag="chat"):
+class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
     """A chat. Its members, entries, reactions and claimed keys follow, and then the next chat."""
 
     chat_id: ChatId
@@ -125,7 +117,7 @@ class ChatFact(_Fact, frozen=True, kw_only=True, tag="chat"):
     created_at: int
 
 
-class MemberFact(_Fact, frozen=True, kw_only=True, tag="member"):
+class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     """A membership with its receipt: the one exists just as long as the other."""
 
     chat_id: ChatId
@@ -139,7 +131,7 @@ class MemberFact(_Fact, frozen=True, kw_only=True, tag="member"):
     read_number: int
 
 
-class EntryFact(_Fact, frozen=True, kw_only=True, tag="entry"):
+class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):
     """An entry of the log, as it is now."""
 
     chat_id: ChatId
@@ -165,7 +157,7 @@ class EntryFact(_Fact, frozen=True, kw_only=True, tag="entry"):
     name: str | None = None
 
 
-class ReactionFact(_Fact, frozen=True, kw_only=True, tag="reaction"):
+class ReactionFact(FactBase, frozen=True, kw_only=True, tag="reaction"):
     """Who reacted to the entry before it."""
 
     chat_id: ChatId
@@ -175,7 +167,7 @@ class ReactionFact(_Fact, frozen=True, kw_only=True, tag="reaction"):
     created_at: int
 
 
-class SendKeyFact(_Fact, frozen=True, kw_only=True, tag="send_key"):
+class SendKeyFact(FactBase, frozen=True, kw_only=True, tag="send_key"):
     """A key claimed by a send that still counts."""
 
     chat_id: ChatId
@@ -186,7 +178,7 @@ class SendKeyFact(_Fact, frozen=True, kw_only=True, tag="send_key"):
     expires_at: int
 
 
-class Closing(_Fact, frozen=True, kw_only=True, tag="end"):
+class Closing(FactBase, frozen=True, kw_only=True, tag="end"):
     """The last line: how many facts of each kind there are, and the SHA-256 of all lines before."""
 
     counts: dict[str, int]
@@ -205,6 +197,7 @@ Fact = (
     | RequestKeyFact
     | ChatFact
     | ChatPart
+    | InboxFacts
 )
 Line = Opening | Fact | Closing
 
@@ -235,6 +228,17 @@ class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
     """Longest-standing first."""
 
 
+class UserCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many users a tenant has, which only the last of them can tell."""
+
+    tenant: str
+    users: int
+
+
+Written = Fact | WholeChat | UserCount
+"""What an engine is given to keep: facts, and what they come to."""
+
+
 class Progress(msgspec.Struct, frozen=True):
     """How far an import has come: so many lines are kept, and this is their SHA-256."""
 
@@ -254,13 +258,14 @@ class Source(Protocol):
         """Every fact that counts at `now`, some at a time, in bounded memory.
 
         The order is the same for the same facts, whichever engine holds them: kinds in the order
-        in which they are declared above, each sorted by its own key; of every chat its members,
-        its entries with the reactions to each, and its claimed keys.
+        in which they are declared, each sorted by its own key; of every chat its members, its
+        entries with the reactions to each, and its claimed keys; of every inbox its notifications,
+        its log and its claimed keys; of every user and inbox the copies and what else was read.
         """
         ...
 
-    async def changed(self) -> list[ChatId]:
-        """Chats that are not any more what was read of them: somebody wrote meanwhile."""
+    async def changed(self) -> list[str]:
+        """Chats and inboxes that are not any more what was read of them: somebody wrote."""
         ...
 
 
@@ -277,10 +282,11 @@ class Target(Protocol):
         """
         ...
 
-    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+    async def write(self, facts: Sequence[Written], progress: Progress) -> None:
         """Keep these facts, and then that it has come this far; durable when it returns.
 
-        The same facts again change nothing. What a chat is, is kept with `WholeChat`.
+        The same facts again change nothing. What a chat is, is kept with `WholeChat`; who keeps a
+        count of users in any case passes over `UserCount`.
         """
         ...
 

@@ -33,6 +33,7 @@ from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat, items_after, to_entries
+from tidings.stores.dynamodb.exporting_inbox import InboxSource
 from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.items import reactions_of, receipt_key, to_reaction
 from tidings.stores.dynamodb.moved import (
@@ -68,6 +69,7 @@ class DynamoSource:
         self._chats: list[ChatId] = []
         self._heads = array("q")
         """Where the logs ended, in the order of the chats."""
+        self._inbox = InboxSource(dynamo)
 
     @property
     def epoch(self) -> str:
@@ -88,15 +90,17 @@ class DynamoSource:
                 yield facts
                 async for some in self._rest(chat, last, now):
                     yield some
+        async for of_inbox in self._inbox.facts(now):
+            yield of_inbox
 
-    async def changed(self) -> list[ChatId]:
-        changed = [chat for chat in await self._chat_ids() if not self._is_known(chat)]
+    async def changed(self) -> list[str]:
+        changed: list[str] = [chat for chat in await self._chat_ids() if not self._is_known(chat)]
         for start in range(0, len(self._chats), CHATS_AT_ONCE):
             chats = self._chats[start : start + CHATS_AT_ONCE]
             heads = await together(partial(head_of_chat, self._dynamo, chat) for chat in chats)
             ends = zip(chats, heads, self._heads[start : start + CHATS_AT_ONCE], strict=True)
             changed += [chat for chat, head, known in ends if head.sequence != known]
-        return changed
+        return changed + await self._inbox.changed()
 
     def _is_known(self, chat: ChatId) -> bool:
         place = bisect_left(self._chats, chat)

@@ -17,19 +17,21 @@ from tidings.ports.moving import (
     ChatFact,
     DataKeyFact,
     EntryFact,
-    Fact,
     MemberFact,
     Progress,
     ReactionFact,
     RequestKeyFact,
     SendKeyFact,
     Target,
+    UserCount,
     UserFact,
     WholeChat,
+    Written,
     to_entry,
 )
+from tidings.ports.moving_inbox import InboxFacts
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb import inbox_patterns, patterns
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.first_look import EPOCH, IMPORT, first_answer
 from tidings.stores.dynamodb.items import (
@@ -47,6 +49,7 @@ from tidings.stores.dynamodb.moved import (
     tenants_item,
     user_item,
 )
+from tidings.stores.dynamodb.moved_inbox import inbox_items
 from tidings.stores.dynamodb.patience import BackOff, open_patient
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.scanning import whole_table
@@ -61,6 +64,7 @@ _MUST_BE_EMPTY: Final = (
     patterns.SCAN_USERS,
     patterns.SCAN_AUTHORS,
     patterns.SCAN_CHATS,
+    inbox_patterns.SCAN_INBOX,
 )
 _WRITE_HEAD: Final = (
     "SET #sequence = :sequence, #number = :number, #last_message = :last_message,"
@@ -92,7 +96,7 @@ class DynamoTarget:
         await self._keep(begun)
         return begun
 
-    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+    async def write(self, facts: Sequence[Written], progress: Progress) -> None:
         for master_key_id in {one.master_key_id for one in facts if isinstance(one, DataKeyFact)}:
             if master_key_id is not None:
                 await self._masters.before_wrapping(master_key_id)
@@ -107,7 +111,7 @@ class DynamoTarget:
         item = {**IMPORT, "lines": progress.lines, "sha256": progress.sha256}
         await self._dynamo.put(patterns.KEEP_VALUE, item)
 
-    def _writes(self, fact: Fact | WholeChat) -> Iterator[_Write]:
+    def _writes(self, fact: Written) -> Iterator[_Write]:
         if isinstance(fact, DataKeyFact):
             yield partial(self._put_data_key, fact)
         elif isinstance(fact, WholeChat):
@@ -133,7 +137,7 @@ class DynamoTarget:
         await self._dynamo.update(patterns.IMPORT_HEAD, key, _WRITE_HEAD, values=values)
 
 
-def _items(fact: Fact | WholeChat) -> Iterator[tuple[Pattern, Item]]:
+def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
     match fact:
         case UserFact():
             yield patterns.IMPORT_USER, user_item(fact)
@@ -154,6 +158,9 @@ def _items(fact: Fact | WholeChat) -> Iterator[tuple[Pattern, Item]]:
             yield patterns.IMPORT_KEY, _claim(fact)
         case WholeChat():
             yield from _chat_items(fact)
+        case _ if isinstance(fact, InboxFacts | UserCount):
+            for item in inbox_items(fact):
+                yield inbox_patterns.IMPORT_INBOX, item
         case _:
             yield patterns.IMPORT_TENANT, tenants_item(fact)
 

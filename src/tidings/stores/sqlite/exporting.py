@@ -30,6 +30,7 @@ from tidings.ports.moving import (
 )
 from tidings.stores.folder import only_process
 from tidings.stores.sqlite.connections import DATABASE, connect
+from tidings.stores.sqlite.exporting_inbox import inbox_facts
 from tidings.stores.sqlite.importing import refuse_unfinished
 from tidings.stores.sqlite.rows import COLUMNS, to_entry
 from tidings.stores.sqlite.schema import migrate
@@ -74,11 +75,12 @@ class SqliteSource:
 
     async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
         # On the loop, since nothing else is: this is a command, not a server.
-        facts = chain(self._of_deployment(now), self._of_chats(now))
+        inbox = inbox_facts(self._db, now)
+        facts = chain(self._of_deployment(now), self._of_chats(now), inbox)
         while some := list(islice(facts, FACTS_AT_ONCE)):
             yield some
 
-    async def changed(self) -> list[ChatId]:
+    async def changed(self) -> list[str]:
         return []  # a snapshot, and nobody else has the folder
 
     def _of_deployment(self, now: int) -> Iterator[Fact]:

@@ -6,7 +6,7 @@ leaves a store that knows exactly what it holds.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,6 @@ from tidings.ports.moving import (
     ChatFact,
     DataKeyFact,
     EntryFact,
-    Fact,
     MemberFact,
     Progress,
     ReactionFact,
@@ -31,12 +30,16 @@ from tidings.ports.moving import (
     Target,
     TenantFact,
     TenantKeyFact,
+    UserCount,
     UserFact,
     WholeChat,
+    Written,
     to_entry,
 )
+from tidings.ports.moving_inbox import InboxFacts
 from tidings.stores.folder import only_process
 from tidings.stores.sqlite.connections import DATABASE, connect
+from tidings.stores.sqlite.importing_inbox import INBOX_TABLES, inbox_statements
 from tidings.stores.sqlite.rows import INSERT_ENTRY, to_row
 from tidings.stores.sqlite.schema import migrate
 from tidings.stores.sqlite.trouble import DISK_TROUBLE, StoreRefused
@@ -47,7 +50,7 @@ _EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
 _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
-    "sealed_secrets", "revocations", _EPOCH_ROW,
+    "sealed_secrets", "revocations", *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
     SecretFact: "sealed_secrets",
@@ -89,7 +92,7 @@ class SqliteTarget:
         await self.write([], begun)
         return begun
 
-    async def write(self, facts: Sequence[Fact | WholeChat], progress: Progress) -> None:
+    async def write(self, facts: Sequence[Written], progress: Progress) -> None:
         rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         for fact in facts:
             for statement, row in _statements(fact):
@@ -130,7 +133,7 @@ def _progress(db: apsw.Connection) -> Progress | None:
     return _decode(text) if text else None
 
 
-def _statements(fact: Fact | WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
+def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
     match fact:
         case EntryFact():
             return [(_INSERT_ENTRY, to_row(to_entry(fact)))]
@@ -143,10 +146,12 @@ def _statements(fact: Fact | WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
             # Only an engine that makes large chats in steps can finish one: here a repeat of the
             # request, which nobody has answered yet, makes a new chat.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
-        case ChatFact():
+        case ChatFact() | UserCount():
             return []
         case WholeChat():
             return _chat(fact)
+        case _ if isinstance(fact, InboxFacts):
+            return inbox_statements(fact)
         case _:
             return [_insert(_PLAIN[type(fact)], fact.__struct_fields__, fact)]
 
@@ -182,6 +187,7 @@ async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
     with only_process(folder), closing(connect(folder / DATABASE)) as db:
         migrate(db)
         db.pragma("wal_autocheckpoint", _LOG_PAGES_MAX)
+        db.pragma("recursive_triggers", True)  # whoever is replaced counts once
         yield SqliteTarget(db)
 
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For the suites about moving: inboxes with all there is in them."""
+
+from typing import Final
+
+from tests.contract.builders import ANN, BOB, NOW
+from tests.contract.engines import Store
+from tests.contract.inbox_builders import (
+    INBOX,
+    TENANT,
+    a_broadcast,
+    a_claim,
+    a_copy,
+    a_notification,
+    a_retraction,
+    new_id,
+    some_jobs,
+)
+from tests.contract.moving_ground import LATER
+from tidings.model.ids import UserKey
+from tidings.model.notifications import InboxConfig
+from tidings.ports.jobs import SetAside
+
+OTHER_TENANT: Final = "acme-2"
+OTHER_ANN: Final = UserKey(f"{OTHER_TENANT}:ann")
+OVER: Final = "over"
+"""An inbox whose log has expired to its last entry."""
+FINISHED: Final = (150, 2, 99, 0)
+KEYS: Final = ("0f", "00", "ff")
+POSTED: Final = tuple(new_id() for _ in range(4))
+REDACTED: Final = new_id()
+EXPIRED: Final = new_id()
+SINGLY: Final = (12, 100, 9, 11)
+
+
+async def fill_inbox(store: Store) -> None:
+    """One of everything, and two of what has to be put in order; some of it over by `LATER`."""
+    await _say(store)
+    await _post(store)
+    await _announce(store)
+    for key in KEYS:
+        claim = a_claim(hint=3, notification_id=POSTED[0], expires_at=LATER + 1)
+        await store.notifications.claim_key(TENANT, INBOX, key, claim)
+    await store.notifications.claim_key(TENANT, INBOX, "over", a_claim(expires_at=LATER))
+    await _deliver(store)
+    await store.jobs.put(some_jobs(3, users=("ann", "Bob")))
+    await store.jobs.put(some_jobs(2, tenant=OTHER_TENANT, category="offers"))
+    for number, job in enumerate(some_jobs(2)):
+        aside = SetAside(aside_id=new_id(), job=job, reason=f"no reason {number} 🌻", at=NOW)
+        await store.jobs_aside.keep(aside)
+
+
+async def _say(store: Store) -> None:
+    await store.inbox_settings.put_settings(OTHER_TENANT, {})
+    said = {"z": [1.5, None, {"ä": True}], "inbox": {"keep_days": 30}, "a": 2**60}
+    await store.inbox_settings.put_settings(TENANT, said)
+    whole = InboxConfig(
+        title="News",
+        description="What is new",
+        schema_version="1.1",
+        categories=("offers", "a"),
+        late_joiners=False,
+        keep_days=7,
+        message_schema={"type": "object", "properties": {"b": {}, "a": {}}},
+    )
+    for tenant, inbox in ((TENANT, "news-2"), (TENANT, "all"), (OTHER_TENANT, INBOX)):
+        await store.inbox_settings.put_config(tenant, inbox, InboxConfig(title=inbox))
+    await store.inbox_settings.put_config(TENANT, INBOX, whole)
+
+
+async def _post(store: Store) -> None:
+    for posted in reversed(POSTED):
+        await store.notifications.put(a_notification(posted, category="offers"))
+    await store.notifications.put(a_notification(EXPIRED, expires_at=LATER))
+    await store.notifications.put(a_notification(REDACTED))
+    await store.notifications.empty(TENANT, INBOX, REDACTED)
+    for number in FINISHED:
+        await store.notifications.finish_job(TENANT, INBOX, POSTED[1], number)
+    await store.notifications.finish_job(TENANT, INBOX, EXPIRED, 0)
+    await store.notifications.put(a_notification(tenant=OTHER_TENANT))
+
+
+async def _announce(store: Store) -> None:
+    log = [
+        a_broadcast(1, expires_at=LATER),
+        a_broadcast(2),
+        a_broadcast(3, expires_at=LATER),
+        a_retraction(4, REDACTED),
+        a_broadcast(5),
+        a_retraction(6, "b5"),
+        a_broadcast(1, inbox=OVER, expires_at=LATER),
+        a_broadcast(2, inbox=OVER, expires_at=LATER),
+        a_broadcast(1, tenant=OTHER_TENANT),
+    ]
+    for entry in log:
+        assert await store.notifications.announce(entry)
+    await store.notifications.empty_announcement(TENANT, INBOX, 5)
+
+
+async def _deliver(store: Store) -> None:
+    for posted in POSTED:
+        await store.copies.deliver((BOB, ANN), INBOX, a_copy(posted, category="offers"))
+    await store.copies.deliver((ANN,), INBOX, a_copy(EXPIRED, expires_at=LATER))
+    await store.copies.deliver((OTHER_ANN,), INBOX, a_copy(POSTED[0]))
+    await store.copies.deliver((BOB,), "all", a_copy(received_at=NOW + 3))
+    await store.copies.mark_read(BOB, INBOX, POSTED[1:3], NOW + 4)
+    await store.copies.read_announcements(ANN, INBOX, SINGLY, NOW + 5)
+    await store.copies.read_announcements(ANN, INBOX, (9, 8), NOW + 6)
+    await store.copies.read_before(BOB, INBOX, NOW + 7, 5)
+    await store.copies.read_announcements(BOB, INBOX, (4, 6), NOW + 8)
+    await store.copies.read_announcements(UserKey("acme:Zoe"), INBOX, (2,), NOW + 9)
+
+
+async def inbox_answers(store: Store) -> list[object]:
+    """What is asked about it, as it counts at `LATER`."""
+    settings, notifications = store.inbox_settings, store.notifications
+    answers: list[object] = [
+        *[await settings.settings(tenant) for tenant in (TENANT, OTHER_TENANT)],
+        *[await settings.config(TENANT, inbox) for inbox in (INBOX, "all", "news-2", OVER)],
+        sorted(
+            await notifications.get(TENANT, INBOX, (*POSTED, REDACTED)),
+            key=lambda one: one.notification_id,
+        ),
+        *[await notifications.finished_jobs(TENANT, INBOX, one) for one in POSTED],
+        *[await notifications.claim_key(TENANT, INBOX, key, a_claim(hint=9)) for key in KEYS],
+        await store.jobs_aside.page(after=None, limit=10),
+    ]
+    for tenant, inbox in ((TENANT, INBOX), (TENANT, OVER), (OTHER_TENANT, INBOX)):
+        log = await notifications.announcements(tenant, inbox, after=0, limit=100)
+        answers.append([entry for entry in log if entry.expires_at > LATER])
+        last = await notifications.last_announcements(tenant, inbox, before=None, limit=1)
+        answers.append(last[0].sequence)
+    for user in (ANN, BOB, OTHER_ANN):
+        copies = await store.copies.newest(user, INBOX, before=None, limit=100)
+        answers.append([copy for copy in copies if copy.expires_at > LATER])
+        answers.append(await store.copies.read_state(user, INBOX))
+    return answers

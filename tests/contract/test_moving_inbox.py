@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moving inboxes between engines: nothing that counts is lost, nothing is doubled."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from tests.contract.builders import ANN, NOW, some_users
+from tests.contract.inbox_builders import (
+    INBOX,
+    TENANT,
+    a_broadcast,
+    a_copy,
+    a_notification,
+    in_order,
+    new_id,
+    some_jobs,
+    take_so_many,
+)
+from tests.contract.moving_ground import (
+    LATER,
+    DiesWriting,
+    Killed,
+    Place,
+    TablesPlace,
+    export_from,
+    export_of,
+    import_into,
+    lines_of,
+)
+from tests.contract.moving_inbox import EXPIRED, OVER, fill_inbox, inbox_answers
+from tests.contract.moving_places import OTHER, Places
+from tests.harness.dynamo_tables import REGION
+from tidings.actions import importing
+from tidings.actions.exporting import ChangedMeanwhile, export_all
+from tidings.actions.importing import check, import_all
+from tidings.model import limits
+from tidings.model.ids import UserKey
+from tidings.ports.jobs import Job
+from tidings.ports.moving import Fact, Source
+from tidings.ports.moving_inbox import CopyFact, converted
+from tidings.stores.dynamodb import exporting_inbox
+from tidings.stores.dynamodb.client import open_client
+from tidings.stores.dynamodb.inbox_patterns import SCAN_INBOX
+from tidings.stores.dynamodb.scanning import whole_table
+from tidings.stores.dynamodb.tables import TTL
+from tidings.stores.trouble import StoreRefused
+from tidings.world import SystemChance, SystemClock
+
+COUNTS: Final = {
+    "tenant_settings": 2,
+    "inbox": 4,
+    "notification": 6,
+    "announcement": 6,
+    "post_key": 3,
+    "copy": 10,
+    "read_state": 3,
+    "job": 5,
+    "job_set_aside": 2,
+}
+
+
+async def _filled(place: Place) -> bytes:
+    async with place.open() as store:
+        await store.deployment.keep_first_sealed("digest_key", "master1", b"\xff")
+        await fill_inbox(store)
+    return await export_from(place)
+
+
+async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
+    there = await _filled(place)
+    assert check(lines_of(there)).counts == {"secret": 1, **COUNTS}
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, there)
+        assert await export_from(other) == there
+        async with places.new("sqlite") as home:
+            await import_into(home, await export_from(other))
+            assert await export_from(home) == there
+
+
+async def test_pages_make_no_difference(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with places.new("dynamodb") as place:
+        at_once = await _filled(place)
+        for size in ("PAGE_CONTENTS", "PAGE_ITEMS", "USER_ITEMS", "AT_ONCE"):
+            monkeypatch.setattr(exporting_inbox, size, 2)
+        assert await export_from(place) == at_once
+
+
+async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
+    export = await _filled(place)
+    async with place.open() as store:
+        before, jobs = await inbox_answers(store), await take_so_many(store, 5)
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, export)
+        async with other.open() as store:
+            assert await inbox_answers(store) == before
+            assert _jobs(await take_so_many(store, 5)) == _jobs(jobs)
+            assert await store.notifications.get(TENANT, INBOX, [EXPIRED]) == []
+
+
+def _jobs(taken: Any) -> list[Job]:
+    return in_order([one.job for one in taken])
+
+
+async def test_logs_go_on_after_a_move(place: Place, places: Places) -> None:
+    """Even one of which all has expired: no place is given out twice."""
+    export = await _filled(place)
+    async with places.new(OTHER[type(place).__name__]) as other:
+        await import_into(other, export)
+        async with other.open() as store:
+            for inbox, last in ((INBOX, 6), (OVER, 2)):
+                assert not await store.notifications.announce(a_broadcast(last, inbox=inbox))
+                assert await store.notifications.announce(a_broadcast(last + 1, inbox=inbox))
+
+
+async def test_content_that_has_expired_stays_behind(place: Place) -> None:
+    lines = [json.loads(line) for line in lines_of(await _filled(place))]
+    (last,) = (line for line in lines if line.get("inbox") == OVER)
+    assert (last["sequence"], last["is_last"], last.get("box")) == (2, True, None)
+    assert EXPIRED not in str(lines)
+    (read,) = (line for line in lines if line["fact"] == "read_state" and line["user_id"] == ANN)
+    assert list(read["singly"]) == ["8", "9", "11", "12", "100"]
+
+
+async def test_only_as_many_copies_travel_as_count(place: Place) -> None:
+    copies = [a_copy(new_id(NOW + number)) for number in range(limits.USER_COPIES_MAX + 20)]
+    over = [a_copy(new_id(NOW - number), expires_at=LATER) for number in range(5)]
+    top = a_copy(new_id(NOW * 2), expires_at=LATER)
+    facts = [converted(CopyFact, copy, user_id=ANN, inbox=INBOX) for copy in (*over, *copies, top)]
+    await import_into(place, export_of(*facts))
+    kept = [
+        json.loads(line)["notification_id"] for line in lines_of(await export_from(place))[1:-1]
+    ]
+    assert kept == [copy.notification_id for copy in copies[20:]]
+
+
+# The tables.
+
+
+async def test_an_import_leaves_what_the_store_itself_would(places: Places) -> None:
+    """Item by item, with the times at which the engine may delete them."""
+    async with places.new("dynamodb") as made, places.new("dynamodb") as moved:
+        assert isinstance(made, TablesPlace)
+        assert isinstance(moved, TablesPlace)
+        async with made.open() as store:
+            for user in (ANN, *some_users(3)):
+                await store.users.put(user, display_name=None, phone_number=None, now=NOW)
+        await import_into(moved, await _filled(made))
+        there, items = await _items(made), await _items(moved)
+        travelling = {
+            key: item
+            for key, item in there.items()
+            if item.get("expires_at", LATER + 1) > LATER and f"p#{EXPIRED}" not in key[1]
+        }
+        last = next(key for key in items if key[0].endswith(f"{OVER}#all"))
+        emptied = {name: one for name, one in there[last].items() if not name.startswith("box")}
+        assert items == {**travelling, last: emptied}
+        assert TTL not in emptied
+
+
+async def _items(place: TablesPlace) -> dict[tuple[str, str], dict[str, Any]]:
+    async with open_client(
+        endpoint=place.endpoint,
+        region=REGION,
+        prefix=place.prefix,
+        clock=SystemClock(),
+        chance=SystemChance(),
+    ) as dynamo:
+        pages = [page async for page in whole_table(dynamo, SCAN_INBOX)]
+    # What says nothing more may be among the read marks, and does not travel.
+    return {
+        (item["pk"], item["sk"]): {name: one for name, one in item.items() if name != "singly"}
+        for page in pages
+        for item in page
+    }
+
+
+async def test_users_are_counted_after_a_move(
+    place: Place, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it was stopped in the middle of them."""
+    users = [*some_users(30), *(UserKey(f"acme-2:u{number}") for number in range(7))]
+    async with places.new("sqlite") as source:
+        async with source.open() as store:
+            for user in users:
+                await store.users.put(user, display_name=None, phone_number=None, now=NOW)
+        export = await export_from(source)
+    monkeypatch.setattr(importing, "STEP_FACTS", 12)
+    for write in (2, 3):
+        async with place.target() as target:
+            with pytest.raises(Killed):
+                await import_all(DiesWriting(target, write), lines_of(export), lambda _: None)
+    await import_into(place, export)
+    async with place.open() as store:
+        counts = [await store.users.about_how_many(tenant) for tenant in (TENANT, "acme-2", "no")]
+    assert counts == [30, 7, 0]
+
+
+# Stopped, disturbed, refused.
+
+
+@pytest.mark.parametrize("write", [1, 2, 4, 5])
+async def test_a_kill_at_any_point_loses_and_doubles_nothing(
+    place: Place, places: Places, write: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with places.new("sqlite") as source:
+        export = await _filled(source)
+    monkeypatch.setattr(importing, "STEP_FACTS", 10)
+    async with place.target() as target:
+        with pytest.raises(Killed):
+            await import_all(DiesWriting(target, write), lines_of(export), lambda _: None)
+    await import_into(place, export)
+    assert await export_from(place) == export
+
+
+@pytest.mark.parametrize("is_broadcast", [True, False])
+async def test_an_export_names_the_inbox_that_was_posted_to(
+    places: Places, is_broadcast: bool
+) -> None:
+    async with places.new("dynamodb") as place:
+        await _filled(place)
+        async with place.open() as store, place.source() as source:
+            async for _ in source.facts(LATER):
+                pass
+            assert await source.changed() == []
+            if is_broadcast:
+                assert await store.notifications.announce(a_broadcast(7))
+            else:
+                await store.notifications.put(a_notification(new_id(LATER)))
+            with pytest.raises(ChangedMeanwhile) as changed:
+                await export_all(_AlreadyRead(source), LATER, len, lambda _: None)
+        assert changed.value.names == [f"{TENANT}/{INBOX}"]
+
+
+class _AlreadyRead:
+    """A source of which all was read before."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.epoch = source.epoch
+
+    async def facts(self, now: int) -> Any:
+        no_facts: tuple[Fact, ...] = ()
+        yield no_facts
+
+    async def changed(self) -> list[str]:
+        return await self._source.changed()
+
+
+async def test_jobs_that_are_in_no_queue_of_the_store_are_told_of(place: Place) -> None:
+    """Of three portions one is done and one travels; that of another one is missing as well."""
+    (job,) = some_jobs(1)
+    posted = a_notification(job.notification_id, recipients=201)
+    async with place.open() as store:
+        for notification in (posted, a_notification()):
+            await store.notifications.put(notification)
+        await store.notifications.finish_job(TENANT, INBOX, posted.notification_id, 1)
+        await store.jobs.put([job])
+    async with place.source() as source:
+        exported = await export_all(source, LATER, len, lambda _: None)
+        assert exported.jobs_elsewhere == 2
+    async with place.open() as store:
+        await store.notifications.empty(TENANT, INBOX, posted.notification_id)
+    async with place.source() as source:
+        exported = await export_all(source, LATER, len, lambda _: None)
+        assert exported.jobs_elsewhere == 0
+
+
+async def test_a_store_with_only_an_inbox_is_not_empty(place: Place) -> None:
+    async with place.open() as store:
+        await store.inbox_settings.put_settings(TENANT, {})
+    with pytest.raises(StoreRefused, match="not empty"):
+        await import_into(place, export_of())
+
+
+async def test_an_export_from_before_the_inbox_is_still_imported(place: Place) -> None:
+    export = export_of(version=1)
+    assert b'"version":1' in export
+    await import_into(place, export)
+    assert await export_from(place) == export_of()
