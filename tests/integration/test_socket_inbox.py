@@ -116,6 +116,33 @@ async def test_what_everyone_was_told_is_taken_back_from_everyone(town: Town) ->
         await device.drop()
 
 
+async def test_what_is_taken_back_while_it_is_delivered_is_shown_to_nobody_any_more(
+    town: Town,
+) -> None:
+    inbox = await an_inbox(town)
+    readers = await people(town, *("ann", "bob", "cat", "dan"))
+    devices = [await live(person) for person in readers]
+    # One in each part of the list: most have yet to get a copy when it is taken back.
+    listed = [f"nobody-{number}" for number in range(2_000)]
+    for place, person in enumerate(readers):
+        listed.insert(600 * place, person.user_id)
+    posted = await inbox.post(listed)
+    await inbox.redact(posted["id"])
+    for device in devices:
+        await settled(device)
+    before = [len(told(device, "notification", id=posted["id"])) for device in devices]
+    shown = [await inbox.listed(person) for person in readers]
+    assert shown == [[]] * len(readers)
+    later = await inbox.post(["nobody"])
+    await inbox.done(later["id"])  # jobs go in order: all of the first one are done with by now
+    for device, person, frames in zip(devices, readers, before, strict=True):
+        await settled(device)
+        assert len(told(device, "notification", id=posted["id"])) == frames
+        assert await inbox.listed(person) == []
+        await device.drop()
+    assert (await inbox.progress(posted["id"]))["status"] == "redacted"
+
+
 async def test_who_came_later_is_not_told_where_later_ones_do_not_see_it(town: Town) -> None:
     inbox = await Inbox(town, f"news-{next(_numbers)}").make(late_joiners=False)
     (early,) = await people(town, "early")
