@@ -25,9 +25,12 @@ from tidings_client.events import (
     Edited,
     EntryEvent,
     Event,
+    InboxUnreadChanged,
     MemberAdded,
     MemberRemoved,
     Message,
+    Notification,
+    NotificationRetracted,
     OtherEntry,
     Presence,
     Reacted,
@@ -40,8 +43,10 @@ from tidings_client.events import (
     Unreacted,
     UnreadChanged,
 )
+from tidings_client.inbox import Inbox, NotificationPage, Unread
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
+from tidings_client.tenant_api import InboxConfig, NewNotification, Posted, Progress, TenantApi
 
 __all__ = [
     "Api",
@@ -59,13 +64,22 @@ __all__ = [
     "Event",
     "FileStorage",
     "History",
+    "Inbox",
+    "InboxConfig",
+    "InboxUnreadChanged",
     "MemberAdded",
     "MemberRemoved",
     "MemoryStorage",
     "Message",
+    "NewNotification",
+    "Notification",
+    "NotificationPage",
+    "NotificationRetracted",
     "OtherEntry",
     "OutboxFull",
+    "Posted",
     "Presence",
+    "Progress",
     "Reacted",
     "ReceiptMoved",
     "Redacted",
@@ -78,10 +92,12 @@ __all__ = [
     "Storage",
     "StorageBusy",
     "StorageTrouble",
+    "TenantApi",
     "TidingsError",
     "Typing",
     "Unavailable",
     "Unreacted",
+    "Unread",
     "UnreadChanged",
     "WrongUser",
 ]

@@ -18,6 +18,7 @@ from tidings_client.errors import ClientClosed, Refused
 from tidings_client.event_queue import EventQueue
 from tidings_client.events import Event
 from tidings_client.frames import SEQUENCE_MAX, Page
+from tidings_client.inbox import Inbox
 from tidings_client.journal import Journal
 from tidings_client.keeper import Keeper
 from tidings_client.outbox import Outbox
@@ -265,6 +266,11 @@ class Client:
     async def typing(self, chat: str) -> None:
         """The user is writing. May be called at every key: the server hears of it now and then."""
         self._conversation.typing(chat, self._loop.time())
+
+    def inbox(self, name: str) -> Inbox:
+        """An inbox of the user, to list and to mark as read. What comes into it meanwhile comes
+        from `events`."""
+        return self.api.inbox(name)
 
     # How it is done.
 

@@ -18,18 +18,21 @@ from tidings_client.frames import (
     Gone,
     Hello,
     Live,
+    NotificationFrame,
     Page,
     Ping,
     Pong,
     Read,
     RefusedFrame,
     Resync,
+    RetractedFrame,
     SentFrame,
     ServerFrame,
     TypingFrame,
     Welcome,
 )
 from tidings_client.heartbeat import Heartbeat
+from tidings_client.inbox_events import InboxEvents
 from tidings_client.log_view import Want
 from tidings_client.notebook import Notebook
 from tidings_client.notices import notice_of
@@ -48,6 +51,9 @@ TYPING_SECONDS_MIN: Final = 3.0
 CONNECTION: Final[Hashable] = "connection"
 """What Connected and Disconnected are about: only the latest of them matters."""
 
+NOTIFICATION: Final = "notification"
+"""What was taken back before it was handed out gives way to the word that it was."""
+
 
 class Conversation:
     """Everything one client knows, and what follows from each frame. Times are monotonic."""
@@ -62,6 +68,7 @@ class Conversation:
         self._requests = Requests()
         self.sending = Sending(outbox, self._requests, queue, notebook, outcome)
         self._following = Following(saved, queue, notebook, self._receipts, self.sending)
+        self._inboxes = InboxEvents()
         self._questions: list[Question] = []
         """What the application asked and no connection has carried yet."""
         self._typed_at: dict[str, float] = {}
@@ -180,6 +187,9 @@ class Conversation:
                 self._following.resync(frame.chat, frame.head)
             case Gone():
                 self._following.gone(frame.chat)
+            case NotificationFrame() | RetractedFrame():
+                if (event := self._inboxes.take(frame)) is not None:
+                    self._queue.put_notice(event, (NOTIFICATION, frame.inbox, frame.id))
             case _:
                 if (notice := notice_of(frame)) is not None:
                     self._queue.put_notice(*notice)
@@ -188,6 +198,8 @@ class Conversation:
     def _welcome(self, frame: Welcome, now: float) -> None:
         if self.user is not None and self.user != frame.user:
             raise WrongUser(self.user, frame.user)
+        if frame.epoch != self._following.epoch:
+            self._inboxes.forget()
         self._is_welcome = True
         self._device = frame.device
         self._heartbeat.welcomed(now, frame.heartbeat_ms)

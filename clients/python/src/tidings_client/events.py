@@ -2,7 +2,7 @@
 """What a client hands to its application: one type for each thing that happens."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -148,6 +148,52 @@ class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
 
 
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """A notification in an inbox of the user. As an event each comes once, if the user was
+    connected when it was made; `Inbox.notifications` has those that came before."""
+
+    inbox: str
+    id: str
+    category: str | None
+    sender: str | None
+    received_at: datetime
+    message: dict[str, Any]
+    """As the tenant posted it: title, body, perhaps a link, and what else the inbox allows."""
+    read_at: datetime | None = None
+    host_system_id: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Its first line."""
+        return str(self.message.get("title", ""))
+
+    @property
+    def body(self) -> str:
+        """What it says."""
+        return str(self.message.get("body", ""))
+
+    @property
+    def cta_uri(self) -> str | None:
+        """Where a tap on it leads, if anywhere."""
+        link = self.message.get("cta_uri")
+        return None if link is None else str(link)
+
+
+class NotificationRetracted(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenant took a notification back: show it no longer."""
+
+    inbox: str
+    id: str
+
+
+class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of an inbox is unread changed by something other than a new notification."""
+
+    inbox: str
+    total: int
+    categories: dict[str, int]
+
+
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
     """There is a connection, and all that was missed has been handed out before this event."""
 
@@ -191,6 +237,9 @@ Event = (
     | Typing
     | Presence
     | UnreadChanged
+    | Notification
+    | NotificationRetracted
+    | InboxUnreadChanged
     | Connected
     | Disconnected
     | SendFailed

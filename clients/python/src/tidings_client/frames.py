@@ -2,6 +2,7 @@
 """Frames of the socket as a client sees them, both ways, and their codec."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -169,11 +170,33 @@ class PresenceFrame(msgspec.Struct, tag_field="op", tag="presence"):
 
 
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
-    """A count changed by something other than a new entry."""
+    """A count changed by something other than a new entry: of a chat, or of an inbox."""
 
-    chat: str
-    unread: int
-    unread_exact: bool
+    chat: str | None = None
+    unread: int = 0
+    unread_exact: bool = True
+    inbox: str | None = None
+    total: int = 0
+    categories: dict[str, int] = {}
+
+
+class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", kw_only=True):
+    """Something new in an inbox."""
+
+    inbox: str
+    id: str
+    category: str | None = None
+    sender: str | None = None
+    host_system_id: str | None = None
+    message: dict[str, Any]
+    received_at: datetime
+
+
+class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
+    """Something in an inbox was taken back."""
+
+    inbox: str
+    id: str
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
@@ -212,6 +235,8 @@ ServerFrame = (
     | TypingNotice
     | PresenceFrame
     | UnreadFrame
+    | NotificationFrame
+    | RetractedFrame
     | Resync
     | Gone
     | Bye

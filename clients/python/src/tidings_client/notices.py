@@ -3,7 +3,14 @@
 
 from collections.abc import Hashable
 
-from tidings_client.events import Event, Presence, ReceiptMoved, Typing, UnreadChanged
+from tidings_client.events import (
+    Event,
+    InboxUnreadChanged,
+    Presence,
+    ReceiptMoved,
+    Typing,
+    UnreadChanged,
+)
 from tidings_client.frames import (
     PresenceFrame,
     ReceiptFrame,
@@ -24,7 +31,10 @@ def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
         case PresenceFrame(user=user):
             came = Presence(user=user, online=frame.online, last_seen=frame.last_seen)
             return came, ("presence", user)
-        case UnreadFrame(chat=chat):
+        case UnreadFrame(inbox=str(inbox)):
+            count = InboxUnreadChanged(inbox=inbox, total=frame.total, categories=frame.categories)
+            return count, ("unread in inbox", inbox)
+        case UnreadFrame(chat=str(chat)):
             changed = UnreadChanged(chat=chat, unread=frame.unread, exact=frame.unread_exact)
             return changed, ("unread", chat)
         case _:

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the REST API: with a token, and again where that is safe and may help."""
+
+import asyncio
+from collections.abc import Mapping
+from ssl import SSLContext, create_default_context
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from tidings_client.errors import Refused, Unavailable
+from tidings_client.tokens import Tokens
+from tidings_client.world import World
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX: Final = 3
+REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
+PAUSE_SECONDS_MAX: Final = 10.0
+ANSWER_SECONDS_MAX: Final = 15.0
+
+
+class _Problem(msgspec.Struct):
+    code: str = "unknown"
+    detail: str = ""
+
+
+class Rest:
+    """One server, asked with one kind of key."""
+
+    def __init__(
+        self,
+        url: str,
+        tokens: Tokens,
+        world: World,
+        ssl_context: SSLContext | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        answer_seconds: float = ANSWER_SECONDS_MAX,
+    ) -> None:
+        """`transport` takes the place of the network in tests."""
+        self._tokens = tokens
+        self._world = world
+        # The socket knows nothing of proxies in the environment and trusts what the system
+        # trusts; the API of the same server does as well.
+        if ssl_context is None and url.startswith("https:"):
+            ssl_context = create_default_context()
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            timeout=answer_seconds,
+            trust_env=False,
+            verify=ssl_context or False,
+            transport=transport,
+        )
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def ask(
+        self,
+        kind: type[T],
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> T:
+        """As `request`; what was answered."""
+        answer = await self.request(method, path, body, query=query, key=key)
+        return msgspec.json.decode(answer.content, type=kind)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> httpx.Response:
+        """Ask, and ask again where that is safe and may help. With a `key`, under which the
+        server knows a repeat, it is always safe.
+
+        Raises:
+            Refused: The server declines.
+            Unavailable: It cannot be reached, or has no time.
+        """
+        headers = {} if key is None else {"Idempotency-Key": key}
+        request = self._http.build_request(method, path, json=body, params=query, headers=headers)
+        is_repeatable = method in REPEATABLE or key is not None
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            is_last = attempt == ATTEMPTS_MAX or not is_repeatable
+            try:
+                answer = await self._once(request)
+            except httpx.TransportError as error:
+                if is_last:
+                    raise Unavailable(f"{method} {path}: {error!r}") from error
+                await asyncio.sleep(self._world.jitter(0, 0.5 * 2**attempt))
+                continue
+            if answer.status_code not in (429, 503):
+                return _checked(answer)
+            if is_last:
+                raise Unavailable(f"{method} {path}: {_problem(answer).detail}")
+            await asyncio.sleep(_retry_after(answer) + self._world.jitter(0, 0.5))
+        raise AssertionError("the last attempt ends the loop")
+
+    async def _once(self, request: httpx.Request) -> httpx.Response:
+        """One attempt; a refused token is replaced, once."""
+        token = await self._tokens.current()
+        request.headers["Authorization"] = f"Bearer {token}"
+        answer = await self._http.send(request)
+        if answer.status_code == 401:
+            request.headers["Authorization"] = f"Bearer {await self._tokens.replaced(token)}"
+            answer = await self._http.send(request)
+        return answer
+
+
+def path_of(*parts: str) -> str:
+    """A path below `/v1`, whatever stands in its parts."""
+    return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    problem = _problem(answer)
+    raise Refused(problem.code, problem.detail, answer.status_code)
+
+
+def _problem(answer: httpx.Response) -> _Problem:
+    try:
+        return msgspec.json.decode(answer.content, type=_Problem)
+    except msgspec.DecodeError:
+        return _Problem(detail=f"HTTP {answer.status_code}")
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    try:
+        return min(PAUSE_SECONDS_MAX, float(answer.headers.get("Retry-After", "1")))
+    except ValueError:
+        return 1.0

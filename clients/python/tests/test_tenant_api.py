@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tenant's requests look like, and which of them are repeated."""
+
+import json
+
+import httpx
+import pytest
+
+from clients.python.tests.test_api import Hurry
+from tidings_client import NewNotification, TenantApi, Unavailable
+
+POSTED = {"id": "b1", "recipients": 3, "estimated": True, "status": "done"}
+
+
+def an_api(*statuses: int) -> tuple[TenantApi, list[httpx.Request]]:
+    """An API whose server answers like this, and what it was asked."""
+    asked: list[httpx.Request] = []
+    left = list(statuses)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(left.pop(0), json=POSTED, headers={"Retry-After": "0"})
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server/", "acme", "sk_key", world=Hurry(), transport=transport)
+    return api, asked
+
+
+async def test_a_post_is_repeated_under_one_key() -> None:
+    for key in ("monday", None):
+        api, asked = an_api(503, 429, 202)
+        posted = await api.post_to_everyone("news", NewNotification(title="t", body="b"), key=key)
+        assert posted.id == "b1"
+        (same,) = {request.headers["Idempotency-Key"] for request in asked}
+        assert same == key or (key is None and len(same) == 32)
+        assert {request.content for request in asked} == {asked[0].content}
+        await api.close()
+
+
+async def test_no_answer_is_no_answer() -> None:
+    api, asked = an_api(503, 503, 503)
+    with pytest.raises(Unavailable):
+        await api.redact("news", "b1")
+    assert [request.method for request in asked] == ["DELETE"] * 3
+    await api.close()
+
+
+async def test_only_what_is_said_is_sent() -> None:
+    api, asked = an_api(202, 202)
+    await api.post_to_users(
+        "a b", (user for user in ["alice"]), NewNotification(title="t", body="")
+    )
+    assert asked[0].url.raw_path == b"/v1/tenants/acme/inboxes/a%20b/notifications"
+    assert asked[0].headers["Authorization"] == "Bearer sk_key"
+    assert json.loads(asked[0].content) == {
+        "audience": {"kind": "users", "uids": ["alice"]},
+        "message": {"title": "t", "body": ""},
+    }
+    full = NewNotification(
+        title="t",
+        body="b",
+        cta_uri="app:x",
+        extras={"price": 3, "title": "not this one"},
+        category="c",
+        sender="s",
+        host_system_id="h",
+        label="l",
+        schema_version="2",
+    )
+    await api.post_to_everyone("news", full)
+    assert json.loads(asked[1].content) == {
+        "audience": {"kind": "everyone", "label": "l"},
+        "message": {"title": "t", "body": "b", "cta_uri": "app:x", "price": 3},
+        "category": "c",
+        "sender": "s",
+        "host_system_id": "h",
+        "schema_version": "2",
+    }
+    await api.close()
