@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An inbox as users see it: the list, what is read, what is unread, what is gone."""
 
+import asyncio
+
 import pytest
 
 from tests.harness.canary import canary
@@ -248,6 +250,38 @@ async def test_what_was_taken_back_is_gone_for_everyone_and_stays_gone(rest: Res
     assert await bob.all_ids(10, "&unread=true") == [stays]
     await bob.read(ids=[listed, told])
     assert await bob.all_ids(10, "&unread=false") == []
+
+
+async def test_a_page_is_full_though_the_newest_were_taken_back(rest: Rest) -> None:
+    news = await open_newsroom(rest, "holes")
+    ann = await news.user("ann")
+    for title in ("first", "second"):
+        await news.tell(["ann"], title)
+    gone = [await news.tell(["ann"], f"gone {number}") for number in range(3)]
+    await news.tell_everyone("middle")
+    gone += [await news.tell_everyone("gone too"), await news.tell(["ann"], "gone at last")]
+    for one in gone:
+        await news.redact(one)
+    for query in ("?limit=1", "?limit=1&unread=true"):
+        page = await ann.page(query)
+        assert [one["message"]["title"] for one in page["data"]] == ["middle"]
+        titles = []
+        while True:
+            titles += [one["message"]["title"] for one in page["data"]]
+            if page["next_cursor"] is None:
+                break
+            page = await ann.page(f"{query}&cursor={page['next_cursor']}")
+        assert titles == ["middle", "second", "first"]
+
+
+async def test_many_who_take_back_the_same_take_it_back_once(rest: Rest) -> None:
+    news = await open_newsroom(rest, "together")
+    told = await news.tell_everyone("soon gone")
+    await asyncio.gather(*(news.redact(told) for _ in range(8)))
+    log = await rest.core.store.notifications.announcements(
+        news.tenant, news.inbox, after=0, limit=100
+    )
+    assert [entry.kind for entry in log] == ["broadcast", "retraction"]
 
 
 async def test_redaction_overtakes_delivery(rest: Rest) -> None:

@@ -2,25 +2,30 @@
 """Frames about inboxes, where timing matters: judged for each portion, bounded, at a pace."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tidings.actions.inbox.log_views import LogViews
 from tidings.actions.inbox.showing import Shown
 from tidings.gateway import inbox_frames, recounts
 from tidings.gateway.inbox_frames import InboxFrames
 from tidings.gateway.recounts import COUNTED_AT_ONCE, Recounts
 from tidings.model.ids import UserKey, user_key
 from tidings.model.inbox_reading import UnreadCount
-from tidings.model.notifications import Announcement, InboxConfig
+from tidings.model.notifications import Announcement, Copy, InboxConfig
 from tidings.model.postings import Posting
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Announced, CopiesMade, InboxRead, Retracted
+from tidings.ports.inboxes import Notifications
 
-EVERYONE = Posting(users=None, message={"title": "Hello", "body": ""})
+HELLO: dict[str, Any] = {"title": "Hello", "body": ""}
+EVERYONE = Posting(users=None, message=HELLO)
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ async def test_what_is_taken_back_meanwhile_goes_to_no_further_portion(
     async def broadcast_text(told: Announcement) -> Shown | None:
         looks.append(told.notification_id)
         shown = await real(told)
-        if len(looks) == 1:
+        if len(looks) == 2:
             await bench.core.inbox.redact("acme", "news", told.notification_id)
         return shown
 
@@ -76,6 +81,28 @@ async def test_what_is_taken_back_meanwhile_goes_to_no_further_portion(
     await done(frames)
     assert [len(line.of("notification")) for line in lines] == [1, 0, 0]
     assert [len(line.of("retracted")) for line in lines] == [1, 1, 1]
+
+
+async def test_a_copy_taken_back_while_its_text_is_looked_up_is_not_shown(
+    bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = await live(bench, ANN)
+    inbox, store = bench.core.inbox, bench.core.store
+    posted = await inbox.post("acme", "news", Posting(users=["ann"], message=HELLO), None)
+    name = posted.notification_id
+    copy = Copy(notification_id=name, category=None, received_at=1, expires_at=2**52)
+    await store.copies.deliver([ANN], "news", copy)
+    real = inbox.showing.copy_texts
+
+    async def copy_texts(tenant: str, named: str, ids: Sequence[str]) -> dict[str, Shown]:
+        shown = await real(tenant, named, ids)
+        await inbox.redact("acme", "news", name)
+        return shown
+
+    monkeypatch.setattr(inbox.showing, "copy_texts", copy_texts)
+    frames.hint(CopiesMade("acme", "news", name, 1, (ANN,)))
+    await done(frames)
+    assert (len(line.of("notification")), len(line.of("retracted"))) == (0, 1)
 
 
 async def test_a_hint_at_what_is_not_there_shows_nothing(
@@ -176,3 +203,52 @@ async def test_counts_go_at_a_pace_each_once_and_who_reads_goes_first(
         await made._tasks.finish()
     assert counting.begun[COUNTED_AT_ONCE:] == [(BOB, "news"), (ANN, "news")]
     await made.close()
+
+
+async def test_of_two_counts_the_later_one_is_told_last(bench: GatewayBench) -> None:
+    (line,) = await live(bench, ANN)
+    first_may_end, totals = asyncio.Event(), iter((5, 0))
+
+    async def count(_user: UserKey, _inbox: str) -> UnreadCount:
+        total = next(totals)
+        if total == 5:
+            await first_may_end.wait()
+        return UnreadCount(total, {})
+
+    counting = Recounts(bench.hub, count)
+    counting.ask(ANN, "news")
+    await asyncio.sleep(0)
+    counting.ask(ANN, "news", is_urgent=True)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    first_may_end.set()
+    await line.until(lambda: len(line.of("unread")) == 2)
+    assert [frame["total"] for frame in line.of("unread")] == [5, 0]
+    await counting.close()
+
+
+class OtherProcess:
+    """The store's notifications as of a process that remembers them for a minute."""
+
+    announcements_age_ms = 60_000
+
+    def __init__(self, notifications: Notifications) -> None:
+        self._notifications = notifications
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._notifications, name)
+
+
+async def test_what_another_process_has_shown_can_be_marked_here(bench: GatewayBench) -> None:
+    core = bench.core
+    views = LogViews(OtherProcess(core.store.notifications), core.clock)
+    read = replace(core.inbox.read, views=views, count=replace(core.inbox.unread, views=views))
+    assert (await views.get("acme", "news")).head == 0
+    for number in (1, 2, 3):
+        posted = await core.inbox.post("acme", "news", EVERYONE, None)
+        assert posted.notification_id == f"b{number}"
+        if number == 1:
+            await read.some(ANN, "news", ["b1"])
+            assert (await core.store.copies.read_state(ANN, "news")).singly.keys() == {1}
+    await read.before(ANN, "news", core.clock.now() + 60_000)
+    assert (await core.store.copies.read_state(ANN, "news")).announced == 3

@@ -105,8 +105,13 @@ class InboxFrames:
 
     async def _copied(self, event: CopiesMade, users: Sequence[UserKey]) -> None:
         shown = await self._showing.copy_text(event.tenant, event.inbox, event.notification_id)
-        if shown is not None:
-            self._tell(users, _frame(event.inbox, shown, event.received_at))
+        if shown is None:
+            return
+        frame = _frame(event.inbox, shown, event.received_at)
+        # Judged last: it may have been taken back while the text was looked up.
+        view = await self._views.now(event.tenant, event.inbox)
+        if not view.is_retracted(event.notification_id):
+            self._tell(users, frame)
 
     async def _announced(self, event: Announced) -> None:
         inbox, frame = event.inbox, b""
@@ -115,6 +120,8 @@ class InboxFrames:
             if shown is None:
                 return
             frame = frame or _frame(inbox, shown, told.posted_at)
+            if (await self._views.now(event.tenant, inbox)).is_retracted(told.notification_id):
+                return
             self._tell(users, frame)
 
     async def _retracted(self, event: Retracted) -> None:

@@ -31,6 +31,8 @@ class Recounts:
         self._count_unread = count_unread
         self._waiting: OrderedDict[tuple[UserKey, str], None] = OrderedDict()
         self._counting = 0
+        self._under_way: set[tuple[UserKey, str]] = set()
+        self._again: set[tuple[UserKey, str]] = set()
         self._tasks = Tasks("recounts")
 
     async def close(self) -> None:
@@ -54,11 +56,24 @@ class Recounts:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                (user, inbox), _ = self._waiting.popitem(last=False)
-                with suppress(Refusal):  # nobody is told, and whoever asks is counted for anew
-                    await self._tell(user, inbox)
+                one, _ = self._waiting.popitem(last=False)
+                if one in self._under_way:
+                    self._again.add(one)  # told by two at once, the older count might come last
+                else:
+                    await self._count(one)
         finally:
             self._counting -= 1
+
+    async def _count(self, one: tuple[UserKey, str]) -> None:
+        self._under_way.add(one)
+        try:
+            with suppress(Refusal):  # nobody is told, and whoever asks is counted for anew
+                await self._tell(*one)
+        finally:
+            self._under_way.discard(one)
+            if one in self._again:
+                self._again.discard(one)
+                self._waiting[one] = None
 
     async def _tell(self, user: UserKey, inbox: str) -> None:
         unread = await self._count_unread(user, inbox)

@@ -87,7 +87,7 @@ USER_COPIES_MAX: Final = 1_000
 """Of a user's copies in an inbox only the newest count."""
 INBOX_BROADCASTS_MAX: Final = 1_000
 """Likewise of what everyone was told in it."""
-INBOX_LOG_ENTRIES_MAX: Final = 10_000
+INBOX_LOG_ENTRIES_MAX: Final = 100_000
 """How far back into an inbox's log whoever does not know it reads for what was taken back."""
 INBOX_VIEW_BYTES_MAX: Final = 64 * KIB * KIB
 """How much of all inboxes' logs a process remembers."""
@@ -102,11 +102,17 @@ LABEL_CHARS_MAX: Final = 200
 AUDIENCE_USERS_MAX: Final = 100_000
 JOB_USERS_MAX: Final = 100
 POST_BODY_BYTES_MAX: Final = 8 * KIB * KIB
+BODY_PARTS_MAX: Final = AUDIENCE_USERS_MAX + 20_000
+"""Commas and opening brackets of a body: what reading it takes grows with them, not with its bytes.
+Those that stand in texts count as well."""
 READ_IDS_MAX: Final = 100
 DESCRIPTION_CHARS_MAX: Final = 2_000
 SCHEMA_VERSION_CHARS_MAX: Final = 64
 CATEGORIES_MAX: Final = 100
 MESSAGE_SCHEMA_BYTES_MAX: Final = 8 * KIB
+MESSAGE_SCHEMA_PATTERNS_MAX: Final = 20
+PATTERN_BYTES_MAX: Final = 8 * KIB
+"""How much memory one regular expression of a schema may take, compiled."""
 TENANT_SETTINGS_BYTES_MAX: Final = 16 * KIB
 OPEN_JSON_DEPTH_MAX: Final = 32
 INBOX_CONFIG_AGE_MS: Final = 1 * SECOND_MS
@@ -133,4 +139,11 @@ assert (
 assert 68 * AUDIENCE_USERS_MAX + REQUEST_BODY_BYTES_MAX < POST_BODY_BYTES_MAX, (
     "as many of the longest user ids as there may be fit in a post"
 )
+assert (
+    AUDIENCE_USERS_MAX
+    + (TITLE_BYTES_MAX + BODY_BYTES_MAX + LINK_BYTES_MAX + EXTRAS_BYTES_MAX)
+    + (SENDER_CHARS_MAX + HOST_SYSTEM_ID_CHARS_MAX + LABEL_CHARS_MAX)
+    + KIB
+    < BODY_PARTS_MAX
+), "as many users as there may be can be told a text of nothing but commas"
 assert PAGE_MAX < USER_COPIES_MAX <= INBOX_LOG_ENTRIES_MAX

@@ -15,10 +15,12 @@ import msgspec
 from tidings.model import limits
 from tidings.model.inbox_reading import LogView, fold
 from tidings.model.notifications import Announcement
+from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import Notifications
 from tidings.ports.world import Clock
 
 PAGE_ENTRIES: Final = 200
+READINGS_MAX: Final = 3
 _KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 _ENTRY_BYTES: Final = 400
 """What an entry takes in memory besides its content, about."""
@@ -67,6 +69,23 @@ class LogViews:
                 return await asyncio.shield(reading.task)
             # Begun too early to be of use, but there is one at a time: wait for its end.
             await asyncio.wait([reading.task])
+
+    async def now(self, tenant: str, inbox: str) -> LogView:
+        """The log by which something may be shown at once: before the loop turns again.
+
+        Raises:
+            StoreUnavailable: It cannot be read now, or only too slowly.
+        """
+        for _ in range(READINGS_MAX):
+            await self.get(tenant, inbox)
+            if (known := self._known.get((tenant, inbox))) is not None and self._is_fresh(known):
+                return known.view
+        raise StoreUnavailable
+
+    def _is_fresh(self, known: _Known) -> bool:
+        age_ms = self._notifications.announcements_age_ms
+        # Where nobody else writes, what is known is what there is: `learn` is told of all of it.
+        return age_ms == 0 or known.begun >= monotonic() - age_ms / limits.SECOND_MS
 
     def learn(self, entry: Announcement) -> None:
         """Add an entry that is known to stand right after what is known; else do nothing."""

@@ -95,7 +95,11 @@ class ListNotifications:
         start = self._start(purpose, user, wanted.cursor)
         # The log first: what it says was taken back by now is not shown, whatever else is read.
         view = await self.views.get(tenant, inbox)
-        listed, copies = await self._listed(user, inbox, view, wanted, start)
+        found = await self._listed(user, inbox, view, wanted, start)
+        if found is None:
+            found = await self._listed(user, inbox, view, wanted, start, is_whole=True)
+        assert found is not None, "nothing stands below the whole"
+        listed, copies = found
         page = listed[: wanted.limit]
         cursor = None
         if len(listed) > len(page):
@@ -106,25 +110,50 @@ class ListNotifications:
         return await self._shown(tenant, inbox, view, page), cursor
 
     async def _listed(
-        self, user: UserKey, inbox: str, view: LogView, wanted: Wanted, start: _Start | None
-    ) -> tuple[list[Received], list[Place]]:
-        """What the page is cut from, one more than it takes if there is more; the copies read."""
+        self,
+        user: UserKey,
+        inbox: str,
+        view: LogView,
+        wanted: Wanted,
+        start: _Start | None,
+        *,
+        is_whole: bool = False,
+    ) -> tuple[list[Received], list[Place]] | None:
+        """What the page is cut from, one more than it takes if there is more; the copies read.
+
+        None if too many of the newest copies are hidden to know what comes next: then it takes the
+        whole of what the user has.
+        """
         below: Place | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)
-        most = left if wanted.is_filtered else min(left, wanted.limit + 1)
+        most = left if is_whole or wanted.is_filtered else min(left, wanted.limit + 1)
         copies = []
         if most > 0:
             before = first_copy_below(below) if below else None
             copies = await self.copies.newest(user, inbox, before=before, limit=most)
-        told = await told_to(self.showing, user, view)
-        if below is not None:
-            told = [one for one in told if (one.posted_at, one.notification_id) < below]
+        now = self.clock.now()
+        told = [
+            one
+            for one in await told_to(self.showing, user, view)
+            if (below is None or (one.posted_at, one.notification_id) < below)
+            and not view.hides(one.notification_id, one.expires_at, now)
+        ]
         if not wanted.is_filtered:
             told = told[-wanted.limit - 1 :]  # the newest stand last
         state = await self.copies.read_state(user, inbox)
         received = merged(copies, told, state)
         places = [one.place for one in received if one.announcement is None]
-        return [one for one in received if wanted.takes(one)], places
+        listed = [
+            one
+            for one in received
+            if wanted.takes(one) and not view.hides(one.notification_id, one.expires_at, now)
+        ]
+        if len(copies) == most < left:
+            # Further copies may stand between what everyone was told before the last of these.
+            listed = [one for one in listed if one.place >= places[-1]]
+            if len(listed) <= wanted.limit:
+                return None
+        return listed, places
 
     async def _shown(
         self, tenant: str, inbox: str, view: LogView, page: Sequence[Received]
@@ -198,7 +227,7 @@ class MarkRead:
         if own := [one for one in ids if announcement_sequence(one) is None]:
             await self.copies.mark_read(user, inbox, own, now)
         if len(own) < len(ids):
-            view = await self.views.get(tenant_of(user), inbox)
+            view = await self._reaching(tenant_of(user), inbox, ids)
             told = await told_to(self.showing, user, view)
             sequences = [one.sequence for one in told if one.notification_id in ids]
             if sequences:
@@ -208,13 +237,20 @@ class MarkRead:
     async def before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:
         """All that came up to this time is read. Returns what is left."""
         await self.configs.get(tenant_of(user), inbox)
-        view = await self.views.get(tenant_of(user), inbox)
+        view = await self.views.get(tenant_of(user), inbox, age_ms=0)
         now = self.clock.now()
         # What was posted in a burst bears times a little ahead of the clock.
         until = max(now, view.head_at) if time >= now else time
         announced = view.last_broadcast_until(until)
         await self.copies.read_before(user, inbox, min(time, now), announced)
         return await self._left(user, inbox)
+
+    async def _reaching(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
+        """The log with these in it, if it has them: another process may have shown them already."""
+        view = await self.views.get(tenant, inbox)
+        if max(announcement_sequence(one) or 0 for one in ids) > view.head:
+            view = await self.views.get(tenant, inbox, age_ms=0)
+        return view
 
     async def _left(self, user: UserKey, inbox: str) -> UnreadCount:
         self.bus.publish(InboxRead(user, inbox))

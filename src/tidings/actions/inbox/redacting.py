@@ -133,14 +133,17 @@ class RedactNotification:
         """
         found = await self.find(tenant, inbox, notification_id)
         view = await self.views.get(tenant, inbox, age_ms=0)
-        is_new = found.box is not None and not view.is_retracted(notification_id)
-        if is_new:
-            await self.announce(self._retraction(found))
+        is_whole = found.box is not None
+        if is_whole and not view.is_retracted(notification_id):
+            await self.announce(
+                self._retraction(found),
+                after=view.head,
+                is_same=lambda entry: entry.target == notification_id,
+            )
         durable_at = monotonic()
-        if found.box is not None:
-            await self._empty(found)
-        if is_new:
+        if is_whole:  # also what an earlier attempt left half done: twice does no harm
             self.bus.publish(Retracted(tenant, inbox, notification_id))
+            await self._empty(found)
         await _until(durable_at + self.notifications.announcements_age_ms / limits.SECOND_MS)
 
     def _retraction(self, found: Notification | Announcement) -> Announcement:
