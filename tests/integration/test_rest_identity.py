@@ -72,23 +72,45 @@ async def test_root_routes_of_a_tenant(rest: Rest, method: str, path: str) -> No
     assert await (await rest.user("alice", "other")).refused(method, own) == NO_TENANT
 
 
+TOLD = {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": ""}}
+
+
+def body_for(method: str, path: str, notification_id: str) -> object:
+    """What each route of a tenant wants to be told."""
+    ends = {
+        "/tokens": {"user_id": "zoe"},
+        "/settings": {},
+        "/inboxes/{inbox}": {"title": "News"},
+        "/notifications": TOLD,
+        "/messages/post": TOLD,
+        "/messages/redact": {"id": notification_id},
+    }
+    found = (body for end, body in ends.items() if path.endswith(end) and method != "GET")
+    return next(found, None)
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [(one.method, one.path) for one in OPERATIONS if one.key == "tenant"]
 )
 async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
-    body = {"user_id": "zoe"} if path.endswith("tokens") else None
-    own = path.format(tenant="acme", user_id="zoe")
-    nowhere = path.format(tenant="nowhere", user_id="zoe")
-    await (await rest.tenant()).ok("PUT", "/v1/tenants/acme/users/zoe")
+    tenant = await rest.tenant()
+    await tenant.ok("PUT", "/v1/tenants/acme/users/zoe")
+    await tenant.ok("PUT", "/v1/tenants/acme/settings", {})
+    await tenant.ok("PUT", "/v1/tenants/acme/inboxes/news", {"title": "News"})
+    told = await tenant.ok("POST", "/v1/tenants/acme/inboxes/news/notifications", TOLD)
+    body = body_for(method, path, told["id"])
+    names = {"user_id": "zoe", "inbox": "news", "notification_id": told["id"]}
+    own = path.format(tenant="acme", **names)
+    nowhere = path.format(tenant="nowhere", **names)
 
-    assert (await (await rest.tenant()).call(method, own, body)).is_success
+    assert (await tenant.call(method, own, body)).is_success
     assert (await rest.root.call(method, own, body)).is_success
     assert await (await rest.user("alice")).refused(method, own, body) == FORBIDDEN
     assert await (await rest.tenant("other")).refused(method, own, body) == NO_TENANT
     assert await (await rest.user("zoe", "other")).refused(method, own, body) == NO_TENANT
-    assert await (await rest.tenant()).refused(method, nowhere, body) == NO_TENANT
+    assert await tenant.refused(method, nowhere, body) == NO_TENANT
     status, code = await rest.root.refused(method, nowhere, body)
-    assert (status, code) in (NO_TENANT, (404, "user.not_found"))
+    assert (status, code) in (NO_TENANT, (404, "user.not_found"), (404, "inbox.not_found"))
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,8 @@ async def test_a_page_is_full_though_the_newest_were_taken_back(rest: Rest) -> N
             if page["next_cursor"] is None:
                 break
             page = await ann.page(f"{query}&cursor={page['next_cursor']}")
-        assert titles == ["middle", "second", "first"]
+        # Ids made in one millisecond have no order.
+        assert (titles[0], sorted(titles[1:])) == ("middle", ["first", "second"])
 
 
 async def test_many_who_take_back_the_same_take_it_back_once(rest: Rest) -> None:

@@ -150,6 +150,58 @@ async def test_a_request_has_at_most_so_many_uids_and_bytes(rest: Rest) -> None:
     assert problem(answer) == TOO_LARGE
 
 
+def crowded(uids: list[str], text: str = "") -> bytes:
+    """A post to these users with this text, as small as it can be written."""
+    body = to_users(uids, "x", message={"title": "x", "body": text})
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+async def test_as_many_users_as_there_may_be_pass_with_any_text(rest: Rest) -> None:
+    news = await open_newsroom(rest, "crowded")
+    uids = [f"{number:064}" for number in range(limits.AUDIENCE_USERS_MAX - 1)]
+    for text in ("," * limits.BODY_BYTES_MAX, '"' * limits.BODY_BYTES_MAX):
+        # The last one is refused by name: all before it were read, and nothing is delivered.
+        assert await raw(news, crowded([*uids, "b#b"], text)) == INVALID
+    more = ["a"] * (limits.BODY_PARTS_MAX - limits.AUDIENCE_USERS_MAX)
+    assert await raw(news, crowded([*uids, *more, "b#b"])) == TOO_LARGE
+
+
+@pytest.mark.parametrize("part", [b"{},", b"[],", b"1,", b'{"a":1},', b'"",'])
+async def test_a_body_of_many_small_parts_is_refused_unread(rest: Rest, part: bytes) -> None:
+    news = await open_newsroom(rest, "crowded")
+    start = b'{"audience":{"kind":"everyone"},"message":{"title":"x","body":"","x":['
+    assert await raw(news, start + part * limits.BODY_PARTS_MAX + b"1]}}") == TOO_LARGE
+
+
+async def test_names_count_as_well(rest: Rest) -> None:
+    news = await open_newsroom(rest, "crowded")
+    own_fields = {f"n{number}": "" for number in range(limits.BODY_PARTS_MAX // 2)}
+    assert problem(await news.try_post(message(**own_fields))) == TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/tenants/{}/inboxes/{}/notifications", "/stack/admin/v1/{}/{}/messages/post"]
+)
+async def test_a_body_is_read_only_for_who_may_post(rest: Rest, path: str) -> None:
+    news = await open_newsroom(rest, "crowded")
+    own, ann, other = news.actor, await rest.user("ann"), await rest.tenant("others")
+    bodies = (b"{", b'{"message":{"x":[' + b"{}," * limits.BODY_PARTS_MAX)
+    for body, read in zip(bodies, (INVALID, TOO_LARGE), strict=True):
+        for actor, expected in (
+            (own, read),
+            (rest.root, read),
+            (ann, (403, "auth.forbidden")),
+            (other, (404, "tenant.not_found")),
+        ):
+            answer = await actor.call(
+                "POST",
+                path.format("acme", "crowded"),
+                headers={"content-type": "application/json"},
+                content=body,
+            )
+            assert problem(answer) == expected
+
+
 async def test_a_body_of_the_largest_size_is_taken(rest: Rest) -> None:
     news = await open_newsroom(rest, "largest")
     body = json.dumps(to_users(["ann"], "x")).encode().ljust(limits.POST_BODY_BYTES_MAX)

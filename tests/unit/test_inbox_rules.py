@@ -25,7 +25,7 @@ from tidings.model.inbox_reading import (
 )
 from tidings.model.notifications import NOTHING_READ, Announcement, Copy, InboxConfig, ReadState
 from tidings.model.postings import Json, Posting, check_link, check_open_json, check_posting
-from tidings.model.refusals import Invalid, SchemaVersionConflict
+from tidings.model.refusals import Invalid, SchemaVersionConflict, TooLarge
 
 NOW = 1_800_000_000_000
 LATER = NOW + limits.DAY_MS
@@ -214,6 +214,41 @@ def test_patterns_take_time_in_proportion(pattern: str) -> None:
         check_extras({"a": "a" * 3_000 + "b"}, {"properties": {"a": {"pattern": "^(a+)+$"}}})
 
 
+@pytest.mark.parametrize("keyword", ["pattern", "patternProperties", "both"])
+def test_a_schema_has_few_patterns(keyword: str) -> None:
+    most = limits.MESSAGE_SCHEMA_PATTERNS_MAX
+
+    def schema(count: int) -> Json:
+        by_name = {"pattern": 0, "patternProperties": count, "both": count // 2}[keyword]
+        return {
+            "patternProperties": {f"^a{number}": {} for number in range(by_name)},
+            "properties": {"pattern": {"type": "string"}},
+            "allOf": [{}, *({"items": {"pattern": f"b{one}"}} for one in range(count - by_name))],
+        }
+
+    check_schema(schema(most))
+    with pytest.raises(Invalid) as raised:
+        check_schema(schema(most + 1))
+    assert raised.value.pointer == "/message_schema"
+    assert "patterns" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_taken"),
+    [(r"^\d{4}-\d{2}-\d{2}$", True), (r"^\w+$", True), (r"^\p{L}+$", True), (r"^[^@\s]+@[a-z.-]+$", True),
+     ("[a-z]*a[a-z]{50}b", True), ("[a-z]*a[a-z]{5000}b", False)],
+)  # fmt: skip
+def test_a_pattern_is_small(pattern: str, is_taken: bool) -> None:
+    schemas: list[Json] = [{"pattern": pattern}, {"patternProperties": {pattern: {}}}]
+    for schema in schemas:
+        if is_taken:
+            check_schema(schema)
+            continue
+        with pytest.raises(Invalid) as raised:
+            check_schema(schema)
+        assert raised.value.pointer == "/message_schema"
+
+
 def test_without_a_schema_there_are_no_own_fields() -> None:
     check_extras({"title": "x", "body": "y", "cta_uri": "z"}, None)
     with pytest.raises(Invalid) as raised:
@@ -236,3 +271,10 @@ async def test_the_loop_turns_while_many_users_are_looked_at() -> None:
     assert await distinct_users(uids) == uids[:70_000]
     counting.cancel()
     assert turns >= limits.AUDIENCE_USERS_MAX // SLICE_USERS
+
+
+async def test_users_are_counted_once() -> None:
+    uids = [f"u{number}" for number in range(limits.AUDIENCE_USERS_MAX)]
+    assert await distinct_users([*uids, *uids[:9]]) == uids
+    with pytest.raises(TooLarge):
+        await distinct_users([*uids, "one-more"])

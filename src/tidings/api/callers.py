@@ -11,7 +11,7 @@ from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
-from tidings.actions.identity import Authenticate, Caller, require_user
+from tidings.actions.identity import Authenticate, Caller, require_tenant, require_user
 from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
@@ -60,6 +60,10 @@ def make_guard(
             caller = await authenticate(bearer(connection.scope))
             if operation.key == "user":
                 require_user(caller)  # no key acts in a user's name
+            elif operation.key == "tenant":
+                # Here and not only by the handler, which is called when the body is read: nobody
+                # else makes us read one that may be large.
+                require_tenant(caller, connection.path_params["tenant"])
             connection.scope["user"] = caller
         if operation.query is None:
             check_no_query(connection.scope["query_string"])

@@ -48,7 +48,7 @@ SchemaVersion = Annotated[str, _told(minLength=1, maxLength=limits.SCHEMA_VERSIO
 Sender = Annotated[str, _told(maxLength=limits.SENDER_CHARS_MAX)]
 HostSystemId = Annotated[str, _told(maxLength=limits.HOST_SYSTEM_ID_CHARS_MAX)]
 Label = Annotated[str, _told(maxLength=limits.LABEL_CHARS_MAX)]
-Uids = Annotated[list[UserId], _told(minItems=1, maxItems=limits.AUDIENCE_USERS_MAX)]
+Uids = Annotated[list[UserId], _told(minItems=1, maxItems=limits.BODY_PARTS_MAX)]
 ReadIds = Annotated[list[str], _told(minItems=1, maxItems=limits.READ_IDS_MAX)]
 Message = Annotated[
     dict[str, Any],

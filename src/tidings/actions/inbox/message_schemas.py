@@ -3,7 +3,7 @@
 
 A schema comes from outside and runs on our event loop, so it gets only what takes time in
 proportion to its size: no references, which can multiply, nothing that looks at a value twice, and
-regular expressions without going back.
+few small regular expressions without going back.
 """
 
 from functools import lru_cache
@@ -22,8 +22,10 @@ KEYWORDS_REFUSED: Final = frozenset(
         "unevaluatedProperties", "uniqueItems",
     }
 )  # fmt: skip
-_PATTERNS: Final = RegexOptions(size_limit=64 * limits.KIB, dfa_size_limit=64 * limits.KIB)
-_COMPILED_MAX: Final = 256
+_PATTERNS: Final = RegexOptions(
+    size_limit=limits.PATTERN_BYTES_MAX, dfa_size_limit=limits.PATTERN_BYTES_MAX
+)
+_COMPILED_MAX: Final = 32
 _COMPLAINT_CHARS_MAX: Final = 200
 _POINTER: Final = "/message_schema"
 
@@ -37,6 +39,9 @@ def check_schema(schema: Json) -> None:
     for name in _names_in(schema):
         if name in KEYWORDS_REFUSED:
             raise Invalid(f"message_schema: {name} is not taken here", _POINTER)
+    if _patterns_in(schema) > limits.MESSAGE_SCHEMA_PATTERNS_MAX:
+        most = limits.MESSAGE_SCHEMA_PATTERNS_MAX
+        raise Invalid(f"message_schema: at most {most} patterns", _POINTER)
     try:
         _validator(msgspec.json.encode(schema))
     except ValidationError as error:
@@ -70,6 +75,18 @@ def _names_in(value: object) -> list[str]:
     if isinstance(value, dict):
         return [*value, *(name for one in value.values() for name in _names_in(one))]
     return []
+
+
+def _patterns_in(value: object) -> int:
+    if isinstance(value, list):
+        return sum(_patterns_in(one) for one in value)
+    if not isinstance(value, dict):
+        return 0
+    # A field that is itself called so has a schema where the keyword has a text.
+    own = 1 if isinstance(value.get("pattern"), str) else 0
+    by_name = value.get("patternProperties")
+    own += len(by_name) if isinstance(by_name, dict) else 0
+    return own + sum(_patterns_in(one) for one in value.values())
 
 
 def _short(error: ValidationError) -> str:

@@ -226,17 +226,17 @@ class PostNotification:
 
 
 async def distinct_users(uids: list[str]) -> list[str]:
-    """Each user once, in the order given; the loop turns meanwhile."""
+    """Each user once, in the order given, and only then counted; the loop turns meanwhile."""
     if not uids:
         raise Invalid("uids: at least one", "/audience/uids")
-    if len(uids) > limits.AUDIENCE_USERS_MAX:
-        raise TooLarge(f"uids: at most {limits.AUDIENCE_USERS_MAX}")
     distinct: dict[str, None] = {}
     for start in range(0, len(uids), SLICE_USERS):
         for index, uid in enumerate(uids[start : start + SLICE_USERS], start):
             if USER.fullmatch(uid) is None:
                 raise Invalid("uid: 1 to 64 of A-Z a-z 0-9 . _ @ + -", f"/audience/uids/{index}")
             distinct[uid] = None
+        if len(distinct) > limits.AUDIENCE_USERS_MAX:
+            raise TooLarge(f"uids: at most {limits.AUDIENCE_USERS_MAX}")
         await asyncio.sleep(0)
     return list(distinct)
 
