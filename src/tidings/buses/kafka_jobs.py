@@ -47,7 +47,7 @@ class KafkaJobs:
             partitions=partitions,
         )
         self._producer: Any = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[Any] | None = None
 
     async def put(self, jobs: Sequence[Job]) -> None:
         if not jobs:
@@ -78,6 +78,8 @@ class KafkaJobs:
 
     async def close(self) -> None:
         await self._feed.close()
+        if self._connecting is not None:
+            await asyncio.wait([self._connecting])
         await self._let_go(self._producer)
 
     async def _read(self, received: Received) -> Taken | None:
@@ -93,11 +95,23 @@ class KafkaJobs:
         return Taken(job, f"{received.partition}/{received.offset}", 1)
 
     async def _connected(self) -> Any:  # noqa: ANN401 - the library has no types
-        async with self._connecting:
-            if self._producer is None:
-                await ensure_topics(self._address, self._topics, self._partitions)
-                self._producer = await start_producer(self._address)
+        if self._producer is not None:
             return self._producer
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+            self._connecting.add_done_callback(self._tried)
+        # Whoever gives up waiting does not break it off: the library would leave a socket behind.
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> Any:  # noqa: ANN401
+        await ensure_topics(self._address, self._topics, self._partitions)
+        self._producer = await start_producer(self._address)
+        return self._producer
+
+    def _tried(self, task: asyncio.Task[Any]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # whoever waits for it gets it
 
     async def _let_go(self, producer: Any) -> None:  # noqa: ANN401
         """One that failed may be beyond recovery: the next put begins with another."""

@@ -104,8 +104,9 @@ def read_one(copies: int) -> Cost:
 
 
 def read_before(copies: int) -> Cost:
-    """All are read; the answer says what is left."""
-    return Cost([_writes("move_marks", 1), *unread(copies).to_the_answer])
+    """All are read, of everyone's the log as it is now; the answer says what is left."""
+    log = _reads("read_announcements", 1)
+    return Cost([_writes("move_marks", 1), log, *unread(copies).to_the_answer])
 
 
 def progress(content: int) -> Cost:
