@@ -30,9 +30,9 @@ run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
 test: check ## Check, then run the tests with coverage
 	@$(SERVICES) obtain
 	@$(BIN)/coverage erase
-	@rm -rf $(TEST_DATA)
+	@rm -rf $(TEST_DATA) .test-results-*.xml
 	$(BIN)/python -m scripts.run_tests $(TEST_DATA) $(ARGS)
-	@echo && $(BIN)/python scripts/what_ran.py $(TEST_DATA)/*.xml
+	@echo && $(BIN)/python scripts/what_ran.py .test-results-*.xml
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 	$(if $(wildcard tests/canary_scan.py),$(BIN)/python tests/canary_scan.py $(TEST_DATA))
@@ -68,7 +68,7 @@ lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
 
 clean: ## Remove what building and testing left behind (your data folder stays)
 	$(if $(wildcard .services/running),-@$(PYTHON) -m scripts.services stop)
-	rm -rf $(VENV) $(TEST_DATA) .services .bench .coverage .coverage.* htmlcov build dist
+	rm -rf $(VENV) $(TEST_DATA) .services .bench .test-results-*.xml .coverage .coverage.* htmlcov build dist
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
