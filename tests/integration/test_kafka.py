@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from tests.harness.canary import MARK, canary
 from tests.harness.delivery_office import ANN, at_once, until
 from tests.harness.services import KafkaBroker
-from tidings.buses import kafka
+from tidings.buses import kafka, kafka_feed
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_feed import KafkaFeed
@@ -248,6 +248,23 @@ async def test_a_broker_that_restarts_is_found_again(
                 await asyncio.sleep(0.05)
         received = await take_until(feed, 3)
     assert decode_event(received[-1].value).chat == CHATS[0]
+
+
+async def test_a_group_that_does_not_say_good_bye_is_left_all_the_same(
+    kafka_address: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asyncio.all_tasks()
+    bus = InProcessBus()
+    async with publishing(kafka_address, topics, bus):
+        bus.publish(a_message(CHATS[0], 1))
+        feed = KafkaFeed(address=kafka_address, topics=topics, group="g", partitions=3)
+        await take(feed, 1)
+    connections = list(feed._consumer._client._conns.values())
+    monkeypatch.setattr(kafka_feed, "CLOSE_SECONDS_MAX", 0.0)
+    await feed.close()
+    assert connections
+    assert not any(one.connected() for one in connections)
+    await until(lambda: asyncio.all_tasks() == before)
 
 
 async def take_until(feed: KafkaFeed, sequence: int) -> list[Received]:

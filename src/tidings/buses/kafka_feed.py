@@ -8,7 +8,6 @@ come again. Nobody is hurt by that, nor by offsets that are set back to the begi
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -90,9 +89,7 @@ class KafkaFeed:
         if self._consumer is not None:
             await self._commit()
             consumer, self._consumer = self._consumer, None
-            with suppress(KafkaError, OSError, TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                    await consumer.stop()
+            await _stop(consumer)
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await stop_producer(producer)
@@ -114,8 +111,7 @@ class KafkaFeed:
         try:
             await consumer.start()
         except BaseException as error:
-            with suppress(KafkaError, OSError):
-                await consumer.stop()
+            await _stop(consumer)
             if isinstance(error, KafkaError | OSError):
                 raise FeedUnavailable(str(error)) from error
             raise
@@ -148,6 +144,20 @@ class KafkaFeed:
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)
+
+
+async def _stop(consumer: Any) -> None:  # noqa: ANN401
+    """Leave the group and let go of every connection, whether the group says good-bye or not."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS_MAX):
+            await consumer.stop()
+    except (KafkaError, OSError, TimeoutError):
+        # It still waits for the group, and would leave tasks and connections behind.
+        if consumer._coordinator is not None:
+            await consumer._coordinator._stop_heartbeat_task()
+            await consumer._coordinator._stop_commit_offsets_refresh_task()
+            await consumer._fetcher.close()
+        await consumer._client.close()
 
 
 class _GivesAway(ConsumerRebalanceListener):  # type: ignore[misc]
