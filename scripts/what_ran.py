@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what a test run consisted of: one line per folder, from pytest's JUnit files."""
+"""Say what a test run consisted of: one line per folder, from pytest's JUnit file."""
 
 import sys
 import xml.etree.ElementTree as ET
@@ -23,10 +23,10 @@ def outcome_of(case: ET.Element) -> str:
     return "passed"
 
 
-def main(reports: list[Path]) -> None:
+def main(report: Path) -> None:
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     seconds: dict[str, float] = defaultdict(float)
-    for case in (case for report in reports for case in ET.parse(report).iter("testcase")):
+    for case in ET.parse(report).iter("testcase"):
         folder = folder_of(case)
         outcomes[folder][outcome_of(case)] += 1
         seconds[folder] += float(case.get("time", "0"))
@@ -39,4 +39,4 @@ def main(reports: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(name) for name in sys.argv[1:]])
+    main(Path(sys.argv[1]))
