@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+import aiokafka.client
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.conn import AIOKafkaConnection, create_conn
 
 from tests.harness.canary import MARK, canary
 from tests.harness.delivery_office import ANN, at_once, until
@@ -16,6 +18,7 @@ from tidings.buses import kafka, kafka_feed
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_feed import KafkaFeed
+from tidings.buses.kafka_producers import start_producer
 from tidings.buses.kafka_topics import Topics, ensure_topics
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -265,6 +268,25 @@ async def test_a_group_that_does_not_say_good_bye_is_left_all_the_same(
     assert connections
     assert not any(one.connected() for one in connections)
     await until(lambda: asyncio.all_tasks() == before)
+
+
+async def test_who_gives_up_while_it_starts_leaves_no_connection(
+    kafka_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: asyncio.Queue[AIOKafkaConnection] = asyncio.Queue()
+
+    async def create(*where: object, **how: object) -> AIOKafkaConnection:
+        connection = await create_conn(*where, **how)
+        made.put_nowait(connection)
+        return connection
+
+    monkeypatch.setattr(aiokafka.client, "create_conn", create)
+    starting = asyncio.create_task(start_producer(kafka_address))
+    first = await made.get()
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    assert starting.cancelled()
+    assert not first.connected()
 
 
 async def take_until(feed: KafkaFeed, sequence: int) -> list[Received]:

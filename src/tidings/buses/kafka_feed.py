@@ -13,6 +13,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
+from tidings.buses.kafka_clients import start_client
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
 from tidings.buses.offsets import Offsets
@@ -109,7 +110,7 @@ class KafkaFeed:
         )
         consumer.subscribe([self._topic], listener=_GivesAway(self))
         try:
-            await consumer.start()
+            await start_client(consumer)
         except BaseException as error:
             await _stop(consumer)
             if isinstance(error, KafkaError | OSError):

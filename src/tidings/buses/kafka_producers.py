@@ -7,6 +7,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from tidings.buses.kafka_clients import start_client
 from tidings.buses.kafka_topics import ANSWER_MS_MAX, RETRY_MS
 
 CLOSE_SECONDS_MAX: Final = 2.0
@@ -26,7 +27,7 @@ async def start_producer(address: str) -> Any:  # noqa: ANN401 - the library has
         retry_backoff_ms=RETRY_MS,
     )
     try:
-        await producer.start()
+        await start_client(producer)
     except BaseException:
         await stop_producer(producer)
         raise

@@ -7,6 +7,7 @@ import msgspec
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from tidings.buses.kafka_clients import start_client
 from tidings.ports.feed import FeedUnavailable
 
 PARTITIONS_DEFAULT: Final = 12
@@ -53,7 +54,7 @@ async def ensure_topics(address: str, topics: Topics, partitions: int = PARTITIO
         bootstrap_servers=address, request_timeout_ms=ANSWER_MS_MAX, retry_backoff_ms=RETRY_MS
     )
     try:
-        await admin.start()
+        await start_client(admin)
         there = set(await admin.list_topics())
         if any(topic.name not in there for topic in _wanted(topics, partitions, 1)):
             brokers = len((await admin.describe_cluster())["brokers"])
