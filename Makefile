@@ -13,6 +13,7 @@ TEST_DATA := .test-data
 # Tests wait for disks and other programs half of the time: two lanes, a file at a time in the
 # order of the folders, which ends with the short ones.
 SIDE_BY_SIDE := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest
 SERVICES := $(BIN)/python -m scripts.services
 ARGS ?=
 
@@ -21,7 +22,7 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-peers soak services services-stop lock \
+.PHONY: help run test coverage check format bench bench-peers soak services services-stop lock \
 	clean
 
 help: ## Show what there is to make
@@ -30,15 +31,18 @@ help: ## Show what there is to make
 run: $(RUNTIME) ## Start the server (ARGS="--port 9000" for more)
 	@exec $(BIN)/tidings serve $(ARGS)
 
-test: check ## Check, then run the tests with coverage
+test: check ## Check, then run the tests
 	@$(SERVICES) obtain
-	@$(BIN)/coverage erase
 	@rm -rf $(TEST_DATA)
-	$(BIN)/coverage run -m pytest $(SIDE_BY_SIDE) --basetemp=$(TEST_DATA) --junitxml=.test-results.xml --durations=15 $(ARGS)
+	$(PYTEST) $(SIDE_BY_SIDE) --basetemp=$(TEST_DATA) --junitxml=.test-results.xml --durations=15 $(ARGS)
 	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
+	$(BIN)/python tests/canary_scan.py $(TEST_DATA)
+
+coverage: $(DEV) ## The same, and say which lines no test reaches; takes half as long again
+	@$(BIN)/coverage erase
+	$(MAKE) test PYTEST="$(BIN)/coverage run -m pytest"
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
-	$(if $(wildcard tests/canary_scan.py),$(BIN)/python tests/canary_scan.py $(TEST_DATA))
 
 check: $(DEV) ## Look at the code without running it: format, lint, types, imports
 	$(BIN)/ruff format --check $(CODE)

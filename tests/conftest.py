@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.harness.attack_report import note_attacks, tell_attacks
 from tests.harness.services import (
     dynamodb_endpoint,
     kafka_address,
@@ -29,5 +30,10 @@ __all__ = [
 ]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    note_attacks(items)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    tell_attacks(terminalreporter)
     tell_what_was_missing(terminalreporter)

@@ -4,8 +4,17 @@
 from litestar import Litestar
 
 from tidings.actions.jobs_aside import LookAfterJobs
-from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
+from tidings.actions.signing_key_making import SigningKeyMaker, SigningKeyVerbs
+from tidings.actions.tenants import (
+    GetTenant,
+    MakeTenantKey,
+    MakeToken,
+    PutTenant,
+    RevokeTenantKey,
+)
+from tidings.actions.token_issuers import TokenIssuerVerbs
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.api.access import Access
 from tidings.api.app import make_app, make_health_app
 from tidings.api.callers import IdentityVerbs
 from tidings.api.health import Health
@@ -13,7 +22,9 @@ from tidings.assembly import Core
 from tidings.web import load_pages
 
 
-def make_rest(core: Core, health: Health, *, is_whole: bool = True) -> Litestar:
+def make_rest(
+    core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
+) -> Litestar:
     """All routes and pages; or, of a process that does other things, only its health."""
     if not is_whole:
         return make_health_app(health, core.chance)
@@ -21,23 +32,29 @@ def make_rest(core: Core, health: Health, *, is_whole: bool = True) -> Litestar:
         chat_verbs=core.verbs,
         inbox_verbs=core.inbox,
         identity_verbs=_identity(core),
+        login_verbs=core.logins,
         jobs_aside=LookAfterJobs(core.store.jobs_aside, core.jobs),
         own_health=health,
         chance=core.chance,
         pages=load_pages(),
+        access=access or Access(),
     )
 
 
 def _identity(core: Core) -> IdentityVerbs:
     tenants, users = core.store.tenants, core.store.users
     signing, clock, chance = core.signing, core.clock, core.chance
+    maker = SigningKeyMaker(core.vault.wrapping, chance)
     return IdentityVerbs(
         authenticate=core.authenticate,
-        put_tenant=PutTenant(tenants, signing, core.vault.wrapping, clock, chance),
+        put_tenant=PutTenant(tenants, signing, maker, clock),
+        get_tenant=GetTenant(tenants),
         make_tenant_key=MakeTenantKey(tenants, clock, chance),
         revoke_tenant_key=RevokeTenantKey(tenants, clock),
-        put_user=PutUser(tenants, users, clock),
-        make_token=MakeToken(users, signing, clock),
+        put_user=PutUser(tenants, users, clock, core.quotas),
+        make_token=MakeToken(users, core.store.sessions, signing, clock, core.quotas),
+        signing_keys=SigningKeyVerbs(tenants, signing, maker, clock),
+        token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),
         get_profile=GetProfile(users),
         patch_profile=PatchProfile(users, clock),
         erase_user_content=EraseUserContent(users, core.vault),

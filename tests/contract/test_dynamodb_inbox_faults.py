@@ -19,7 +19,7 @@ from tests.contract.inbox_builders import (
     new_id,
     some_jobs,
 )
-from tests.contract.test_dynamodb_people import Place
+from tests.contract.lossy_tables import Place
 from tests.harness.dynamo_tables import REGION, some_tables
 from tidings.model.ids import user_id, user_key
 from tidings.model.notifications import InboxConfig

@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contract.builders import (
@@ -19,6 +20,7 @@ from tests.contract.builders import (
     request,
 )
 from tests.contract.engines import DynamoEngine, Store
+from tests.contract.identity_builders import a_code, a_session, an_allowance, an_issuer
 from tests.contract.inbox_builders import a_broadcast, a_notification, some_jobs
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
@@ -39,6 +41,8 @@ EXPECTED_BYTES_MAX = 10 * limits.KIB
 """What we mean to stay under, so that growth is noticed long before it hurts."""
 INBOX_BYTES_MAX = 40 * limits.KIB
 """Likewise of the inbox: what a tenant says of itself is longer than any message."""
+TENANT_BYTES_MAX = 20 * limits.KIB
+"""Likewise of tenants: the keys with which one signs itself."""
 WIDE = "\N{GRINNING FACE}"
 
 
@@ -111,6 +115,22 @@ async def keep_the_largest_people(store: Store) -> None:
     await store.deployment.keep_sealed("n" * 64, "m" * 16, b"s" * 256)
 
 
+async def keep_the_largest_of_identity(store: Store) -> None:
+    issuer = msgspec.structs.replace(
+        an_issuer("t" * 40, "i" * 255), document=b"d" * limits.ISSUER_BYTES_MAX
+    )
+    await store.tenants.put_issuer(issuer, ["k" * 128])
+    session = msgspec.structs.replace(
+        a_session(somebody(0), device="d" * 64),
+        previous_digest=b"p" * 32,
+        sealed_refresh=b"s" * 128,
+    )
+    await store.sessions.open(session)
+    await store.sessions.revoke(somebody(0), session.session_id, NOW)
+    await store.login_codes.put(a_code("+" + "4" * 15, tenant="t" * 40, digest=b"d" * 32))
+    await store.budgets.spend([an_allowance("n" * 200)])
+
+
 async def keep_the_largest_of_the_inbox(store: Store) -> None:
     tenant, inbox, user = "t" * 40, "i" * 64, somebody(0)
     settings: dict[str, object] = {"s": "x" * limits.TENANT_SETTINGS_BYTES_MAX}
@@ -136,6 +156,7 @@ async def test_no_item_is_large(dynamodb_endpoint: str, prefix: str) -> None:
     async with DynamoEngine(dynamodb_endpoint, prefix).open() as store:
         await send_the_largest(store, await a_full_chat(store))
         await keep_the_largest_people(store)
+        await keep_the_largest_of_identity(store)
         await keep_the_largest_of_the_inbox(store)
 
     largest = {}
@@ -154,5 +175,7 @@ async def test_no_item_is_large(dynamodb_endpoint: str, prefix: str) -> None:
 
     assert max(largest.values()) < ITEM_BYTES_MAX
     assert 16 * limits.KIB < largest.pop("inbox") < INBOX_BYTES_MAX
+    assert limits.ISSUER_BYTES_MAX < largest.pop("tenants") < TENANT_BYTES_MAX
     assert max(largest.values()) < EXPECTED_BYTES_MAX, largest
+    assert largest["sessions"] < limits.KIB, "one unit each"
     assert largest["messages"] > limits.CONTENT_BYTES_MAX, "the largest was among them"

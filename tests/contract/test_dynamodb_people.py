@@ -3,79 +3,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 import pytest
 
 from tests.contract.builders import ANN, BOB, NOW, some_users
+from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
-from tests.harness.dynamo_tables import REGION, some_tables
 from tidings.ports.people import SigningKey
-from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.masters import MasterList
-from tidings.stores.dynamodb.recording import Usage
-from tidings.stores.dynamodb.retrying import Budget, Retrying
 from tidings.stores.dynamodb.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
 from tidings.stores.dynamodb.tenants import DynamoTenants
-from tidings.stores.dynamodb.transport import Transport, open_transport
-from tidings.stores.dynamodb.trouble import Unanswered
 from tidings.stores.dynamodb.users import DynamoUsers
-from tidings.world import SystemChance, SystemClock
-
-WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
-
-
-class LosesAnswers:
-    """The real transport; the answer to each write is lost the first time."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self.loses = False
-        self.lost = 0
-        self._seen: list[dict[str, Any]] = []
-
-    async def send(self, operation: str, request: dict[str, Any], until: float) -> dict[str, Any]:
-        is_first = not any(request is one for one in self._seen)
-        self._seen.append(request)
-        try:
-            return await self._transport.send(operation, request, until)
-        finally:
-            if self.loses and is_first and operation in WRITES:
-                self.lost += 1
-                raise Unanswered("lost")
-
-
-class Place:
-    """Tables, a client of them, and what it was used for."""
-
-    def __init__(self, transport: Transport, prefix: str) -> None:
-        self.used: list[Usage] = []
-        self.transport = LosesAnswers(transport)
-        chance = SystemChance()
-        self.dynamo = Dynamo(
-            self.transport,  # type: ignore[arg-type]
-            Retrying(chance, Budget()),
-            chance,
-            prefix=prefix,
-            record=self.used.append,
-        )
-
-    def patterns(self) -> list[str]:
-        """What it was used for since the last time."""
-        names = [one.pattern.name for one in self.used]
-        self.used.clear()
-        return names
+from tidings.world import SystemChance
 
 
 @pytest.fixture
 async def place(dynamodb_endpoint: str) -> AsyncIterator[Place]:
-    async with (
-        some_tables(dynamodb_endpoint) as prefix,
-        open_transport(endpoint=dynamodb_endpoint, region=REGION, clock=SystemClock()) as transport,
-    ):
-        yield Place(transport, prefix)
+    async with a_place(dynamodb_endpoint) as place:
+        yield place
 
 
 # Lost answers.
@@ -83,7 +30,10 @@ async def place(dynamodb_endpoint: str) -> AsyncIterator[Place]:
 
 async def test_a_lost_answer_changes_no_answer(place: Place) -> None:
     place.transport.loses = True
-    tenants, users = DynamoTenants(place.dynamo), DynamoUsers(place.dynamo)
+    tenants, users = (
+        DynamoTenants(place.dynamo, place.revocations),
+        DynamoUsers(place.dynamo, place.revocations),
+    )
     keys = DynamoDataKeys(place.dynamo)
 
     assert await tenants.put(a_tenant(), a_signing_key("s1")) == (a_tenant(), True)
@@ -104,7 +54,7 @@ async def test_a_lost_answer_changes_no_answer(place: Place) -> None:
 
 
 async def test_what_was_not_done_is_not_said_to_be_done(place: Place) -> None:
-    tenants, keys = DynamoTenants(place.dynamo), DynamoDataKeys(place.dynamo)
+    tenants, keys = DynamoTenants(place.dynamo, place.revocations), DynamoDataKeys(place.dynamo)
     await tenants.put(a_tenant(), a_signing_key("s1"))
     await tenants.add_key(an_api_key())
     await tenants.revoke_key("acme", "key-1", NOW + 1)
@@ -120,7 +70,10 @@ async def test_what_was_not_done_is_not_said_to_be_done(place: Place) -> None:
 
 
 async def test_of_many_who_make_a_tenant_or_a_user_one_did(place: Place) -> None:
-    tenants, users = DynamoTenants(place.dynamo), DynamoUsers(place.dynamo)
+    tenants, users = (
+        DynamoTenants(place.dynamo, place.revocations),
+        DynamoUsers(place.dynamo, place.revocations),
+    )
 
     async def make(number: int) -> tuple[bool, bool]:
         _, tenant = await tenants.put(a_tenant(), a_signing_key(f"s{number}"))
@@ -146,7 +99,7 @@ async def test_of_many_processes_that_open_the_store_one_rolls_the_epoch(place: 
 async def test_a_profile_takes_one_weak_read_and_a_missing_one_is_asked_for_twice(
     place: Place,
 ) -> None:
-    users = DynamoUsers(place.dynamo)
+    users = DynamoUsers(place.dynamo, place.revocations)
     await users.put(ANN, display_name=None, phone_number=None, now=NOW)
     place.patterns()
 
@@ -255,7 +208,7 @@ def under(key: SigningKey, master: str) -> SigningKey:
 
 
 async def test_signing_keys_are_taken_over_step_by_step(place: Place) -> None:
-    tenants = DynamoTenants(place.dynamo)
+    tenants = DynamoTenants(place.dynamo, place.revocations)
     await tenants.put(a_tenant(), a_signing_key("s1"))
     await DynamoDeployment(place.dynamo, "epoch").keep_sealed("pepper", "other", b"sealed")
 

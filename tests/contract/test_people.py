@@ -129,6 +129,7 @@ async def test_the_missing_are_named_in_the_order_given(store: Store) -> None:
     assert await store.users.missing([*crowd, BOB]) == crowd
 
 
+@pytest.mark.attack("D12")
 async def test_a_user_of_another_tenant_is_another_user(store: Store) -> None:
     await store.users.put(ANN, display_name=None, phone_number=None, now=NOW)
     other = user_key("other", "ann")
@@ -171,6 +172,7 @@ async def test_a_user_who_was_seen_is_otherwise_the_same(store: Store) -> None:
     assert await store.users.get(ANN) == msgspec.structs.replace(before, last_seen_at=NOW + 5)
 
 
+@pytest.mark.attack("D18")
 async def test_peers_are_those_in_small_chats_with_the_user(store: Store) -> None:
     await store.users.put(BOB, display_name=None, phone_number=None, now=NOW)
     store.users.seen({BOB: NOW + 5})

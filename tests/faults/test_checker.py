@@ -14,7 +14,7 @@ from tests.faults.verdict import (
     KILLS_IN_FLIGHT_MIN,
     RECONNECTS_WITH_NEWS_MIN,
 )
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 
 ACK_BEFORE_COMMIT = Path(__file__).with_name("sabotage_ack_before_commit.py")
 CHAT = "chat"
@@ -195,7 +195,7 @@ async def test_a_server_that_answers_before_it_commits_is_found_out(tmp_path: Pa
         server.launcher = ACK_BEFORE_COMMIT
         await server.restart()
 
-    async with ServerProcess(tmp_path / "data") as server:
+    async with ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server:
         history = await crash_under_load(server, seed=4, crashes=2, prepare=sabotage)
     verdict = check(history)
     assert verdict.outcome == "invalid"

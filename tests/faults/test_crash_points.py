@@ -15,7 +15,7 @@ from tests.faults.history import History, View, content_of, seen
 from tests.harness.client_socket import ConnectionLost
 from tests.harness.device import CANNOT_CONNECT, Device
 from tests.harness.people import Town
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 from tidings.ports.failpoints import PLACES, Place
 
 # In the last two the first visits are the sweeper's, which commits twice when the server starts.
@@ -69,7 +69,7 @@ async def test_a_retry_after_any_crash_yields_one_message(tmp_path: Path) -> Non
     history = History()
     was_stored: dict[Place, set[bool]] = {place: set() for place in PLACES}
     async with (
-        ServerProcess(tmp_path / "data") as server,
+        ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server,
         Town(server.url, server.root_key) as town,
     ):
         ann, bob = await town.user("ann"), await town.user("bob")

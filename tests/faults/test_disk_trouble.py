@@ -13,7 +13,7 @@ from tests.faults.history import Attempt, History, content_of, seen
 from tests.harness.client_socket import Refused
 from tests.harness.device import Device
 from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 
 STORE_BROKE: Final = 1
 EXIT_SECONDS_MAX: Final = 5.0
@@ -45,7 +45,7 @@ async def expect_503(person: Person, chat: str, attempt: Attempt) -> None:
 async def test_a_sick_disk_stops_the_server_cleanly(
     tmp_path: Path, trouble: Trouble, way: str
 ) -> None:
-    server = ServerProcess(tmp_path / "data")
+    server = ServerProcess(tmp_path / "data", environment=NO_LIMITS)
     disk = DiskShim(server, build_shim(tmp_path))
     history = History()
     async with server, Town(server.url, server.root_key) as town:

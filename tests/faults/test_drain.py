@@ -9,7 +9,7 @@ import pytest
 from tests.faults.checker import check
 from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 
 STOPS: Final = 4
 
@@ -21,7 +21,9 @@ async def test_nothing_is_lost_when_the_server_is_told_to_stop(tmp_path: Path, s
     async def stop(server: ServerProcess) -> None:
         exit_codes.append(await server.terminate())
 
-    server = ServerProcess(tmp_path / "data", environment={"TIDINGS_DRAIN_SECONDS": "0.3"})
+    server = ServerProcess(
+        tmp_path / "data", environment={**NO_LIMITS, "TIDINGS_DRAIN_SECONDS": "0.3"}
+    )
     async with server:
         history = await crash_under_load(
             server, seed=5, crashes=STOPS, spoilt_starts=0.0, crash=stop

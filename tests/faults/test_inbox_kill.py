@@ -12,7 +12,7 @@ from tests.contract.engines import SqliteEngine
 from tests.faults.conftest import Say
 from tests.harness.inbox import Inbox
 from tests.harness.people import Town
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 from tidings.model.ids import user_key
 
 MOMENT_SECONDS_MAX = 0.3
@@ -62,7 +62,7 @@ class Posting:
 async def kill_run(folder: Path, say: Say, *, users: int, kills: int, posts: int) -> None:
     chance = random.Random(users)
     uids = [f"user-{number:06}" for number in range(users)]
-    async with ServerProcess(folder / "data") as server:
+    async with ServerProcess(folder / "data", environment=NO_LIMITS) as server:
         async with Town(server.url, server.root_key) as town:
             inbox = await Inbox(town).make()
             postings = [Posting(server, inbox, uids, f"k{number}") for number in range(posts)]

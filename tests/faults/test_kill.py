@@ -10,11 +10,11 @@ from tests.faults.checker import check
 from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import ACKNOWLEDGED_MIN
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 
 
 async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
-    async with ServerProcess(folder / "data") as server:
+    async with ServerProcess(folder / "data", environment=NO_LIMITS) as server:
         history = await crash_under_load(
             server, seed=seed, crashes=kills, acknowledged_min=2 * ACKNOWLEDGED_MIN
         )
@@ -32,7 +32,7 @@ async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_nothing_is_lost_when_the_server_is_killed(tmp_path: Path, say: Say) -> None:
-    await kill_run(tmp_path, say, seed=1, kills=30)
+    await kill_run(tmp_path, say, seed=1, kills=20)
 
 
 @pytest.mark.soak

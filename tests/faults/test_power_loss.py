@@ -11,7 +11,7 @@ from tests.faults.conftest import Say
 from tests.faults.disk_shim import DiskShim, build_shim
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import Verdict
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 
 NO_SYNC = Path(__file__).with_name("sabotage_no_sync.py")
 
@@ -39,7 +39,7 @@ async def lose_power_under_load(
         await server.kill()
         hit.append(disk.lose_power(chance if len(hit) % 2 else None))
 
-    async with ServerProcess(folder / "data") as server:
+    async with ServerProcess(folder / "data", environment=NO_LIMITS) as server:
         history = await crash_under_load(
             server, seed=seed, crashes=losses, prepare=put_shim_in_place, crash=lose_power
         )

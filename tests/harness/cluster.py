@@ -44,12 +44,18 @@ def many_processes(services: Services, prefix: str) -> Settings:
 class Cluster:
     """Processes by name."""
 
-    def __init__(self, folder: Path, settings: Settings, roles: Mapping[str, str]) -> None:
-        shared = as_environment(settings)
-        self.processes = {
-            name: ServerProcess(folder / name, environment={**shared, "TIDINGS_ROLES": does})
-            for name, does in roles.items()
-        }
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings,
+        roles: Mapping[str, str],
+        own: Mapping[str, Settings] | None = None,
+    ) -> None:
+        """`own` are settings of single processes, by their names."""
+        self.processes = {}
+        for name, does in roles.items():
+            environment = as_environment({**settings, **(own or {}).get(name, {}), "roles": does})
+            self.processes[name] = ServerProcess(folder / name, environment=environment)
 
     def __getitem__(self, name: str) -> ServerProcess:
         return self.processes[name]
@@ -101,12 +107,14 @@ async def a_cluster(
     *,
     at_once: int = 2,
     more: Mapping[str, str] | None = None,
+    own: Mapping[str, Settings] | None = None,
 ) -> AsyncIterator[Cluster]:
     """Processes on tables that are there; at the end all of them stop as they should.
 
-    `more` are further settings for all of them.
+    `more` are further settings for all of them, `own` of single ones.
     """
-    cluster = Cluster(folder, {**many_processes(services, prefix), **(more or {})}, roles)
+    settings = {**many_processes(services, prefix), **(more or {})}
+    cluster = Cluster(folder, settings, roles, own)
     try:
         await cluster.start(at_once)
         yield cluster

@@ -61,13 +61,21 @@ async def _make(transport: Transport, request: Item, until: float) -> None:
             return
 
 
-async def drop_tables(endpoint: str, prefix: str) -> None:
-    """Delete them again, as far as they are there; one that stays is in nobody's way."""
+async def drop_tables(endpoint: str, prefix: str, *, protected: bool = False) -> None:
+    """Delete them again, as far as they are there; one that stays is in nobody's way.
+
+    Except for those that were made as they are for real: DynamoDB Local has hands for a few tables
+    with TTL, and beyond that finishes no new index.
+    """
     async with open_transport(endpoint=endpoint, region=REGION, clock=SystemClock()) as transport:
         until = asyncio.get_running_loop().time() + _SECONDS_MAX
         for table in TABLES:
+            name = {"TableName": prefix + table.name}
             with suppress(Unanswered, Rejected):
-                await transport.send("DeleteTable", {"TableName": prefix + table.name}, until)
+                if protected:
+                    unprotected = {**name, "DeletionProtectionEnabled": False}
+                    await transport.send("UpdateTable", unprotected, until)
+                await transport.send("DeleteTable", name, until)
 
 
 @asynccontextmanager

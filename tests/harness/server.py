@@ -19,6 +19,8 @@ START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_FILE: Final = "server.log"
 WELCOME_FILE: Final = "welcome.txt"
+NO_LIMITS: Final[Mapping[str, str]] = {"TIDINGS_LIMITS": "off"}
+"""For those who load a server more than anyone honest."""
 
 
 class ServerDied(Exception):

@@ -21,15 +21,23 @@ def engine() -> str:
     return "sqlite"
 
 
+@pytest.fixture(scope="module")
+def limits() -> str:
+    """Rate limits are on, except in suites that do more than anyone honest."""
+    return "on"
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def settings(request: pytest.FixtureRequest, engine: str) -> AsyncIterator[Settings]:
+async def settings(
+    request: pytest.FixtureRequest, engine: str, limits: str
+) -> AsyncIterator[Settings]:
     """The settings of the engine, with nothing in it yet."""
 
     def endpoint() -> str:
         return str(request.getfixturevalue("dynamodb_endpoint"))
 
     async with some_engine(engine, endpoint) as made:
-        yield made
+        yield {**made, "limits": limits}
 
 
 @pytest.fixture

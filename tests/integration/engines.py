@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For suites that run on every engine: `from tests.integration.engines import engine as engine`."""
+"""For suites that run on every engine: `from tests.integration.engines import engine as engine`.
+
+And for those that do more than anyone honest: `from ... import no_limits as no_limits`.
+"""
 
 import pytest
 
@@ -22,3 +25,9 @@ def engine(request: pytest.FixtureRequest) -> str:
 def long_engine(request: pytest.FixtureRequest) -> str:
     """The same for suites that fill long logs, which takes DynamoDB Local minutes."""
     return str(request.param)
+
+
+@pytest.fixture(scope="module", name="limits")
+def no_limits() -> str:
+    """Without rate limits: for suites that try something else with more than they allow."""
+    return "off"

@@ -23,7 +23,8 @@ def serve_rest(folder: Path, prepare: Callable[[Rest], Awaitable[T]]) -> Iterato
     servers: list[uvicorn.Server] = []
 
     async def serve() -> None:
-        async with open_rest(folder) as rest:
+        # Far more requests than anyone honest sends: it is not the limits that are tried here.
+        async with open_rest(folder, settings={"limits": "off"}) as rest:
             made = await prepare(rest)
             config = uvicorn.Config(rest.app, port=0, lifespan="off", log_config=None)
             server = uvicorn.Server(config)

@@ -13,8 +13,10 @@ from litestar import Litestar
 
 from tests.harness.canary import canary
 from tests.integration.conformance import check_answer
+from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
+from tidings.assembly.limits import make_limits
 from tidings.config import Config
 from tidings.ports.failpoints import Place
 from tidings.rest import make_rest
@@ -167,10 +169,12 @@ def address(one: Operation, **parts: object) -> str:
         "aside_id": f"{'0' * 26}-0",
         "inbox": "nowhere",
         "key_id": "0" * 16,
+        "signing_key_id": f"{TENANT}.{'0' * 16}",
         "limit": 10,
         "message_id": f"{NOWHERE}.2",
         "notification_id": "b1",
         "sequence": 2,
+        "session_id": NOWHERE,
         "tenant": TENANT,
         "user_id": "bob",
         **parts,
@@ -191,15 +195,24 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 @asynccontextmanager
 async def open_rest(
-    folder: Path, *, master_key: bytes | None = None, settings: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    master_key: bytes | None = None,
+    settings: Mapping[str, Any] | None = None,
+    access: Access | None = None,
+    time: int | None = None,
 ) -> AsyncIterator[Rest]:
-    """Open a deployment in the folder; with a master key it comes from the environment."""
+    """Open a deployment in the folder, at this time if one is given; with a master key it comes
+    from the environment.
+    """
     clock, disk, condition = HandClock(), Disk(), Condition()
+    clock.time = time or clock.time
     engine: Json = dict(settings or {})
     config = Config(data=folder, root_key=ROOT_KEY, master_key=master_key, **engine)
     broke: list[Exception] = []
     async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
-        app = make_rest(core, condition)
+        access = access or Access(make_limits(config, None))
+        app = make_rest(core, condition, access=access)
         transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://tidings") as http:
             yield Rest(app, clock, disk, condition, http, core)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.harness.server import ServerProcess
+from tests.integration.engines import no_limits as no_limits
 from tidings.cli import main
 from tidings.load.crowd import Crowd
 from tidings.load.rest import LoadStopped

@@ -101,6 +101,7 @@ async def test_a_newcomer_of_whose_joining_nobody_told_starts_like_a_new_device(
     assert cat.sequences(chat) == [1, 2, 3]
 
 
+@pytest.mark.attack("D09")
 @pytest.mark.parametrize("number", [0, 1])
 async def test_an_echo_does_not_bring_a_removed_member_back(
     gateways: Gateways, number: int

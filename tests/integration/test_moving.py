@@ -19,7 +19,7 @@ from tests.harness.device import Device
 from tests.harness.dynamo_tables import some_tables
 from tests.harness.engine import as_environment, on_tables
 from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 from tidings.actions.importing import STEP_FACTS
 
 COMMAND_SECONDS_MAX = 100
@@ -200,7 +200,10 @@ def entries_in(folder: Path) -> int:
 
 async def filled(folder: Path, *, messages: int) -> None:
     """A deployment with so many messages in a few chats, and some reactions."""
-    async with ServerProcess(folder) as server, Town(server.url, server.root_key) as town:
+    async with (
+        ServerProcess(folder, environment=NO_LIMITS) as server,
+        Town(server.url, server.root_key) as town,
+    ):
         people = [await town.user(f"u{number}") for number in range(5)]
         chats = [await people[0].create_group(f"g{n}", people[1:]) for n in range(4)]
         device = await people[0].device().connect()

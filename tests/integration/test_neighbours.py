@@ -95,6 +95,7 @@ async def test_in_a_large_chat_only_the_readers_own_devices_are_told(
     assert not [*ann.of("receipt"), *ann.of("typing"), *bob.of("receipt"), *bob.of("typing")]
 
 
+@pytest.mark.attack("D02")
 async def test_who_has_left_the_chat_is_not_told_by_a_gateway_that_has_not_heard(
     gateways: Gateways,
 ) -> None:

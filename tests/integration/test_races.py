@@ -57,6 +57,7 @@ async def test_fifty_writers_share_one_log(deployment: Deployment) -> None:
         latest_begun = max(latest_begun, begun)
 
 
+@pytest.mark.attack("D09")
 async def test_a_kick_among_a_thousand_sends_is_the_last_word(deployment: Deployment) -> None:
     chat = await deployment.group(ANN, BOB, CAT)
     answered = 0
@@ -127,6 +128,7 @@ async def test_a_repeat_after_a_restart_gets_the_first_answer(tmp_path: Path) ->
         assert len(await after.log(chat, ANN)) == 2
 
 
+@pytest.mark.attack("D02")
 async def test_after_removal_only_the_repeat_of_an_own_send_is_answered(
     deployment: Deployment,
 ) -> None:
@@ -163,6 +165,7 @@ def reads_of(
     ]
 
 
+@pytest.mark.attack("D02", "D09")
 async def test_no_read_begun_after_a_kick_was_answered_shows_anything(
     deployment: Deployment,
 ) -> None:
@@ -195,6 +198,7 @@ async def test_no_read_begun_after_a_kick_was_answered_shows_anything(
     assert await deployment.core.store.receipts.unread(BOB, chat, deployment.clock.now()) is None
 
 
+@pytest.mark.attack("D09")
 async def test_a_join_among_sends_decides_whose_are_taken(deployment: Deployment) -> None:
     chat = await deployment.group(ANN, BOB)
     await deployment.people(CAT)

@@ -28,6 +28,7 @@ async def written(deployment: Deployment) -> ChatId:
     return chat
 
 
+@pytest.mark.attack("C12")
 async def test_marks_of_three_devices_never_move_a_receipt_backwards(
     deployment: Deployment,
 ) -> None:
@@ -63,6 +64,7 @@ async def test_marks_of_three_devices_never_move_a_receipt_backwards(
     assert receipt.read_number == receipt.read - 1, "one entry of the log is no message"
 
 
+@pytest.mark.attack("C11", "D24")
 async def test_a_mark_beyond_the_head_is_refused_and_moves_nothing(deployment: Deployment) -> None:
     chat = await written(deployment)
     before = await receipt_of(deployment, BOB, chat)
@@ -133,6 +135,7 @@ async def test_what_was_noted_before_a_clean_stop_is_kept(
     assert (await receipt_of(deployment, CAT, chat)).delivered == 30
 
 
+@pytest.mark.attack("D02", "D24")
 async def test_receipts_of_one_who_left_are_gone_and_stay_gone(deployment: Deployment) -> None:
     chat = await written(deployment)
     await deployment.core.verbs.mark(BOB, chat, 50, 50)

@@ -34,6 +34,7 @@ async def two_owners(deployment: Deployment) -> ChatId:
     return chat
 
 
+@pytest.mark.attack("D08")
 @pytest.mark.parametrize("has_two_writers", [False, True])
 async def test_of_two_demotions_at_once_only_one_succeeds(
     deployment: Deployment, has_two_writers: bool
@@ -56,6 +57,7 @@ async def test_of_two_demotions_at_once_only_one_succeeds(
         assert owners(state.members) == 1
 
 
+@pytest.mark.attack("D08")
 async def test_demoting_oneself_and_the_other_at_once_keeps_an_owner(
     deployment: Deployment,
 ) -> None:
@@ -73,6 +75,7 @@ async def test_demoting_oneself_and_the_other_at_once_keeps_an_owner(
         assert_always_owned(await deployment.log(chat, CAT))
 
 
+@pytest.mark.attack("D08")
 @pytest.mark.parametrize("has_two_writers", [False, True])
 async def test_owners_who_leave_among_role_changes_are_followed_by_an_heir(
     deployment: Deployment, has_two_writers: bool
@@ -118,6 +121,7 @@ async def test_the_heir_of_the_last_owner_is_the_longest_standing_admin(
         await deployment.writing.send(BOB, chat)
 
 
+@pytest.mark.attack("D08")
 async def test_everyone_leaving_at_once_empties_the_group_in_some_order(
     deployment: Deployment,
 ) -> None:

@@ -106,6 +106,7 @@ async def test_one_send_through_two_writers_at_once_is_one_message(deployment: D
     assert len(sent) == len(set(sent)) == 40
 
 
+@pytest.mark.attack("D09")
 async def test_a_writer_with_a_stale_cache_posts_nothing_after_a_removal(
     deployment: Deployment,
 ) -> None:
@@ -208,6 +209,7 @@ async def test_a_slot_lost_during_the_pause_is_made_good(
     assert await messages(paused, chat) == ["between", "mine"]
 
 
+@pytest.mark.attack("D09")
 async def test_a_kick_during_the_pause_wins(
     tmp_path: Path, paused: Deployment, pause: PauseAt
 ) -> None:

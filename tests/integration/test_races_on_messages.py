@@ -60,6 +60,7 @@ async def test_reactions_given_and_taken_back_at_once_add_up(deployment: Deploym
     assert Counter(emoji for emoji, _, _ in who) == shown
 
 
+@pytest.mark.attack("D23")
 async def test_redaction_wins_over_an_edit_whichever_comes_first(deployment: Deployment) -> None:
     chat = await deployment.group(ANN, BOB)
     verbs = deployment.core.verbs
@@ -84,6 +85,7 @@ async def test_redaction_wins_over_an_edit_whichever_comes_first(deployment: Dep
     assert any(is_edit_first), "now and then the edit was in time"
 
 
+@pytest.mark.attack("D23")
 async def test_after_a_redaction_nothing_brings_content_or_reactions_back(
     deployment: Deployment,
 ) -> None:

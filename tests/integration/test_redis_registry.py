@@ -84,6 +84,7 @@ class Calls(dict[str, int]):
         return {name: times for name, times in made.items() if times and name not in inside}
 
 
+@pytest.mark.attack("C17")
 async def test_what_is_not_refreshed_runs_out_by_itself(link: RedisLink) -> None:
     dead, alive = RedisRegistry(link, "g1", ttl_ms=SHORT_MS), RedisRegistry(link, "g2")
     await dead.enter(ANN, "c1")

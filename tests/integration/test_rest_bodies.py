@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.conformance import DOCUMENT
-from tests.integration.rest_world import Actor, Json, Rest, address, problem
+from tests.integration.rest_world import TENANT, Actor, Json, Rest, address, problem
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 from tidings.api.requests import Body
@@ -38,6 +38,7 @@ async def send_raw(actor: Actor, body: bytes, **headers: str) -> httpx.Response:
     return await actor.call("POST", "/v1/chats", headers=given, content=body)
 
 
+@pytest.mark.attack("D06")
 @pytest.mark.parametrize("one", OF_KNOWN_FIELDS, ids=lambda one: one.name)
 async def test_an_unknown_field_is_refused_by_name(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
@@ -60,6 +61,20 @@ async def test_a_body_of_another_shape_is_refused(rest: Rest, one: Operation) ->
             content=json.dumps(body).encode(),
         )
         assert problem(answer) == (400, "request.invalid"), body
+
+
+@pytest.mark.attack("A08")
+async def test_however_deep_a_body_is_it_is_refused_and_never_a_failure(rest: Rest) -> None:
+    backend = await rest.tenant()
+    # Between those depths one reader gives up and another does not yet.
+    for depth in (100, *range(900, 1_010), 100_000):
+        answer = await backend.call(
+            "PUT",
+            f"/v1/tenants/{TENANT}/token-issuer",
+            headers={"content-type": "application/json"},
+            content=b'{"keys":[{"kid":' + b"[" * depth + b"]" * depth + b"}]}",
+        )
+        assert problem(answer) == (400, "request.invalid"), depth
 
 
 @pytest.mark.parametrize("one", WITH_BODY, ids=lambda one: one.name)

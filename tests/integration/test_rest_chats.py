@@ -78,6 +78,7 @@ async def test_what_is_neither_is_refused(
     )
 
 
+@pytest.mark.attack("D11")
 async def test_users_of_another_tenant_are_not_there(rest: Rest) -> None:
     alice = await rest.user("alice")
     await rest.user("faraway", "other")
@@ -110,6 +111,7 @@ async def test_the_same_request_makes_one_chat(rest: Rest) -> None:
     assert later.status_code == 201
 
 
+@pytest.mark.attack("D02")
 async def test_a_repeat_shows_nothing_to_whoever_has_left(rest: Rest) -> None:
     alice, _ = await rest.users("alice", "bob")
     wish = {"type": "group", "name": "Left", "members": ["bob"]}
@@ -157,6 +159,7 @@ async def test_the_chat_list_is_paged_by_activity(rest: Rest) -> None:
     assert rows[1]["last_message"] is None
 
 
+@pytest.mark.attack("D17")
 async def test_a_cursor_is_good_for_its_own_list_only(rest: Rest) -> None:
     ina, jon = await rest.users("ina", "jon")
     for _ in range(2):
@@ -170,6 +173,7 @@ async def test_a_cursor_is_good_for_its_own_list_only(rest: Rest) -> None:
     assert await ina.ok("GET", f"/v1/chats?cursor={cursor}")
 
 
+@pytest.mark.attack("D05")
 async def test_a_group_is_renamed_by_admins_and_owners(rest: Rest) -> None:
     alice, bob, carol = await rest.users("alice", "bob", "carol")
     chat = await alice.group("bob", "carol")

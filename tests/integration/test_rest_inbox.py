@@ -80,6 +80,7 @@ async def test_a_broadcast_is_one_entry_that_everyone_sees(rest: Rest) -> None:
     assert await late.titles() == ["Hello"]
 
 
+@pytest.mark.attack("D04")
 async def test_late_joiners_see_what_came_before_only_if_it_was_posted_so(rest: Rest) -> None:
     news = await open_newsroom(rest, "joiners", late_joiners=False)
     early = await news.user("early-bird")
@@ -148,6 +149,7 @@ async def test_filters_look_through_everything(rest: Rest) -> None:
     assert await ann.unread() == {"total": 5, "categories": {"red": 2, "blue": 3}}
 
 
+@pytest.mark.attack("D17")
 async def test_a_cursor_is_for_one_list_of_one_user(rest: Rest) -> None:
     news = await open_newsroom(rest, "cursors")
     other = await open_newsroom(rest, "cursors-2")
@@ -229,6 +231,7 @@ async def test_a_mark_says_exactly_one_thing(rest: Rest, change: dict[str, objec
     assert problem(answer) == (400, "request.invalid")
 
 
+@pytest.mark.attack("D23")
 async def test_what_was_taken_back_is_gone_for_everyone_and_stays_gone(rest: Rest) -> None:
     news = await open_newsroom(rest, "redacted")
     ann, bob = await news.user("ann"), await news.user("bob")
@@ -285,6 +288,7 @@ async def test_many_who_take_back_the_same_take_it_back_once(rest: Rest) -> None
     assert [entry.kind for entry in log] == ["broadcast", "retraction"]
 
 
+@pytest.mark.attack("D23")
 async def test_redaction_overtakes_delivery(rest: Rest) -> None:
     news = await open_newsroom(rest, "overtaken")
     uids = [f"crowd{number}" for number in range(250)]

@@ -33,6 +33,7 @@ def audience(**fields: Any) -> Json:
     return {**to_everyone("x"), "audience": fields}
 
 
+@pytest.mark.attack("D12")
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
@@ -283,6 +284,7 @@ async def test_a_key_is_for_one_inbox_and_for_a_day(rest: Rest) -> None:
         assert problem(answer) == INVALID, bad
 
 
+@pytest.mark.attack("D23")
 async def test_a_repeat_after_a_redaction_brings_nothing_back(rest: Rest) -> None:
     news = await open_newsroom(rest, "undone")
     ann = await news.user("ann")

@@ -41,6 +41,7 @@ async def test_an_inbox_is_what_was_put(rest: Rest) -> None:
     assert await rest.root.ok("GET", path) == again.json()
 
 
+@pytest.mark.attack("D12")
 @pytest.mark.parametrize(
     ("wish", "pointer"),
     [
@@ -71,6 +72,7 @@ async def test_an_inbox_that_cannot_be(rest: Rest, wish: Json, pointer: str) -> 
     assert await acme.refused("GET", "/v1/tenants/acme/inboxes/never") == (404, "inbox.not_found")
 
 
+@pytest.mark.attack("D12")
 @pytest.mark.parametrize(
     "name", ["a%23b", "U%23x", "*", "a%3Ab", "%C3%A9", "e%CC%81", "x" * 65, "a%20b", "a%00"]
 )
@@ -141,6 +143,7 @@ async def test_settings_of_no_tenant_and_nested_too_deeply(rest: Rest) -> None:
         assert await rest.root.refused(method, path, body) == (404, "tenant.not_found")
 
 
+@pytest.mark.attack("D13")
 async def test_inboxes_that_differ_in_case_are_two(rest: Rest) -> None:
     upper, lower = await open_newsroom(rest, "A"), await open_newsroom(rest, "a")
     listed = [await upper.tell(["ann"], "upper"), await lower.tell(["ann"], "lower")]
@@ -159,6 +162,7 @@ async def test_inboxes_that_differ_in_case_are_two(rest: Rest) -> None:
     assert sorted(await anns[1].titles()) == ["LOWER", "lower"]
 
 
+@pytest.mark.attack("D10")
 async def test_two_tenants_with_the_same_names_see_nothing_of_each_other(rest: Rest) -> None:
     """Same user, same inbox, same notification ids: no canary of one in any answer of the other."""
     ours = await open_newsroom(rest, "same", "left")
@@ -197,6 +201,7 @@ async def test_two_tenants_with_the_same_names_see_nothing_of_each_other(rest: R
     assert len((await (await theirs.user("ann")).page())["data"]) == 2
 
 
+@pytest.mark.attack("D10")
 async def test_another_tenants_key_and_a_users_token_open_nothing(rest: Rest) -> None:
     news = await open_newsroom(rest, "closed")
     await news.tell_everyone("x")

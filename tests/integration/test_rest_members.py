@@ -54,6 +54,7 @@ async def test_a_member_is_added_once(rest: Rest) -> None:
     assert promoted.json() == kept.json() == {**added.json(), "role": "admin"}
 
 
+@pytest.mark.attack("D05")
 @pytest.mark.parametrize("actor_role", ROLES)
 @pytest.mark.parametrize("role", ROLES)
 async def test_who_may_add_with_which_role(rest: Rest, actor_role: str, role: str) -> None:
@@ -65,6 +66,7 @@ async def test_who_may_add_with_which_role(rest: Rest, actor_role: str, role: st
     assert ("newcomer" in await roles_in(actor, chat)) == is_allowed
 
 
+@pytest.mark.attack("D05")
 @pytest.mark.parametrize("actor_role", ROLES)
 @pytest.mark.parametrize("present", ROLES)
 @pytest.mark.parametrize("wanted", ROLES)
@@ -79,6 +81,7 @@ async def test_who_may_change_a_role(
     assert (await roles_in(actor, chat))[other.name] == (wanted if is_allowed else present)
 
 
+@pytest.mark.attack("D05")
 @pytest.mark.parametrize("actor_role", ROLES)
 @pytest.mark.parametrize("other_role", ROLES)
 async def test_who_may_remove_whom(rest: Rest, actor_role: str, other_role: str) -> None:
@@ -97,6 +100,7 @@ async def test_anyone_may_leave(rest: Rest, role: str) -> None:
     assert await leaver.refused("GET", f"/v1/chats/{chat}") == (404, "chat.not_found")
 
 
+@pytest.mark.attack("D06")
 async def test_nobody_promotes_oneself(rest: Rest) -> None:
     chat, olga, (member, admin) = await team(rest, "member", "admin")
     for actor in (member, admin):
@@ -105,6 +109,7 @@ async def test_nobody_promotes_oneself(rest: Rest) -> None:
     assert await roles_in(olga, chat) == {"olga": "owner", "m0": "member", "m1": "admin"}
 
 
+@pytest.mark.attack("D08")
 async def test_a_group_is_never_without_an_owner(rest: Rest) -> None:
     chat, olga, (member, admin) = await team(rest, "member", "admin")
     path = f"/v1/chats/{chat}/members/olga"

@@ -53,6 +53,7 @@ async def test_a_message_is_posted(rest: Rest, group: Group) -> None:
     assert await member.ok("GET", f"/v1/messages/{chat}.3") == message
 
 
+@pytest.mark.attack("C15", "D23")
 async def test_the_same_again_is_the_same_message_as_it_is_now(group: Group) -> None:
     chat, owner, _, member = group
     sent = await owner.send(chat, "once")
@@ -107,6 +108,7 @@ async def test_content_up_to_the_limit_comes_back_unchanged(group: Group, conten
     assert (await owner.ok("PATCH", path, {"content": content}))["content"] == content
 
 
+@pytest.mark.attack("D22")
 @pytest.mark.parametrize(
     "content",
     [
@@ -190,6 +192,7 @@ async def test_an_expired_message_vanishes_from_every_read(rest: Rest, group: Gr
     assert MARK not in replay.text
 
 
+@pytest.mark.attack("D05")
 async def test_a_message_is_edited_by_its_sender_only(rest: Rest, group: Group) -> None:
     chat, owner, admin, member = group
     path = f"/v1/chats/{chat}/messages/{(await member.send(chat, 'm1'))['sequence']}"
@@ -205,6 +208,7 @@ async def test_a_message_is_edited_by_its_sender_only(rest: Rest, group: Group) 
     assert await owner.ok("GET", path) == edited
 
 
+@pytest.mark.attack("D23")
 @pytest.mark.parametrize("who", ["sender", "admin", "owner"])
 async def test_a_message_is_redacted(rest: Rest, group: Group, who: str) -> None:
     chat, owner, admin, member = group
@@ -219,6 +223,7 @@ async def test_a_message_is_redacted(rest: Rest, group: Group, who: str) -> None
     assert await member.refused("PATCH", path, {"content": "back"}) == (409, "message.gone")
 
 
+@pytest.mark.attack("D05")
 async def test_a_member_does_not_redact_others(group: Group) -> None:
     chat, owner, admin, member = group
     for sender in (owner, admin):

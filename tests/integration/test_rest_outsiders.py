@@ -31,7 +31,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 def same(answer: httpx.Response, other: httpx.Response) -> bool:
     """Alike in everything that could tell something; each request has its own id."""
-    ignored = {"x-request-id"}
+    ignored = {"x-request-id", "ratelimit"}
     first = {k: v for k, v in answer.headers.items() if k not in ignored}
     second = {k: v for k, v in other.headers.items() if k not in ignored}
     return (answer.status_code, first, answer.content) == (
@@ -46,6 +46,7 @@ async def test_every_operation_of_a_chat_that_takes_a_body_has_one_here() -> Non
     assert {one.name for one in CHAT_OPERATIONS if one.body} == BODIES.keys()
 
 
+@pytest.mark.attack("D01")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
 async def test_an_outsider_gets_what_a_missing_chat_gets(rest: Rest, one: Operation) -> None:
     alice, _, mallory = await rest.users("alice", "bob", "mallory")
@@ -63,6 +64,7 @@ async def test_an_outsider_gets_what_a_missing_chat_gets(rest: Rest, one: Operat
     assert await alice.ok("GET", f"/v1/chats/{chat}/entries") == before
 
 
+@pytest.mark.attack("D02", "D03")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
 async def test_a_former_member_is_an_outsider(rest: Rest, one: Operation) -> None:
     alice, bob, mallory = await rest.users("alice", "bob", "mallory")
@@ -79,6 +81,7 @@ async def test_a_former_member_is_an_outsider(rest: Rest, one: Operation) -> Non
     assert (await bob.ok("GET", f"/v1/chats/{chat}"))["name"] == "Team"
 
 
+@pytest.mark.attack("D01", "D11")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
 async def test_another_tenants_user_of_the_same_name_is_an_outsider(
     rest: Rest, one: Operation
@@ -96,6 +99,7 @@ async def test_another_tenants_user_of_the_same_name_is_an_outsider(
     assert outside.status_code == 404
 
 
+@pytest.mark.attack("D13")
 @pytest.mark.parametrize("one", CHAT_OPERATIONS, ids=lambda one: one.name)
 async def test_an_id_that_cannot_be_one_is_a_chat_that_is_not_there(
     rest: Rest, one: Operation
@@ -110,6 +114,7 @@ async def test_an_id_that_cannot_be_one_is_a_chat_that_is_not_there(
         assert same(answer, missing), (twisted, answer.text)
 
 
+@pytest.mark.attack("D02")
 async def test_the_answer_to_an_own_send_outlives_membership(rest: Rest) -> None:
     alice, mallory = await rest.users("alice", "mallory")
     chat = await alice.group("mallory")
@@ -128,6 +133,7 @@ async def test_the_answer_to_an_own_send_outlives_membership(rest: Rest) -> None
     )
 
 
+@pytest.mark.attack("D20")
 async def test_a_message_id_tells_an_outsider_nothing(rest: Rest) -> None:
     alice, _, mallory = await rest.users("alice", "bob", "mallory")
     sent = await alice.send(await alice.direct("bob"), "m1")

@@ -102,6 +102,7 @@ async def marked(actor: Actor, chat: str, **marks: int) -> Json:
     return state
 
 
+@pytest.mark.attack("C12")
 async def test_marks_only_move_forward(talk: Talk) -> None:
     chat, ann, ben = talk
     for number in range(3):
@@ -132,6 +133,7 @@ async def receipt_of(reader: Actor, chat: str, user: str) -> Json:
     return dict(found)
 
 
+@pytest.mark.attack("C11", "D24")
 async def test_a_mark_is_never_beyond_the_head(talk: Talk) -> None:
     chat, ann, ben = talk
     path = f"/v1/chats/{chat}/receipt"

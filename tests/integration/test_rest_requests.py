@@ -21,6 +21,7 @@ async def alice(rest: Rest) -> Actor:
     return await rest.user("alice")
 
 
+@pytest.mark.attack("D15")
 @pytest.mark.parametrize("one", WITHOUT_QUERY, ids=lambda one: one.name)
 async def test_an_unknown_query_parameter_is_refused(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
@@ -82,6 +83,7 @@ async def test_a_sequence_in_a_query_is_bounded(alice: Actor, name: str, value: 
     assert (await alice.call("GET", f"{path}?{name}={2**53 - 1}")).status_code == 200
 
 
+@pytest.mark.attack("D13")
 async def test_a_path_means_one_thing(alice: Actor) -> None:
     chat = await alice.group()
     for twisted in (
@@ -110,12 +112,14 @@ async def test_a_method_that_is_not_there_is_named_with_those_that_are(alice: Ac
     assert (await alice.call("OPTIONS", "/docs")).headers["allow"] == "GET, HEAD"
 
 
+@pytest.mark.attack("D15")
 async def test_nobody_is_who_a_header_says(alice: Actor) -> None:
     headers = {"X-Tenant-ID": "other", "X-User-Id": "bob", "X-Forwarded-User": "bob"}
     answer = await alice.call("GET", "/v1/me", headers=headers)
     assert answer.json()["user_id"] == "alice"
 
 
+@pytest.mark.attack("D14")
 async def test_every_answer_is_marked_as_private(rest: Rest, alice: Actor) -> None:
     answers = [
         await alice.call("GET", "/v1/chats"),

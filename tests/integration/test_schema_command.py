@@ -5,13 +5,14 @@ import asyncio
 import dataclasses
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from aiobotocore.session import get_session
 
+from tests.harness.dynamo_tables import drop_tables
 from tidings.cli import main
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.schema.differences import Difference
@@ -34,7 +35,7 @@ Say = Callable[..., tuple[int, list[str]]]
 
 
 @pytest.fixture
-def prefix(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def prefix(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Settings for tables of this test's own."""
     for name in list(os.environ):
         if name.startswith(("TIDINGS_", "AWS_")):
@@ -43,7 +44,8 @@ def prefix(dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TIDINGS_DYNAMODB_ENDPOINT", dynamodb_endpoint)
     monkeypatch.setenv("TIDINGS_DYNAMODB_PREFIX", prefix)
     monkeypatch.setenv("AWS_REGION", REGION)
-    return prefix
+    yield prefix
+    asyncio.run(drop_tables(dynamodb_endpoint, prefix, protected=True))
 
 
 @pytest.fixture
@@ -94,6 +96,12 @@ def test_tables_are_planned_made_and_found_right(say: Say) -> None:
     assert (code, lines[-1]) == (0, "All tables are as declared.")
     assert any("no point-in-time recovery" in line for line in lines), "not looked at, and said so"
     assert say("apply") == (0, ["All tables are as declared."])
+
+
+def test_on_this_machine_there_is_a_region(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION")
+    code, lines = say("plan")
+    assert (code, lines[-1]) == (0, f"{len(TABLES)} not as declared.")
 
 
 def test_what_was_changed_is_named_and_put_right(

@@ -11,13 +11,15 @@ import httpx
 import pytest
 
 from tests.harness.cluster import Services, a_cluster
-from tests.harness.dynamo_tables import some_tables
+from tests.harness.dynamo_tables import REGION, drop_tables, new_prefix, some_tables
 from tests.harness.engine import Settings, as_environment, on_tables
 from tests.harness.people import Town
 from tests.harness.server import ServerDied, ServerProcess
 from tests.integration.cores import all_of
 from tidings.assembly import open_core
+from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
+from tidings.stores.dynamodb.schema.live import live_tables
 
 NOBODY = "http://127.0.0.1:9"
 
@@ -27,6 +29,14 @@ async def tables(dynamodb_endpoint: str) -> AsyncIterator[Settings]:
     """The settings of a server on tables of its own."""
     async with some_tables(dynamodb_endpoint) as prefix:
         yield on_tables(dynamodb_endpoint, prefix)
+
+
+@pytest.fixture
+async def without_tables(dynamodb_endpoint: str) -> AsyncIterator[Settings]:
+    """The settings of a server whose tables nobody has made."""
+    prefix = new_prefix()
+    yield on_tables(dynamodb_endpoint, prefix)
+    await drop_tables(dynamodb_endpoint, prefix, protected=True)
 
 
 def server(data: Path, settings: Settings, **more: str) -> ServerProcess:
@@ -71,10 +81,32 @@ async def test_another_master_key_is_refused(tmp_path: Path, tables: Settings) -
     assert "does not open this store" in told
 
 
-async def test_without_tables(tmp_path: Path, dynamodb_endpoint: str) -> None:
-    told = await refusal(server(tmp_path / "data", on_tables(dynamodb_endpoint, "not_there_")))
-    assert "exit code 2" in told
-    assert "tidings schema apply" in told
+async def test_a_command_without_tables(tmp_path: Path, without_tables: Settings) -> None:
+    done = tidings(tmp_path, without_tables, "keys", "rotate")
+    assert done.returncode == 2
+    assert "tidings schema apply" in done.stderr
+
+
+async def test_a_server_makes_the_tables_on_its_own_machine(
+    tmp_path: Path, without_tables: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    settings = without_tables
+    del settings["dynamodb_region"]
+    async with server(tmp_path, settings) as first, Town(first.url, first.root_key) as town:
+        chat = await (await town.user("ann")).create_direct(await town.user("bob"))
+    endpoint, prefix = settings["dynamodb_endpoint"], settings["dynamodb_prefix"]
+    async with live_tables(endpoint=endpoint, region=REGION, prefix=prefix) as tables:
+        assert await tables.differences() == []
+    async with server(tmp_path, settings) as again, Town(again.url, again.root_key) as town:
+        assert await (await town.user("ann")).history(chat) == []
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://tables.invalid:8000", "http://192.0.2.1:1"])
+async def test_no_other_machine_is_asked_to_make_tables(endpoint: str | None) -> None:
+    config = Config(store="dynamodb", dynamodb_endpoint=endpoint, dynamodb_region="eu-west-1")
+    await make_local_tables(config)  # nobody is there, and that is not noticed
 
 
 async def test_an_endpoint_where_nobody_is(tmp_path: Path) -> None:

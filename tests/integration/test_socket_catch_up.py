@@ -12,6 +12,7 @@ from tests.harness.client_socket import Frame, Socket
 from tests.harness.people import Person, Town
 from tests.integration.cores import all_of
 from tests.integration.engines import long_engine as long_engine
+from tests.integration.engines import no_limits as no_limits
 from tests.integration.socket_town import (
     friends,
     people,
@@ -87,6 +88,7 @@ def due(library: Library, have: dict[str, int]) -> tuple[dict[str, list[int]], d
     return {chat: found for chat, found in entries.items() if found}, starts_over
 
 
+@pytest.mark.attack("C14")
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_device_gets_exactly_what_it_does_not_have(library: Library, seed: int) -> None:
     chance = random.Random(seed)
@@ -109,6 +111,7 @@ async def test_one_hello_brings_so_much_and_the_newest_first(library: Library) -
     await socket.drop()
 
 
+@pytest.mark.attack("C14")
 async def test_a_chat_that_starts_over_goes_on_from_its_head(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     async with ann.device() as writer:
@@ -122,6 +125,7 @@ async def test_a_chat_that_starts_over_goes_on_from_its_head(town: Town) -> None
     await socket.drop()
 
 
+@pytest.mark.attack("C14")
 async def test_what_a_device_has_counts_only_in_its_epoch(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     other = await ann.create_direct(bob)
@@ -137,6 +141,7 @@ async def test_what_a_device_has_counts_only_in_its_epoch(town: Town) -> None:
         await socket.drop()
 
 
+@pytest.mark.attack("C13", "D01")
 async def test_a_chat_that_is_not_mine_is_gone_like_one_that_is_not_there(town: Town) -> None:
     chat, _ = await friends(town, "ann", "bob")
     [stranger] = await people(town, "cat")

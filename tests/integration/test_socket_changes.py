@@ -52,6 +52,7 @@ async def test_an_edit_carries_the_content_of_its_target(town: Town) -> None:
     assert caught_up[1]["edited_at"] == caught_up[3]["created_at"]
 
 
+@pytest.mark.attack("D23")
 async def test_a_redaction_takes_the_content_everywhere(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     async with bob.device() as device:

@@ -29,6 +29,7 @@ async def live(town: Town, server: ServerProcess) -> RawSocket:
     return await RawSocket.greeted(server.port, ann.token)
 
 
+@pytest.mark.attack("C05")
 async def test_the_longest_frame_is_taken_whole_or_in_parts(
     town: Town, server: ServerProcess
 ) -> None:
@@ -43,6 +44,7 @@ async def test_the_longest_frame_is_taken_whole_or_in_parts(
         await raw.frame("pong")
 
 
+@pytest.mark.attack("C05", "C06", "C07")
 @pytest.mark.parametrize(
     ("bad", "code"),
     [
@@ -82,6 +84,7 @@ async def test_what_is_no_frame_ends_the_connection(
         assert await raw.close_code() == code
 
 
+@pytest.mark.attack("C05")
 async def test_what_is_said_before_hello_is_bounded_too(server: ServerProcess) -> None:
     for bad, code in ((b"x" * (FRAME_BYTES_MAX + 1), 4413), (b"x", 4400)):
         async with await RawSocket.upgraded(server.port) as raw:

@@ -17,6 +17,7 @@ from tests.harness.device import Device
 from tests.harness.people import Person, Town
 from tests.harness.server import ServerProcess
 from tests.integration import bad_frames
+from tests.integration.engines import no_limits as no_limits
 from tests.integration.raw_socket import CLOSE, TEXT, RawSocket, upgrade_request, ws_frame
 from tests.integration.socket_town import friends, post, sequences, until_entries
 
@@ -97,12 +98,14 @@ async def every_one_is_refused(street: Street, cases: list[tuple[str, bytes]]) -
 # Frames of the protocol.
 
 
+@pytest.mark.attack("C11")
 async def test_fields_of_the_wrong_type(street: Street) -> None:
     cases = list(bad_frames.wrong_fields())
     assert len(cases) > 150
     await every_one_is_refused(street, cases)
 
 
+@pytest.mark.attack("C07")
 async def test_what_is_no_json(street: Street) -> None:
     await every_one_is_refused(street, list(bad_frames.raw_frames()))
 
@@ -111,6 +114,7 @@ async def test_ops_that_there_are_not(street: Street) -> None:
     await every_one_is_refused(street, list(bad_frames.unknown_ops()))
 
 
+@pytest.mark.attack("C11")
 async def test_receipts_and_pages_of_what_never_was(street: Street) -> None:
     await every_one_is_refused(street, list(bad_frames.beyond_what_is_there(street.chat)))
 
@@ -123,6 +127,7 @@ async def test_the_same_before_hello_ends_the_connection(street: Street) -> None
             assert await raw.close_code() in (4400, 4401), name
 
 
+@pytest.mark.attack("C14")
 async def test_a_hello_that_claims_to_have_everything(street: Street) -> None:
     have = {f"{number:026}": 2**53 - 1 for number in range(1_000)}
     async with await RawSocket.upgraded(street.server.port) as raw:
@@ -209,6 +214,7 @@ def mangled(chance: random.Random, data: bytes) -> bytes:
     return bytes(turned)
 
 
+@pytest.mark.attack("C07")
 @pytest.mark.parametrize("seed", range(4))
 async def test_noise_in_the_framing_ends_in_a_close(street: Street, seed: int) -> None:
     chance = random.Random(seed)
@@ -234,6 +240,7 @@ async def test_good_frames_are_understood_however_they_are_cut(street: Street) -
             await raw.frame("pong")
 
 
+@pytest.mark.attack("C07")
 @pytest.mark.parametrize("seed", range(4))
 async def test_noise_instead_of_a_handshake_is_answered_or_ends(street: Street, seed: int) -> None:
     chance = random.Random(seed)

@@ -42,6 +42,7 @@ async def status_with(server: ServerProcess, **headers: str | None) -> int:
 # Origins.
 
 
+@pytest.mark.attack("C01", "C02")
 @pytest.mark.parametrize(
     ("origin", "answer"),
     [
@@ -76,6 +77,7 @@ async def test_only_pages_of_this_host_and_of_the_list_open_sockets(
     assert await status_with(server, Origin=said) == answer
 
 
+@pytest.mark.attack("C02")
 async def test_a_host_of_ones_own_making_is_no_way_round(server: ServerProcess) -> None:
     assert await status_with(server, Host=None, Origin="http://evil.tld") == 403
     assert await status_with(server, Host=None, Origin="http://None") == 403
@@ -135,6 +137,7 @@ async def test_another_version_is_told_which_one_is_spoken(server: ServerProcess
     assert headers["sec-websocket-version"] == "13"
 
 
+@pytest.mark.attack("C06")
 async def test_nothing_is_compressed(server: ServerProcess) -> None:
     wish = {"Sec-WebSocket-Extensions": "permessage-deflate; client_max_window_bits"}
     async with await RawSocket.connect(server.port) as raw:

@@ -86,6 +86,7 @@ async def test_credentials_that_are_no_users_do_not_open_a_socket(
         assert await code_of_hello(Socket(town.url), token=token, device="phone") == code
 
 
+@pytest.mark.attack("C13")
 async def test_a_token_may_fix_the_device(town: Town) -> None:
     [ann] = await people(town, "ann")
     token = await town.token(ann.user_id, device="phone")
@@ -179,6 +180,7 @@ async def test_a_token_ends_and_a_fresh_one_before_that_goes_on(town: Town) -> N
     await renewed.close()
 
 
+@pytest.mark.attack("C16")
 async def test_a_fresh_token_is_the_same_users(town: Town) -> None:
     ann, bob = await people(town, "ann", "bob")
     for token, code in (

@@ -66,6 +66,7 @@ async def test_everyone_who_is_connected_is_told_of_what_is_for_everyone(town: T
         await device.drop()
 
 
+@pytest.mark.attack("D10")
 async def test_another_tenant_hears_nothing(town: Town) -> None:
     inbox = await an_inbox(town)
     (ann,) = await people(town, "ann")
@@ -143,6 +144,7 @@ async def test_what_is_taken_back_while_it_is_delivered_is_shown_to_nobody_any_m
     assert (await inbox.progress(posted["id"]))["status"] == "redacted"
 
 
+@pytest.mark.attack("D04")
 async def test_who_came_later_is_not_told_where_later_ones_do_not_see_it(town: Town) -> None:
     inbox = await Inbox(town, f"news-{next(_numbers)}").make(late_joiners=False)
     (early,) = await people(town, "early")

@@ -71,6 +71,7 @@ async def of_another_tenant(town: Town) -> tuple[str, Device]:
     return chat, await Person(town, namesake.user_id, namesake.token).device().connect()
 
 
+@pytest.mark.attack("C13", "D01", "D02", "D24")
 @pytest.mark.parametrize("outsider", [never_in, kicked, left, of_another_tenant])
 async def test_outsiders_are_told_the_same_as_of_a_chat_that_is_not_there(
     town: Town, outsider: Callable[[Town], Awaitable[tuple[str, Device]]]
@@ -84,6 +85,7 @@ async def test_outsiders_are_told_the_same_as_of_a_chat_that_is_not_there(
     await device.close()
 
 
+@pytest.mark.attack("D02")
 async def test_who_is_removed_hears_that_and_nothing_more(town: Town) -> None:
     chat, (ann, bob, cat) = await friends(town, "ann", "bob", "cat")
     async with ann.device() as writer, bob.device() as removed, cat.device() as witness:
@@ -108,6 +110,7 @@ async def test_who_is_removed_hears_that_and_nothing_more(town: Town) -> None:
         assert told(removed, "gone") == [{"op": "gone", "chat": chat}]
 
 
+@pytest.mark.attack("D02")
 async def test_a_repeat_of_an_own_send_is_still_answered_after_a_kick(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     async with bob.device() as device:

@@ -45,6 +45,7 @@ def receipts(device: Device, chat: str, user: str) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.attack("C12")
 async def test_receipts_are_told_to_the_others_and_only_ever_go_up(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     writer, watcher, reader = ann.device("a"), ann.device("b"), bob.device()

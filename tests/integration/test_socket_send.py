@@ -71,6 +71,7 @@ async def test_sends_of_one_connection_keep_their_order(town: Town) -> None:
     assert contents == [canary(f"{number}") for number in range(300)]
 
 
+@pytest.mark.attack("C15")
 async def test_a_repeat_gets_the_first_answer(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     async with ann.device() as one, ann.device() as two, bob.device() as receiver:

@@ -9,6 +9,7 @@ import pytest
 from tests.harness.canary import canary
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
+from tests.integration.engines import no_limits as no_limits
 from tests.integration.raw_socket import RawSocket, ws_frame
 from tests.integration.socket_town import (
     friends,
@@ -25,6 +26,7 @@ WINDOW = 1_000
 LARGE = canary("x" * 4_000)
 
 
+@pytest.mark.attack("C10")
 async def test_who_never_says_received_gets_one_window_and_later_the_rest(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     other = await ann.create_direct(bob)
@@ -52,6 +54,7 @@ async def test_who_never_says_received_gets_one_window_and_later_the_rest(town: 
     assert sequences(silent, other) == list(range(1, 7))
 
 
+@pytest.mark.attack("C10", "C11")
 async def test_acknowledging_entries_never_sent_opens_no_window(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     silent = bob.device()
@@ -67,6 +70,7 @@ async def test_acknowledging_entries_never_sent_opens_no_window(town: Town) -> N
         assert len(told(silent, "entry")) == WINDOW
 
 
+@pytest.mark.attack("C09")
 async def test_a_client_that_stops_reading_slows_nobody_and_can_come_back(
     town: Town, server: ServerProcess
 ) -> None:
@@ -89,6 +93,7 @@ async def test_a_client_that_stops_reading_slows_nobody_and_can_come_back(
         assert back.logs.have[chat] == 2_001
 
 
+@pytest.mark.attack("C09")
 async def test_a_client_that_asks_and_does_not_read_is_cut_off(
     town: Town, server: ServerProcess
 ) -> None:

@@ -28,6 +28,8 @@ WAIT_SECONDS: Final = 20.0
 class FakeLine:
     """A connection whose client hears everything at once, unless it is paused."""
 
+    address: str | None = None
+
     def __init__(self, desk: Desk, window: int) -> None:
         self.conversation = Conversation(0)
         self.progress = Progress(window)

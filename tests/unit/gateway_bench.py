@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from tests.harness.canary import canary
 from tests.unit.fake_line import FakeLine
@@ -111,14 +112,17 @@ def _settle(answer: "asyncio.Future[Entry]") -> Callable[[Entry | Refusal, bool]
 
 
 async def authenticate(token: str) -> Caller:
-    """Believe everyone: a token is the user it is for."""
+    """Believe everyone: a token is the user it is for, and may say more about itself."""
     if token == TENANT_KEY:
         return TenantCaller("acme", "k1")
     if token == "unavailable":
         raise StoreUnavailable
     if ":" not in token:
         raise Unauthenticated
-    return UserCaller(UserKey(token), None, 2**60)
+    user, _, more = token.partition("?")
+    said: dict[str, Any] = dict(parse_qsl(more))
+    issued_at = int(said.pop("issued_at", 0))
+    return UserCaller(UserKey(user), None, 2**60, issued_at=issued_at, **said)
 
 
 @asynccontextmanager

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from scripts.write_cost import PAGE
-from tidings.capacity import inbox_ours, ours
+from tidings.capacity import identity_ours, inbox_ours, ours
 from tidings.capacity.baseline import Estimate, estimate
 from tidings.capacity.charges import Units, relaxed_units, strong_units, total, write_units
+from tidings.capacity.identity_cases import IdentityCase, identity_cases
 from tidings.capacity.inbox_cases import InboxCase, inbox_cases
 from tidings.capacity.load import Load, flows
 from tidings.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
@@ -22,14 +23,20 @@ from tidings.capacity.use_cases import UseCase, use_cases
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
 from tidings.model.notifications import Copy
+from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.inbox_items import copy_item
 from tidings.stores.dynamodb.items import entry_item
 from tidings.stores.dynamodb.patterns import declared
+from tidings.stores.dynamodb.sessions import session_item
 from tidings.stores.dynamodb.tables import TABLES
 
 ROOT = PAGE.parents[2]
 PATTERNS = {pattern.name: pattern for pattern in declared()}
-CASES: list[UseCase | InboxCase] = [*use_cases(), *inbox_cases()]
+CASES: list[UseCase | InboxCase | IdentityCase] = [
+    *use_cases(),
+    *inbox_cases(),
+    *identity_cases(),
+]
 
 
 # Units.
@@ -70,6 +77,21 @@ def test_a_copy_is_as_large_as_we_say() -> None:
     )
     item = copy_item(user_key("acme", "0" * 25), "default", copy)
     assert abs(size_of(item) - inbox_ours.COPY_BYTES) <= 2
+
+
+def test_a_session_is_as_large_as_we_say() -> None:
+    session = Session(
+        session_id="01HZZZZZZZZZZZZZZZZZZZZZZZ",
+        user=user_key("acme", "0" * 26),
+        device="phone",
+        refresh_digest=bytes(32),
+        previous_digest=bytes(32),
+        sealed_refresh=bytes(101),
+        created_at=1_800_000_123_457,
+        rotated_at=1_800_000_123_457,
+        expires_at=1_805_184_123_457,
+    )
+    assert abs(size_of(session_item(session)) - identity_ours.SESSION_BYTES) <= 10
 
 
 def size_of(item: dict[str, Any]) -> int:

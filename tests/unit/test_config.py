@@ -228,3 +228,21 @@ def test_a_root_key_made_on_an_earlier_start_is_strong(tmp_path: Path) -> None:
 def test_limits_are_not_turned_off_in_public() -> None:
     assert load(LIMITS="off").limits == "off"
     assert "limits off" in mistakes(LIMITS="off", HOST="0.0.0.0", ROOT_KEY=STRONG)[0]
+
+
+def test_trusted_proxies_are_addresses_and_networks() -> None:
+    config = load(TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8,2001:db8::/48,")
+    assert [str(one) for one in config.trusted_proxies] == [
+        "127.0.0.1/32",
+        "10.0.0.0/8",
+        "2001:db8::/48",
+    ]
+    assert load().trusted_proxies == ()
+
+
+@pytest.mark.attack("D16")
+@pytest.mark.parametrize(
+    "proxies", ["proxy.example", "10.0.0.1/8", "0.0.0.0/0", "::/0", "*", "10.0.0.0/8 10.1.0.0/16"]
+)
+def test_who_is_trusted_with_addresses_is_named(proxies: str) -> None:
+    assert len(mistakes(TRUSTED_PROXIES=proxies)) == 1

@@ -78,6 +78,32 @@ def test_the_region_may_be_the_one_of_other_tools(variable: str) -> None:
     assert load_config({}, environment, NO_FILE).dynamodb_region == "eu-west-1"
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
+def test_a_dynamodb_on_this_machine_needs_no_region(host: str) -> None:
+    local = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"http://{host}:8000"}
+    config = load(None, NO_FILE, **local)
+    assert (config.has_local_tables, config.dynamodb_region) == (True, "us-east-1")
+    config = load(None, NO_FILE, **TABLES, DYNAMODB_ENDPOINT=f"http://{host}:8000")
+    assert config.dynamodb_region == "eu-west-1"
+    environment = {
+        "TIDINGS_STORE": "dynamodb",
+        "TIDINGS_DYNAMODB_ENDPOINT": f"http://{host}:8000",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+    }
+    assert load_config({}, environment, NO_FILE).dynamodb_region == "eu-central-1"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["dynamodb.eu-west-1.amazonaws.com", "10.0.0.1", "localhost.example", "127.0.0.1.nip.io"],
+)
+def test_a_dynamodb_elsewhere_does(host: str) -> None:
+    elsewhere = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"http://{host}"}
+    assert not load(None, NO_FILE, **{**TABLES, **elsewhere}).has_local_tables
+    assert not load(None, NO_FILE, **TABLES).has_local_tables
+    assert "needs a region" in the_mistake(elsewhere)
+
+
 def test_the_region_of_other_tools_does_not_disturb_the_embedded_store() -> None:
     for store in ({}, {"TIDINGS_STORE": "sqlite"}):
         config = load_config({}, {"AWS_REGION": "us-east-1", **store}, NO_FILE)

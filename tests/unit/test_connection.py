@@ -10,6 +10,7 @@ from picows import WSMsgType
 
 from tests.unit.fake_wire import Client, Part
 from tests.unit.gateway_bench import ANN, GatewayBench, a_gateway
+from tidings.actions.identity import UserCaller
 from tidings.gateway.connection import WRITE_BYTES_MAX, Connection
 from tidings.gateway.conversation import State
 from tidings.gateway.drain import drain
@@ -29,7 +30,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
 async def client(bench: GatewayBench) -> AsyncIterator[Client]:
     """A client whose connection is open."""
     made = Client(Connection(bench.desk))
-    made.connection.conversation.admit(ANN, "phone", 2**60)
+    made.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
     yield made
     made.goes()
     assert len(bench.hub) == 0
@@ -114,6 +115,7 @@ async def test_a_client_comes_back_by_itself_or_not(client: Client, code: Close)
     assert bye["retry_after_ms"] == (5_000 if bye["reconnect"] else 0)
 
 
+@pytest.mark.attack("C17")
 async def test_whoever_does_not_answer_a_goodbye_is_dropped(client: Client) -> None:
     client.connection.close(Close.RESTARTING, 0)
     client.connection.tick()
@@ -141,6 +143,7 @@ async def test_draining_says_goodbye_to_all_within_the_window(bench: GatewayBenc
 # Clients that do not read.
 
 
+@pytest.mark.attack("C09")
 async def test_a_client_that_lets_frames_pile_up_is_cut_off(client: Client) -> None:
     client.connection.pause_writing()
     client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX
@@ -202,6 +205,7 @@ async def test_the_socket_pauses_where_entries_are_to_wait(client: Client) -> No
     assert client.connection.progress.room == limits.WINDOW_ENTRIES
 
 
+@pytest.mark.attack("C10")
 async def test_a_stalled_client_is_told_to_come_back(
     bench: GatewayBench, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,11 +214,12 @@ async def test_a_stalled_client_is_told_to_come_back(
     assert client.wire.closes == [Close.OVERLOADED]
 
 
+@pytest.mark.attack("C17")
 async def test_an_overdue_client_is_sent_away_at_the_next_tick(
     bench: GatewayBench, client: Client
 ) -> None:
     client.connection.tick()
     assert client.wire.closes == []
-    client.connection.conversation.expires_at = bench.clock.time
+    client.connection.conversation.renew(UserCaller(ANN, None, bench.clock.time))
     client.connection.tick()
     assert client.wire.closes == [Close.NOT_AUTHENTICATED]

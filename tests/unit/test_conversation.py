@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidings.actions.identity import UserCaller
 from tidings.gateway.conversation import Closing, Conversation, State
 from tidings.model import limits
 from tidings.model.ids import user_key
@@ -37,7 +38,7 @@ def greeted() -> Conversation:
 
 def opened() -> Conversation:
     conversation = greeted()
-    conversation.admit(ANN, "phone", FAR_AHEAD)
+    conversation.admit(UserCaller(ANN, None, FAR_AHEAD), "phone")
     return conversation
 
 
@@ -75,7 +76,7 @@ def test_what_comes_between_hello_and_welcome_waits_for_it() -> None:
     conversation = greeted()
     assert isinstance(conversation.receive(PING, 0), Ping)
     assert conversation.receive(SEND, 0) is None
-    (early,) = conversation.admit(ANN, "phone", FAR_AHEAD)
+    (early,) = conversation.admit(UserCaller(ANN, None, FAR_AHEAD), "phone")
     assert isinstance(early, SendFrame)
 
 
@@ -90,7 +91,10 @@ def test_only_so_much_may_come_between_hello_and_welcome() -> None:
     answer = conversation.receive(SEND, 0)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.id, answer.retryable) == ("connection.busy", "1", True)
-    assert len(conversation.admit(ANN, "phone", FAR_AHEAD)) == limits.EARLY_FRAMES_MAX
+    assert (
+        len(conversation.admit(UserCaller(ANN, None, FAR_AHEAD), "phone"))
+        == limits.EARLY_FRAMES_MAX
+    )
 
 
 def test_what_makes_no_sense_is_refused_as_soon_as_hello_came() -> None:
@@ -126,6 +130,7 @@ def test_hello_comes_once() -> None:
     assert answer.code == "request.invalid"
 
 
+@pytest.mark.attack("C11")
 def test_the_third_bad_frame_in_a_row_ends_it() -> None:
     conversation = opened()
     answers = [conversation.receive(NO_FRAME, 0) for _ in range(limits.BAD_FRAMES_MAX)]
@@ -214,18 +219,19 @@ def test_the_token_fixes_the_device_or_hello_names_it(
 
 def test_a_fresh_token_moves_the_end() -> None:
     conversation = greeted()
-    conversation.admit(ANN, "phone", 1_000)
+    conversation.admit(UserCaller(ANN, None, 1_000), "phone")
     assert conversation.overdue(0, 1_000) is Close.NOT_AUTHENTICATED
-    assert conversation.renew(ANN, None, 2_000) is None
-    assert conversation.renew(ANN, "phone", 2_000) is None
+    assert conversation.renew(UserCaller(ANN, None, 2_000)) is None
+    assert conversation.renew(UserCaller(ANN, "phone", 2_000)) is None
     assert conversation.overdue(0, 1_999) is None
 
 
+@pytest.mark.attack("C16")
 def test_a_fresh_token_is_for_the_same_user_and_no_other_device() -> None:
     conversation = greeted()
-    conversation.admit(ANN, "phone", 1_000)
-    assert conversation.renew(BOB, None, 2_000) is Close.FORBIDDEN
-    assert conversation.renew(ANN, "laptop", 2_000) is Close.FORBIDDEN
+    conversation.admit(UserCaller(ANN, None, 1_000), "phone")
+    assert conversation.renew(UserCaller(BOB, None, 2_000)) is Close.FORBIDDEN
+    assert conversation.renew(UserCaller(ANN, "laptop", 2_000)) is Close.FORBIDDEN
     assert conversation.overdue(0, 1_000) is Close.NOT_AUTHENTICATED
 
 
@@ -244,6 +250,7 @@ def test_a_client_whose_hello_is_never_looked_at_comes_back_later() -> None:
     assert conversation.overdue(2 * limits.HELLO_MS_MAX + 1, 0) is Close.OVERLOADED
 
 
+@pytest.mark.attack("C17")
 def test_three_missing_heartbeats_end_it() -> None:
     conversation = opened()
     quiet = limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS

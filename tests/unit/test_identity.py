@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.forgery import Forge, accepted, refused
 from tests.unit.worlds import ALICE, NOW, ROOT, ROOT_KEY, Watched, World, open_world
-from tidings.actions import identity, tokens
+from tidings.actions import verified_tokens
+from tidings.actions.authenticating import Authenticate
 from tidings.actions.identity import (
-    Authenticate,
     Caller,
     Root,
     TenantCaller,
@@ -21,7 +21,8 @@ from tidings.actions.identity import (
     require_tenant,
     require_user,
 )
-from tidings.actions.tokens import STALE_MS, SigningKeys
+from tidings.actions.own_keys import OwnKeys
+from tidings.actions.signing_keys import STALE_MS, SigningKeys
 from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.model.refusals import (
@@ -57,12 +58,15 @@ async def test_every_kind_of_credential_is_recognised(world: World) -> None:
     key = await world.make_key(ROOT, "acme")
     assert await world.authenticate(key.key) == TenantCaller("acme", key.key_id)
     token = await world.make_token(ROOT, "acme", "alice", "phone", 60)
-    assert await world.authenticate(token.token) == UserCaller(ALICE, "phone", NOW + 60_000)
+    key_id, _ = await world.signing.signer("acme")
+    assert await world.authenticate(token.token) == UserCaller(
+        ALICE, "phone", NOW + 60_000, issued_at=NOW, key_id=key_id
+    )
     assert token.expires_at == NOW + 60_000
 
 
 async def test_the_forge_makes_good_tokens_too(world: World, forge: Forge) -> None:
-    caller = UserCaller(ALICE, None, NOW + 60_000)
+    caller = UserCaller(ALICE, None, NOW + 60_000, issued_at=NOW, key_id=forge.header["kid"])
     assert await world.authenticate(forge.with_claims()) == caller
     assert await world.authenticate(forge.with_claims(something="else")) == caller
 
@@ -79,11 +83,14 @@ async def test_a_token_never_ends_before_it_was_said_to(world: World, seconds: i
 # --- A15 to A18: keys
 
 
+@pytest.mark.attack("A15")
 async def test_a15_the_device_is_the_token_s(world: World, forge: Forge) -> None:
     caller = await world.authenticate(forge.with_claims(dev="phone"))
-    assert caller == UserCaller(ALICE, "phone", NOW + 60_000)
+    assert isinstance(caller, UserCaller)
+    assert (caller.user, caller.device) == (ALICE, "phone")
 
 
+@pytest.mark.attack("A16")
 async def test_a16_tenant_keys_are_long_random_and_kept_as_digests(world: World) -> None:
     keys = {(await world.make_key(ROOT, "acme")).key for _ in range(50)}
     assert len(keys) == 50
@@ -96,6 +103,7 @@ async def test_a16_tenant_keys_are_long_random_and_kept_as_digests(world: World)
     assert not [key for key in keys if key.split("_", 2)[2].encode() in everything]
 
 
+@pytest.mark.attack("A16")
 async def test_a16_a_known_id_with_another_secret(world: World) -> None:
     one, two = await world.make_key(ROOT, "acme"), await world.make_key(ROOT, "acme")
     secret = two.key.split("_", 2)[2]
@@ -106,6 +114,7 @@ async def test_a16_a_known_id_with_another_secret(world: World) -> None:
     assert await refused(world, ROOT_KEY + "0")
 
 
+@pytest.mark.attack("A16")
 async def test_a16_comparison_takes_the_same_time_everywhere(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +130,7 @@ async def test_a16_comparison_takes_the_same_time_everywhere(
     assert compared == [64, 64], "digests of equal length, for root and for the tenant key"
 
 
+@pytest.mark.attack("A16")
 async def test_a16_a_revoked_key_is_refused_at_once(world: World) -> None:
     key, other = await world.make_key(ROOT, "acme"), await world.make_key(ROOT, "acme")
     assert await accepted(world, key.key)
@@ -129,6 +139,7 @@ async def test_a16_a_revoked_key_is_refused_at_once(world: World) -> None:
     assert await accepted(world, other.key)
 
 
+@pytest.mark.attack("A07", "A17")
 @pytest.mark.parametrize(
     ("guard", "caller", "outcome"),
     [
@@ -159,12 +170,14 @@ def test_a07_a17_who_may_do_what(
         assert type(caught.value) is outcome
 
 
+@pytest.mark.attack("A07")
 def test_a07_crossing_tenants_leaves_a_trace(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(TenantNotFound):
         require_tenant(ACME, "beta")
     assert [record.action for record in caplog.records] == ["cross_tenant"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.attack("A18")
 async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
     world: World, forge: Forge
 ) -> None:
@@ -175,8 +188,11 @@ async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
         return await call()
 
     tenants: Any = Watched(world.store.tenants, count)
-    signing = SigningKeys(tenants, world.vault.wrapping, world.clock)
-    authenticate = Authenticate(ROOT_KEY, tenants, signing, world.clock)
+    signing = SigningKeys(tenants, world.vault.wrapping, world.clock, world.watch)
+    own = OwnKeys(tenants, world.clock, world.watch)
+    authenticate = Authenticate(
+        ROOT_KEY, tenants, signing, own, world.standings, world.watch, world.clock
+    )
     for tenant in ("acme", "nobody"):
         reads.clear()
         for n in range(100):
@@ -189,6 +205,7 @@ async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
         assert reads == ["signing_keys", "signing_keys"], "later it may be there"
 
 
+@pytest.mark.attack("A18")
 async def test_a18_a_tenant_asked_for_too_early_works_once_it_is_there(world: World) -> None:
     assert await world.signing.public("gamma.0123456789abcdef") is None
     await world.put_tenant(ROOT, "gamma", None)
@@ -203,7 +220,7 @@ async def test_a18_a_tenant_asked_for_too_early_works_once_it_is_there(world: Wo
 async def test_verified_tokens_are_remembered_in_bounds(
     world: World, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identity, "VERIFIED_TOKENS_MAX", 3)
+    monkeypatch.setattr(verified_tokens, "VERIFIED_TOKENS_MAX", 3)
     for n in range(10):
         assert await accepted(world, forge.with_claims(sub=f"user{n}"))
     assert len(world.authenticate._verified) == 3
@@ -226,7 +243,7 @@ async def test_a_signing_key_that_was_changed_signs_nothing(
 async def test_tenants_are_remembered_in_bounds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "CACHED_TENANTS_MAX", 3)
+    monkeypatch.setattr(world.signing._held, "_most", 3)
     for n in range(10):
         assert await world.signing.public(f"nobody{n}.0123456789abcdef") is None
     assert len(world.signing._held) == 3

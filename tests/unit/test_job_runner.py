@@ -131,6 +131,7 @@ async def test_every_user_gets_one_copy_and_progress_is_exact(office: Office) ->
     assert list(await office.store.jobs.take(10)) == []
 
 
+@pytest.mark.attack("D21")
 async def test_one_tenants_many_jobs_do_not_hold_up_anothers_one(office: Office) -> None:
     many, one = some_jobs(1_000, tenant="many"), some_jobs(1, tenant="one")
     await office.post(*many)
@@ -145,6 +146,7 @@ async def test_one_tenants_many_jobs_do_not_hold_up_anothers_one(office: Office)
     assert place < began + 300
 
 
+@pytest.mark.attack("D21")
 def test_tenants_take_turns() -> None:
     turns: Turns[str] = Turns()
     for number in range(1_000):

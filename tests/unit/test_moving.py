@@ -21,7 +21,17 @@ from tidings.model.notifications import (
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import PostKey
 from tidings.ports.jobs import Job, SetAside
-from tidings.ports.moving import EntryFact, entry_fact, to_entry
+from tidings.ports.moving import (
+    EntryFact,
+    IssuerFact,
+    SessionFact,
+    SigningKeyFact,
+    TenantFact,
+    TenantKeyFact,
+    UserFact,
+    entry_fact,
+    to_entry,
+)
 from tidings.ports.moving_inbox import (
     AnnouncementFact,
     CopyFact,
@@ -32,6 +42,8 @@ from tidings.ports.moving_inbox import (
     ReadStateFact,
     SetAsideFact,
 )
+from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
+from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.patience import ATTEMPTS_MAX, PatientDynamo
 from tidings.stores.dynamodb.patterns import READ_VALUE
 from tidings.stores.dynamodb.transport import Transport
@@ -119,6 +131,26 @@ def test_content_whose_time_is_over_stays_behind() -> None:
     assert list(entry_fact(entry, 9).reactions or {}) == ["a", "b"]
     late = entry_fact(entry, 10)
     assert (late.box, late.box_key, late.expires_at) == (None, 0, 10)
+
+
+# People.
+
+
+@pytest.mark.parametrize(
+    ("noun", "fact", "gone", "instead"),
+    [
+        (Tenant, TenantFact, {"quotas"}, {f"quota_{name}" for name in Quotas.__struct_fields__}),
+        (TenantKey, TenantKeyFact, set(), set()),
+        (SigningKey, SigningKeyFact, set(), set()),
+        (TokenIssuer, IssuerFact, set(), set()),
+        (User, UserFact, {"user"}, {"user_id"}),
+        (Session, SessionFact, {"user", "revoked_at"}, {"user_id"}),
+    ],
+)
+def test_every_field_of_people_travels(
+    noun: type[msgspec.Struct], fact: type[msgspec.Struct], gone: set[str], instead: set[str]
+) -> None:
+    assert set(fact.__struct_fields__) == set(noun.__struct_fields__) - gone | instead
 
 
 # The inbox.

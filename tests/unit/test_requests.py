@@ -108,6 +108,7 @@ async def test_a_chat_that_is_not_at_hand_is_typed_in_too_and_no_more_often(
 # Receipts.
 
 
+@pytest.mark.attack("C11", "D24")
 async def test_a_receipt_of_what_the_log_does_not_hold_is_refused(bench: GatewayBench) -> None:
     chat = await bench.group(ANN, BOB)
     line = await bench.line().live(BOB)
@@ -201,6 +202,7 @@ def test_a_page_goes_on_by_at_least_one_entry() -> None:
 # Who may not.
 
 
+@pytest.mark.attack("D01")
 @pytest.mark.parametrize(
     "frame",
     [

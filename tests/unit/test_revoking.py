@@ -13,9 +13,11 @@ from picows import WSUpgradeRequest, WSUpgradeResponseWithListener
 
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
+from tidings.actions.identity import UserCaller
+from tidings.actions.revocation_watch import RevocationWatch
 from tidings.gateway.handshake import Handshake
-from tidings.gateway.revoking import RevocationWatch
-from tidings.model.ids import user_key
+from tidings.gateway.revoking import Closer
+from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.revocations import Revocation, Revocations, RevokedKind
 from tidings.wire.codes import Close
@@ -55,24 +57,35 @@ class Watched:
         self.bench = bench
         self.feed = Feed(bench.core.store.revocations)
         self.vigil = bench.desk.vigil
+        self.counting = True
+        self.asked: list[UserCaller] = []
 
     @asynccontextmanager
     async def watch(self, blind_seconds_max: float = 600) -> AsyncIterator[None]:
         watch = RevocationWatch(
-            self.feed,
-            self.bench.hub,
-            self.vigil,
-            look_seconds=LOOK_SECONDS,
-            blind_seconds_max=blind_seconds_max,
+            self.feed, look_seconds=LOOK_SECONDS, blind_seconds_max=blind_seconds_max
         )
+        closer = Closer(self.bench.hub, self.vigil, self._counts)
+        watch.listen(closer.revoked)
+        watch.report_to(closer)
         await watch.start()
         try:
             yield
         finally:
             await watch.close()
+            await closer.close()
 
-    async def revoke(self, kind: RevokedKind, subject: str) -> None:
-        await self.feed.append(Revocation(kind=kind, subject=subject, at=1))
+    async def _counts(self, caller: UserCaller) -> bool:
+        """What the store says of a token."""
+        self.asked.append(caller)
+        return self.counting
+
+    async def live(self, user: UserKey, said: str = "") -> FakeLine:
+        """A line whose token says this about itself."""
+        return await self.bench.line().live(UserKey(f"{user}?{said}"))
+
+    async def revoke(self, kind: RevokedKind, subject: str, at: int = 1) -> None:
+        await self.feed.append(Revocation(kind=kind, subject=subject, at=at))
 
 
 @pytest.fixture
@@ -108,13 +121,71 @@ async def test_all_users_of_a_revoked_tenant_are_cut_off(watched: Watched) -> No
     assert (eve.closes, waiting.closes) == ([], [])
 
 
-async def test_a_revoked_tenant_key_cuts_nobody_off(watched: Watched) -> None:
-    ann, bob = [await watched.bench.line().live(user) for user in (ANN, BOB)]
+@pytest.mark.attack("A12")
+@pytest.mark.parametrize(
+    ("kind", "subject", "said"),
+    [
+        ("tenant_key", "k1", "made_by=k1"),
+        ("session", "s1", "session=s1"),
+        ("signing_key", "acme.0123456789abcdef", "key_id=acme.0123456789abcdef"),
+        ("signing_key", "acme.own.one", "key_id=acme.own.one"),
+    ],
+)
+async def test_whoever_stands_on_what_ended_is_cut_off_and_nobody_else(
+    watched: Watched, kind: RevokedKind, subject: str, said: str
+) -> None:
+    name = said.partition("=")[0]
+    on_it = await watched.live(ANN, said)
+    on_another = await watched.live(ANN, f"{name}={subject}2")
+    on_none = await watched.live(BOB)
+    waiting = watched.bench.line()
     async with watched.watch():
-        await watched.revoke("tenant_key", "k1")
-        await watched.revoke("user", BOB)
+        await watched.revoke(kind, subject)
+        await closes(on_it)
+    assert on_it.closes == [Close.NOT_AUTHENTICATED]
+    assert (on_another.closes, on_none.closes, waiting.closes) == ([], [], [])
+
+
+@pytest.mark.attack("A12")
+async def test_a_token_given_after_the_user_s_were_revoked_counts_if_the_store_says_so(
+    watched: Watched,
+) -> None:
+    before, at_once, after = [
+        await watched.live(ANN, f"issued_at={time}") for time in (4_000, 5_000, 6_000)
+    ]
+    async with watched.watch():
+        await watched.revoke("user", ANN, at=5_000)
+        await until(lambda: watched.asked)
+    assert (before.closes, at_once.closes) == ([Close.NOT_AUTHENTICATED],) * 2
+    assert after.closes == []
+    assert [caller.issued_at for caller in watched.asked] == [6_000]
+
+
+@pytest.mark.attack("A13")
+async def test_a_deactivated_user_whose_token_is_ahead_of_our_clock_is_cut_off(
+    watched: Watched,
+) -> None:
+    watched.counting = False
+    ann = await watched.live(ANN, "issued_at=6000")
+    async with watched.watch():
+        await watched.revoke("user", ANN, at=5_000)
+        await closes(ann)
+    assert ann.closes == [Close.NOT_AUTHENTICATED]
+
+
+@pytest.mark.attack("A12")
+async def test_what_counts_is_the_token_that_was_shown_last(watched: Watched) -> None:
+    ann = await watched.live(ANN, "session=s1")
+    ann.say("auth", token=f"{ANN}?session=s2")
+    await until(lambda: ann.conversation.caller and ann.conversation.caller.session == "s2")
+    bob = await watched.live(BOB, "session=s3")
+    async with watched.watch():
+        await watched.revoke("session", "s1")
+        await watched.revoke("session", "s3")
         await closes(bob)
-    assert ann.closes == []
+        assert ann.closes == []
+        await watched.revoke("session", "s2")
+        await closes(ann)
 
 
 async def test_what_was_revoked_before_the_start_is_no_news(watched: Watched) -> None:
@@ -181,7 +252,7 @@ def status_of_a_handshake(watched: Watched) -> int | None:
     request = Request()
     request.headers = Headers({"Sec-WebSocket-Version": "13", "Connection": "upgrade"})
     handshake = Handshake(watched.bench.desk, frozenset())
-    answer = handshake._admit(cast(WSUpgradeRequest, request))
+    answer = handshake._admit(cast(WSUpgradeRequest, request), None)
     if isinstance(answer, WSUpgradeResponseWithListener):
         return int(answer.response.status)
     return None

@@ -74,7 +74,7 @@ async def test_after_a_rotation_the_old_key_opens_nothing(tmp_path: Path) -> Non
         before = [await world.store.data_keys.current(author) for author in AUTHORS]
         rotated = await world.rotate()
         assert rotated.master_key_id == key_in(folder).key_id != old.key_id
-        assert rotated.secrets == len(AUTHORS) + 2 + 2, "data keys, signing keys, secrets"
+        assert rotated.secrets == len(AUTHORS) + 2 + 3, "data keys, signing keys, secrets"
         for author in AUTHORS:
             key = await world.store.data_keys.current(author)
             assert key is not None

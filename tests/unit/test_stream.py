@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,12 @@ from tests.unit.gateway_bench import (
     GatewayBench,
     a_gateway,
 )
+from tidings.actions.identity import Caller
+from tidings.actions.rate_limits import RateLimits
+from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.ids import UserKey
+from tidings.model.refusals import StoreUnavailable, Unauthenticated
 from tidings.ports.log import Page
 from tidings.wire.codes import Close
 
@@ -66,6 +71,47 @@ async def test_who_is_no_user_is_sent_away(bench: GatewayBench, token: str, code
     line.say("hello", token=token, device="phone")
     await line.until(lambda: line.closes)
     assert (line.closes, line.frames) == ([code], [])
+
+
+@pytest.mark.attack("A12")
+async def test_what_is_revoked_while_a_limit_is_looked_up_lets_nobody_in(
+    bench: GatewayBench,
+) -> None:
+    class Looking(RateLimits):
+        async def connect(self, user: UserKey) -> int:
+            revoked.add("acme:ann")
+            return await super().connect(user)
+
+    async def authenticate(token: str) -> Caller:
+        if token in revoked:
+            raise Unauthenticated
+        return await bench.desk.authenticate(token)
+
+    revoked: set[str] = set()
+    buckets = InProcessBuckets()
+    desk = replace(bench.desk, authenticate=authenticate, limits=Looking(buckets, buckets))
+    line = bench.line(desk=desk)
+    line.say("hello", token="acme:ann", device="phone")
+    await line.until(lambda: line.closes)
+    assert (line.closes, line.frames) == ([Close.NOT_AUTHENTICATED], [])
+
+
+async def test_of_many_wrong_tokens_the_store_is_asked_about_one(bench: GatewayBench) -> None:
+    async def authenticate(token: str) -> Caller:
+        if token.startswith("wrong"):
+            asked.append(token)
+            await asyncio.sleep(0)
+            raise Unauthenticated
+        return await bench.desk.authenticate(token)
+
+    asked: list[str] = []
+    line = bench.line(desk=replace(bench.desk, authenticate=authenticate))
+    line.say("hello", token="acme:ann", device="phone")
+    await line.until(lambda: line.ops[-1:] == ["live"])
+    for number in range(50):
+        line.say("auth", token=f"wrong-{number}")
+    await line.until(lambda: line.closes)
+    assert (line.closes, asked) == ([Close.NOT_AUTHENTICATED], ["wrong-0"])
 
 
 async def test_what_follows_hello_at_once_is_done_after_welcome(bench: GatewayBench) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings.stores.dynamodb import inbox_patterns, patterns
+from tidings.stores.dynamodb import identity_patterns, inbox_patterns, patterns
 from tidings.stores.dynamodb.access import Pattern
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
@@ -25,6 +25,7 @@ OPERATORS_SCANS = {
     "scan_requests",
     "scan_chats",
     "scan_inbox",
+    "scan_sessions",
 }
 CRITICAL = {
     "messages",
@@ -35,8 +36,12 @@ CRITICAL = {
     "delivery_state",
     "inbox",
 }
-SHORT_LIVED = {"bodies", "idempotency_keys", "inbox"}
-DECLARED_IN = {"patterns.py": patterns, "inbox_patterns.py": inbox_patterns}
+SHORT_LIVED = {"bodies", "idempotency_keys", "inbox", "sessions"}
+DECLARED_IN = {
+    "patterns.py": patterns,
+    "inbox_patterns.py": inbox_patterns,
+    "identity_patterns.py": identity_patterns,
+}
 
 
 def sources() -> list[tuple[Path, ast.Module]]:

@@ -31,11 +31,13 @@ async def forge(world: World) -> Forge:
 # --- A01 to A03: algorithms and keys that a token chooses
 
 
+@pytest.mark.attack("A01")
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "", "EdDSA"])
 async def test_a01_no_signature(world: World, forge: Forge, alg: str) -> None:
     assert await refused(world, forge.unsigned(alg))
 
 
+@pytest.mark.attack("A02")
 async def test_a02_hmac_with_the_public_key(world: World, forge: Forge) -> None:
     public = (await world.signing.signer("acme"))[1].public_key()
     for secret in (
@@ -46,6 +48,7 @@ async def test_a02_hmac_with_the_public_key(world: World, forge: Forge) -> None:
         assert await refused(world, forge.with_hmac(secret))
 
 
+@pytest.mark.attack("A03")
 @pytest.mark.parametrize(
     "kid",
     [
@@ -68,6 +71,7 @@ async def test_a03_key_ids_that_are_none_of_ours(world: World, forge: Forge, kid
     assert await refused(world, forge.with_header(kid=kid))
 
 
+@pytest.mark.attack("A03")
 async def test_a03_keys_that_a_token_brings_along(world: World, forge: Forge) -> None:
     own = Ed25519PrivateKey.generate()
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": encode(own.public_key().public_bytes_raw())}
@@ -77,6 +81,7 @@ async def test_a03_keys_that_a_token_brings_along(world: World, forge: Forge) ->
     assert await accepted(world, forge.with_header(**brought)), "they are ignored"
 
 
+@pytest.mark.attack("A03")
 async def test_a03_another_tenant_s_key(world: World, forge: Forge) -> None:
     beta = Forge(*await world.signing.signer("beta"))
     assert await refused(world, beta.with_claims()), "beta signs for acme"
@@ -87,6 +92,7 @@ async def test_a03_another_tenant_s_key(world: World, forge: Forge) -> None:
 # --- A04 to A06: claims
 
 
+@pytest.mark.attack("A04")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -113,11 +119,13 @@ async def test_a04_claims_that_are_not_ours(
     assert await refused(world, forge.with_claims(**claims))
 
 
+@pytest.mark.attack("A05")
 @pytest.mark.parametrize("typ", ["JWT", "at+jwt", "tidings-refresh+jwt", "", None, ABSENT])
 async def test_a05_tokens_of_another_type(world: World, forge: Forge, typ: object) -> None:
     assert await refused(world, forge.with_header(typ=typ))
 
 
+@pytest.mark.attack("A06")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -143,6 +151,7 @@ async def test_a06_times_that_do_not_hold(
     assert await refused(world, forge.with_claims(**claims))
 
 
+@pytest.mark.attack("A06")
 @pytest.mark.parametrize("claims", [{"exp": SECONDS - 9}, {"nbf": SECONDS + 10, "iat": SECONDS}])
 async def test_a06_clocks_may_differ_a_little(
     world: World, forge: Forge, claims: dict[str, Any]
@@ -150,6 +159,7 @@ async def test_a06_clocks_may_differ_a_little(
     assert await accepted(world, forge.with_claims(**claims))
 
 
+@pytest.mark.attack("A06")
 async def test_a06_a_token_once_verified_expires_all_the_same(world: World) -> None:
     token = (await world.make_token(ROOT, "acme", "alice", None, 60)).token
     assert await accepted(world, token)
@@ -163,6 +173,7 @@ async def test_a06_a_token_once_verified_expires_all_the_same(world: World) -> N
 # --- A08: too much of everything
 
 
+@pytest.mark.attack("A08")
 async def test_a08_large_and_deep_tokens(world: World, forge: Forge) -> None:
     deep = b'{"a":' + b"[" * 2_500 + b"]" * 2_500 + b"}"
     shallow = json.dumps(forge.header)[1:].encode()
@@ -177,6 +188,7 @@ async def test_a08_large_and_deep_tokens(world: World, forge: Forge) -> None:
         assert await refused(world, bearer)
 
 
+@pytest.mark.attack("A08")
 @pytest.mark.parametrize(
     "header", [{"zip": "DEF"}, {"enc": "A256GCM", "alg": "dir"}, {"crit": ["b64"], "b64": False}]
 )
@@ -186,6 +198,7 @@ async def test_a08_compression_and_extensions(
     assert await refused(world, forge.with_header(**header))
 
 
+@pytest.mark.attack("A08")
 @pytest.mark.parametrize(
     "bearer",
     ["", " ", ".", "..", "...", "a.b.c", "é.é.é", "e30.e30.e30", "\ud800", "sk_", "sk_x_y", "a\0b"],
@@ -194,6 +207,7 @@ async def test_a08_no_token_at_all(world: World, bearer: str) -> None:
     assert await refused(world, bearer)
 
 
+@pytest.mark.attack("A08")
 async def test_a08_changed_or_cut_tokens(world: World, forge: Forge) -> None:
     good = forge.with_claims()
     header, claims, signature = good.split(".")

@@ -3,10 +3,11 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.worlds import ALICE, BOB, NOW, ROOT, World, open_world, read, write
+from tests.unit.worlds import ALICE, BOB, NOW, ROOT, Watched, World, open_world, read, write
 from tidings.actions.identity import TenantCaller, UserCaller
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.model import limits
@@ -16,7 +17,10 @@ from tidings.model.refusals import (
     Invalid,
     KeyNotFound,
     Refusal,
+    StoreUnavailable,
     TenantNotFound,
+    Unauthenticated,
+    UserDeactivated,
     UserNotFound,
 )
 
@@ -168,6 +172,52 @@ async def test_phone_numbers_have_one_form(put_user: PutUser, number: str) -> No
     with pytest.raises(Invalid) as caught:
         await put_user(ACME, "acme", "alice", phone_number=number)
     assert caught.value.pointer == "/phone_number"
+
+
+@pytest.mark.attack("A11")
+@pytest.mark.parametrize("number", ["+41781234567", None], ids=["changed", "taken away"])
+async def test_a_change_of_the_number_whose_answer_is_lost_has_ended_what_was_given(
+    world: World, put_user: PutUser, number: str | None
+) -> None:
+    await put_user(ACME, "acme", "alice", phone_number="+41791234567")
+    token = (await world.make_token(ROOT, "acme", "alice")).token
+    assert isinstance(await world.authenticate(token), UserCaller)
+
+    async def cut_off(name: str, call: Callable[[], Awaitable[Any]]) -> object:
+        made = await call()
+        if name == "put" and number is None:
+            return made
+        raise StoreUnavailable
+
+    users: Any = Watched(world.store.users, cut_off)
+    failing = PutUser(world.store.tenants, users, world.clock)
+    with pytest.raises(StoreUnavailable):
+        await failing(ACME, "acme", "alice", phone_number=number)
+
+    alice, _ = await put_user(ACME, "acme", "alice", phone_number=number)
+    assert alice.phone_number == number, "which was so already"
+    assert await world.store.revocations.head() == 1
+    with pytest.raises(Unauthenticated):
+        await world.authenticate(token)
+
+
+async def test_a_number_of_which_nothing_is_said_stays(put_user: PutUser) -> None:
+    await put_user(ACME, "acme", "alice", phone_number="+41791234567")
+    alice, _ = await put_user(ACME, "acme", "alice", "Alice")
+    assert alice.phone_number == "+41791234567"
+    bob, is_new = await put_user(ACME, "acme", "bob", phone_number=None)
+    assert (bob.phone_number, bob.revoked_at, is_new) == (None, None, True)
+
+
+async def test_no_token_is_made_for_a_user_who_is_deactivated(
+    world: World, put_user: PutUser
+) -> None:
+    await put_user(ACME, "acme", "alice", is_active=False)
+    with pytest.raises(UserDeactivated):
+        await world.make_token(ACME, "acme", "alice")
+    await put_user(ACME, "acme", "alice", is_active=True)
+    token = (await world.make_token(ROOT, "acme", "alice")).token
+    assert isinstance(await world.authenticate(token), UserCaller)
 
 
 async def test_a_tenant_erases_what_its_user_wrote(world: World) -> None:

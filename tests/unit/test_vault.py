@@ -285,6 +285,7 @@ async def test_a_digest_is_keyed_stable_and_unambiguous(tmp_path: Path) -> None:
         assert world.vault.digest("ab", "c") != first, "another deployment, another key"
 
 
+@pytest.mark.attack("D17")
 async def test_a_cursor_is_for_one_purpose_and_one_user(tmp_path: Path) -> None:
     async with open_world(tmp_path / "data") as world:
         cursor = world.vault.cursors.seal("chats", ALICE, b"payload")
@@ -302,6 +303,7 @@ def _changed(cursor: str) -> str:
     return urlsafe_b64encode(bytes(box)).decode().rstrip("=")
 
 
+@pytest.mark.attack("D17")
 @pytest.mark.parametrize(
     "spoil",
     [

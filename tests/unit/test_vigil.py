@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.fake_wire import Client, Part
 from tests.unit.gateway_bench import ANN, a_gateway
+from tidings.actions.identity import UserCaller
 from tidings.gateway.connection import Connection
 from tidings.gateway.vigil import Vigil
 from tidings.wire.codes import Close
@@ -62,7 +63,7 @@ async def test_nothing_that_waited_is_written_after_a_pause(tmp_path: Path, back
     vigil = Vigil(pause_seconds_max=10, now=hands.now)
     async with a_gateway(tmp_path / "data") as bench:
         client = Client(Connection(replace(bench.desk, vigil=vigil)))
-        client.connection.conversation.admit(ANN, "phone", 2**60)
+        client.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
         client.says(Part(PING))
         assert client.wire.told == [{"op": "pong"}]
         client.says(Part(PING))
@@ -89,7 +90,7 @@ async def test_after_a_pause_nobody_is_told_to_have_been_too_slow(
     vigil = Vigil(pause_seconds_max=10, now=hands.now)
     async with a_gateway(tmp_path / "data") as bench:
         client = Client(Connection(replace(bench.desk, vigil=vigil)))
-        client.connection.conversation.admit(ANN, "phone", 2**60)
+        client.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
         hands.time += away
         client.connection.close(Close.OVERLOADED)
 

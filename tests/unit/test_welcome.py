@@ -118,3 +118,12 @@ def test_a_process_without_the_api_offers_none_to_try(tmp_path: Path) -> None:
     for part in ("/docs", "BASE=", "root key"):
         assert part not in text
     assert "  roles " not in welcome(Config(data=tmp_path), "http://x", None, None)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_told"), [("127.0.0.1", False), ("0.0.0.0", True), ("192.0.2.7", True)]
+)
+def test_a_public_address_is_told_that_tls_ends_in_front_of_it(host: str, is_told: bool) -> None:
+    text = welcome(Config(host=host), f"http://{host}:8080", None, None)
+    assert (f"Others can reach {host}" in text) == is_told
+    assert ("speaks TLS" in text) == is_told

@@ -11,10 +11,16 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.actions.identity import Authenticate, Root
+from tidings.actions.authenticating import Authenticate
+from tidings.actions.identity import Root
+from tidings.actions.own_keys import OwnKeys
+from tidings.actions.revocation_watch import RevocationWatch
 from tidings.actions.rotate_keys import RotateKeys
+from tidings.actions.signing_key_making import SigningKeyMaker, SigningKeyVerbs
+from tidings.actions.signing_keys import SigningKeys
+from tidings.actions.standing import Standings
 from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
-from tidings.actions.tokens import SigningKeys
+from tidings.actions.token_issuers import TokenIssuerVerbs
 from tidings.actions.vault import Sealed, Vault
 from tidings.keyrings.file import FileKeyring
 from tidings.model.entries import Entry
@@ -65,7 +71,7 @@ class Watched:
         value = getattr(self._port, name)
         if not asyncio.iscoroutinefunction(value):
             return value
-        return lambda *given: self._around(name, lambda: value(*given))
+        return lambda *given, **named: self._around(name, lambda: value(*given, **named))
 
 
 class Gate:
@@ -124,11 +130,16 @@ class World:
     clock: HandClock
     vault: Vault
     signing: SigningKeys
+    watch: RevocationWatch
+    """Not started: until a test does so, nothing is believed without the store."""
+    standings: Standings
     authenticate: Authenticate
     put_tenant: PutTenant
     make_key: MakeTenantKey
     revoke_key: RevokeTenantKey
     make_token: MakeToken
+    signing_keys: SigningKeyVerbs
+    token_issuers: TokenIssuerVerbs
     rotate: RotateKeys
 
 
@@ -147,7 +158,11 @@ async def open_world(
         clock, chance = HandClock(), Urandom()
         vault = Vault(keys, store.deployment, master, chance)
         await vault.start()
-        signing = SigningKeys(store.tenants, vault.wrapping, clock)
+        watch = RevocationWatch(store.revocations)
+        signing = SigningKeys(store.tenants, vault.wrapping, clock, watch)
+        own_keys = OwnKeys(store.tenants, clock, watch)
+        standings = Standings(store.tenants, store.users, store.sessions, clock, watch)
+        maker = SigningKeyMaker(vault.wrapping, chance)
         yield World(
             folder=folder,
             store=store,
@@ -155,11 +170,17 @@ async def open_world(
             clock=clock,
             vault=vault,
             signing=signing,
-            authenticate=Authenticate(ROOT_KEY, store.tenants, signing, clock),
-            put_tenant=PutTenant(store.tenants, signing, vault.wrapping, clock, chance),
+            watch=watch,
+            standings=standings,
+            authenticate=Authenticate(
+                ROOT_KEY, store.tenants, signing, own_keys, standings, watch, clock
+            ),
+            put_tenant=PutTenant(store.tenants, signing, maker, clock),
             make_key=MakeTenantKey(store.tenants, clock, chance),
             revoke_key=RevokeTenantKey(store.tenants, clock),
-            make_token=MakeToken(store.users, signing, clock),
+            make_token=MakeToken(store.users, store.sessions, signing, clock),
+            signing_keys=SigningKeyVerbs(store.tenants, signing, maker, clock),
+            token_issuers=TokenIssuerVerbs(store.tenants, own_keys, clock),
             rotate=RotateKeys(master, vault.wrapping, keys, store.tenants, store.deployment),
         )
     assert not broke

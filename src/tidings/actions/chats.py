@@ -8,6 +8,7 @@ import msgspec
 
 from tidings.actions.cursors import Cursors
 from tidings.actions.membership import check_name
+from tidings.actions.quotas import Meter, TenantQuotas
 from tidings.actions.vault import Vault
 from tidings.model import limits
 from tidings.model.chat_list import ChatRow
@@ -38,6 +39,7 @@ class CreateChat:
     bus: Bus
     clock: Clock
     chance: Chance
+    quotas: TenantQuotas | None = None
 
     async def __call__(
         self,
@@ -52,6 +54,7 @@ class CreateChat:
         check_chat(type_, name, others)
         if missing := await self.users.missing(others):
             raise UserNotFound(f"no such user: {user_id(missing[0])}")
+        meter = self._meter(tenant_of(creator))
         now = self.clock.now()
         chat = Chat(
             chat_id=ChatId(new_ulid(self.clock, self.chance)),
@@ -65,9 +68,19 @@ class CreateChat:
         request = self._request(creator, type_, name, others, request_key, now)
         created = await self.chats.create(chat, entries, request, now)
         if created.is_new:
+            if meter is not None:
+                meter.count()
             for entry in entries:
                 self.bus.publish(Appended(entry, state))
         return created
+
+    def _meter(self, tenant: str) -> Meter | None:
+        if self.quotas is None:
+            return None
+        meter = self.quotas.meter("chats", tenant)
+        if meter.left <= 0:
+            raise self.quotas.reached()
+        return meter
 
     def _request(
         self,

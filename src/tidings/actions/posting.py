@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidings.actions.appending import Appender
+from tidings.actions.quotas import Meter, TenantQuotas
 from tidings.actions.vault import Vault
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key
-from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey
+from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey, tenant_of
 from tidings.model.refusals import (
     ChatNotFound,
     ContentEmpty,
@@ -30,8 +31,8 @@ class Send:
     """A message on its way into the log."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_sealed", "_sender", "_ttl_ms", "_vault",
-        "attempts", "is_claimed", "key", "was_looked_into",
+        "_answer", "_chat", "_content", "_content_type", "_meter", "_sealed", "_sender", "_ttl_ms",
+        "_vault", "attempts", "is_claimed", "key", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -43,6 +44,7 @@ class Send:
         content_type: str,
         ttl_ms: int | None,
         answer: Answer,
+        meter: Meter | None,
     ) -> None:
         self.key: Key | None = key
         self.is_claimed = False
@@ -55,6 +57,7 @@ class Send:
         self._content_type = content_type
         self._ttl_ms = ttl_ms
         self._answer = answer
+        self._meter = meter
         self._sealed = vault.seal_nowait(key.sender, chat, key.client_message_id, content)
 
     @property
@@ -87,6 +90,8 @@ class Send:
         ]
 
     def kept(self, entries: list[Entry]) -> None:
+        if self._meter is not None:
+            self._meter.count()
         self._answer(entries[0], False)
 
     def replayed(self, entry: Entry) -> None:
@@ -106,6 +111,7 @@ class Post:
     appender: Appender
     vault: Vault
     clock: Clock
+    quotas: TenantQuotas | None = None
 
     def __call__(
         self,
@@ -124,6 +130,12 @@ class Post:
         except Refusal as refusal:
             answer(refusal, False)
             return
+        meter = None
+        if self.quotas is not None:
+            meter = self.quotas.meter("messages", tenant_of(sender))
+            if meter.left <= 0:
+                answer(self.quotas.reached(), False)
+                return
         kind = content_type or PLAIN_TEXT
         key = Key(
             sender,
@@ -132,7 +144,8 @@ class Post:
             self.clock.now() + limits.SEND_KEY_MS,
         )
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
-        self.appender.propose(chat, Send(self.vault, chat, key, content, kind, ttl_ms, answer))
+        send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter)
+        self.appender.propose(chat, send)
 
 
 def check_content(content: str) -> None:

@@ -9,9 +9,9 @@ import msgspec
 
 from tidings.ports.moving import Closing, Fact, Progress
 
-VERSION: Final = 2
-VERSIONS_READ: Final = frozenset({1, VERSION})
-"""Those before lack kinds of facts, and differ in nothing else."""
+VERSION: Final = 3
+VERSIONS_READ: Final = frozenset({1, 2, VERSION})
+"""Those before lack kinds and fields of facts, and differ in nothing else."""
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Ten times the largest entry: a file without line ends is not read into memory."""
 

@@ -4,16 +4,19 @@
 from dataclasses import dataclass
 
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tidings.actions.identity import Caller, new_tenant_key, require_root, require_tenant
-from tidings.actions.tokens import SigningKeys, Token, new_key_id, sign
-from tidings.actions.users import check_user_id, check_visible_text, ensure_user
-from tidings.actions.wrapping import Wrapping, signing_key_purpose
+from tidings.actions.authenticating import new_tenant_key
+from tidings.actions.identity import Caller, TenantCaller, require_root, require_tenant
+from tidings.actions.quotas import TenantQuotas
+from tidings.actions.signing_key_making import SigningKeyMaker
+from tidings.actions.signing_keys import SigningKeys
+from tidings.actions.tokens import Token, issue_time, sign
+from tidings.actions.users import check_device, check_user_id, check_visible_text, ensure_user
 from tidings.model import limits
-from tidings.model.ids import DEVICE, TENANT, user_key
-from tidings.model.refusals import Invalid, KeyNotFound, TenantNotFound
-from tidings.ports.people import SigningKey, Tenant, TenantKey, Tenants, Users
+from tidings.model.ids import TENANT, user_key
+from tidings.model.refusals import Invalid, KeyNotFound, TenantNotFound, UserDeactivated
+from tidings.ports.people import Quotas, Tenant, TenantKey, Tenants, Users
+from tidings.ports.sessions import Sessions
 from tidings.ports.world import Chance, Clock
 
 
@@ -33,45 +36,55 @@ class NewToken(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PutTenant:
-    """Create a tenant, or give it another name."""
+    """Create a tenant, give it another name or other quotas, suspend it or let it go on."""
 
     tenants: Tenants
     signing: SigningKeys
-    wrapping: Wrapping
+    maker: SigningKeyMaker
     clock: Clock
-    chance: Chance
 
-    async def __call__(self, caller: Caller, tenant: str, name: str | None) -> tuple[Tenant, bool]:
-        """The tenant as it is now, and whether it is new. A name of None changes nothing."""
+    async def __call__(
+        self,
+        caller: Caller,
+        tenant: str,
+        name: str | None,
+        quotas: Quotas | None = None,
+        is_suspended: bool | None = None,
+    ) -> tuple[Tenant, bool]:
+        """The tenant as it is now, and whether it is new. What is None stays as it is."""
         require_root(caller, tenant)
-        if TENANT.fullmatch(tenant) is None:
-            raise Invalid("tenant: 1 to 40 of a-z 0-9 -, not beginning with -", "/tenant")
+        check_tenant(tenant)
         if name is not None:
             check_visible_text("name", name)
-        put = await self._put(tenant, name)
+        found, is_new = await self._put(tenant, name)
         self.signing.forget(tenant)
-        return put
+        if quotas is not None:
+            found = await self.tenants.set_quotas(tenant, quotas) or found
+        if is_suspended is not None:
+            now = self.clock.now()
+            found = await self.tenants.set_suspended(tenant, is_suspended, now) or found
+        return found, is_new
 
     async def _put(self, tenant: str, name: str | None) -> tuple[Tenant, bool]:
-        now = self.clock.now()
-        key_id = new_key_id(tenant, self.chance)
-        secret = self.chance.token(32)
-        public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-        return await self.wrapping.keep(
-            signing_key_purpose(key_id),
-            secret,
-            lambda master_key_id, sealed: self.tenants.put(
-                Tenant(tenant=tenant, name=name, created_at=now),
-                SigningKey(
-                    key_id=key_id,
-                    tenant=tenant,
-                    public=public,
-                    sealed_private=sealed,
-                    master_key_id=master_key_id,
-                    created_at=now,
-                ),
-            ),
+        wanted = Tenant(tenant=tenant, name=name, created_at=self.clock.now())
+        return await self.maker.make(
+            tenant, wanted.created_at, lambda key: self.tenants.put(wanted, key)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GetTenant:
+    """What is known of a tenant."""
+
+    tenants: Tenants
+
+    async def __call__(self, caller: Caller, tenant: str) -> Tenant:
+        """The tenant."""
+        require_tenant(caller, tenant)
+        found = await self.tenants.get(tenant)
+        if found is None:
+            raise TenantNotFound
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +126,10 @@ class MakeToken:
     """Make a token for a user, who is created if there is none."""
 
     users: Users
+    sessions: Sessions
     signing: SigningKeys
     clock: Clock
+    quotas: TenantQuotas | None = None
 
     async def __call__(
         self,
@@ -124,18 +139,38 @@ class MakeToken:
         device: str | None = None,
         expires_in: int = limits.TOKEN_SECONDS_DEFAULT,
     ) -> NewToken:
-        """The token."""
+        """The token.
+
+        Raises:
+            UserDeactivated: It would not count.
+        """
         require_tenant(caller, tenant)
         check_user_id(user_id)
-        if device is not None and DEVICE.fullmatch(device) is None:
-            raise Invalid("device: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/device")
+        if device is not None:
+            check_device(device)
         if not 1 <= expires_in <= limits.TOKEN_SECONDS_MAX:
             raise Invalid(f"expires_in: 1 to {limits.TOKEN_SECONDS_MAX} seconds", "/expires_in")
         key_id, key = await self.signing.signer(tenant)
         now = self.clock.now()
         user = user_key(tenant, user_id)
-        await ensure_user(self.users, user, now)
-        # Rounded up to the second, which is as fine as a token's times are.
-        expires_at = -(-now // limits.SECOND_MS) + expires_in
-        token = Token(user, device, expires_at * limits.SECOND_MS)
-        return NewToken(sign(key_id, key, token, now), token.expires_at)
+        standing = await self.sessions.standing(user, None)
+        if standing.deactivated_at is not None:
+            raise UserDeactivated
+        if not standing.is_known:
+            await ensure_user(self.users, user, now, self.quotas)
+        token = Token(
+            user=user,
+            device=device,
+            issued_at=issue_time(now, standing.revoked_at),
+            # Rounded up to the second, which is as fine as a token's times are.
+            expires_at=(-(-now // limits.SECOND_MS) + expires_in) * limits.SECOND_MS,
+            key_id=key_id,
+            made_by=caller.key_id if isinstance(caller, TenantCaller) else None,
+        )
+        return NewToken(sign(key, token), token.expires_at)
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the name of a tenant."""
+    if TENANT.fullmatch(tenant) is None:
+        raise Invalid("tenant: 1 to 40 of a-z 0-9 -, not beginning with -", "/tenant")

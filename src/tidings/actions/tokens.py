@@ -1,49 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User tokens: JWTs signed with the tenant's Ed25519 key. One algorithm, one type, one issuer.
+"""User tokens: JWTs that we sign for a tenant, or that a tenant signs with keys it registered.
 
-A token's header is believed in nothing but which of our own keys to try: the algorithm is fixed,
-and keys or addresses of keys that a token brings along are never looked at.
+A token's header is believed in nothing but which of the known keys to try: each key has its one
+algorithm, and keys or addresses of keys that a token brings along are never looked at.
 """
 
-import logging
-import re
 from base64 import urlsafe_b64decode
-from collections import OrderedDict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypeVar
 
 import jwt
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.api_jws import PyJWS
 
-from tidings.actions.wrapping import CannotUnwrap, Wrapping, signing_key_purpose
+from tidings.actions.json_web_keys import ALGORITHMS, Algorithm, PublicKey
+from tidings.actions.own_keys import OwnKeys, own_key_id
+from tidings.actions.signing_keys import KEY_ID, SigningKeys
 from tidings.model import limits
-from tidings.model.ids import DEVICE, TENANT, USER, UserKey, tenant_of, user_id, user_key
-from tidings.model.refusals import StoreUnavailable, TenantNotFound, Unauthenticated
-from tidings.ports.people import SigningKey, Tenants
-from tidings.ports.world import Chance, Clock
+from tidings.model.ids import DEVICE, USER, UserKey, tenant_of, user_id, user_key
+from tidings.model.refusals import Unauthenticated
 
-log = logging.getLogger("tidings.identity")
+T = TypeVar("T")
 
 ALGORITHM: Final = "EdDSA"
+"""Of the tokens that we sign."""
 TYPE: Final = "tidings+jwt"
 ISSUER: Final = "tidings"
 AUDIENCE: Final = "tidings:user"
 
-KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.[0-9a-f]{{16}}")
-CACHED_TENANTS_MAX: Final = 10_000
-STALE_MS: Final = 1_000
-"""A key id that is not among the keys at hand is looked up again, but no more often than this."""
-
-_jws = PyJWS(algorithms=[ALGORITHM])
+_jws = PyJWS(algorithms=ALGORITHMS)
 
 
 class Header(msgspec.Struct, frozen=True):
     """What is read of a token's header. Whatever else stands there is passed over."""
 
     alg: str
-    typ: str
     kid: str
+    typ: str | None = None
     crit: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     zip: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -52,176 +45,165 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a token says."""
+    """What is read of a token that a tenant signed."""
 
-    iss: str
+    iss: str | None = None
     aud: str
     tid: str
     sub: str
     iat: Seconds
-    nbf: Seconds
+    nbf: Seconds | None = None
     exp: Seconds
     dev: str | None = None
 
 
-class Token(msgspec.Struct, frozen=True):
-    """What a valid token proves."""
+class OurClaims(Claims, frozen=True, kw_only=True, omit_defaults=True):
+    """What a token says that we signed."""
+
+    sid: str | None = None
+    mk: str | None = None
+
+
+class Whose(msgspec.Struct, frozen=True):
+    """Whose keys a token has to be checked with, if it is in order."""
+
+    tid: str
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What a valid token proves. Times are in milliseconds, as fine as whole seconds."""
 
     user: UserKey
     device: str | None
+    issued_at: int
     expires_at: int
+    key_id: str
+    """Of the key that signed it."""
+    session: str | None = None
+    """The session it belongs to; None if it belongs to none."""
+    made_by: str | None = None
+    """The tenant key with which it was asked for; None if it was not by one."""
 
 
 _headers = msgspec.json.Decoder(Header)
+_whose = msgspec.json.Decoder(Whose)
 _claims = msgspec.json.Decoder(Claims)
+_our_claims = msgspec.json.Decoder(OurClaims)
 
 
-class _Tenant(msgspec.Struct, frozen=True):
-    """A tenant's signing keys at hand; none at all if there is no such tenant."""
+def issue_time(now: int, revoked_at: int | None) -> int:
+    """When a token made now says that it was made: after the user's tokens were last revoked.
 
-    public: dict[str, Ed25519PublicKey]
-    newest: SigningKey | None
-    loaded_at: int
-
-
-class SigningKeys:
-    """The tenants' signing keys, a bounded number of them in memory."""
-
-    def __init__(self, tenants: Tenants, wrapping: Wrapping, clock: Clock) -> None:
-        self._tenants = tenants
-        self._wrapping = wrapping
-        self._clock = clock
-        self._held: OrderedDict[str, _Tenant] = OrderedDict()
-        self._private: OrderedDict[str, Ed25519PrivateKey] = OrderedDict()
-
-    async def public(self, key_id: str) -> Ed25519PublicKey | None:
-        """The key that verifies what the key with this id signed; None if there is no such key."""
-        match = KEY_ID.fullmatch(key_id)
-        if match is None:
-            return None
-        tenant = match[1]
-        held = self._held.get(tenant)
-        if held is None or (key_id not in held.public and self._is_stale(held)):
-            held = await self._load(tenant)
-        return held.public.get(key_id)
-
-    async def signer(self, tenant: str) -> tuple[str, Ed25519PrivateKey]:
-        """The id and private half of the tenant's newest key.
-
-        Raises:
-            TenantNotFound: No such tenant.
-            StoreUnavailable: The key cannot be had now.
-        """
-        held = self._held.get(tenant)
-        if held is None or held.newest is None:
-            held = await self._load(tenant)
-        if held.newest is None:
-            raise TenantNotFound
-        key_id = held.newest.key_id
-        private = self._private.get(key_id)
-        if private is None:
-            private = await self._unwrap(held.newest)
-            _keep(self._private, key_id, private)
-        return key_id, private
-
-    def forget(self, tenant: str) -> None:
-        """Look the tenant's keys up anew: they may have changed."""
-        self._held.pop(tenant, None)
-
-    def _is_stale(self, held: _Tenant) -> bool:
-        return abs(self._clock.now() - held.loaded_at) >= STALE_MS
-
-    async def _load(self, tenant: str) -> _Tenant:
-        loaded_at = self._clock.now()
-        keys = await self._tenants.signing_keys(tenant)
-        public = {key.key_id: Ed25519PublicKey.from_public_bytes(key.public) for key in keys}
-        held = _Tenant(public, keys[0] if keys else None, loaded_at)
-        _keep(self._held, tenant, held)
-        return held
-
-    async def _unwrap(self, key: SigningKey) -> Ed25519PrivateKey:
-        if not self._wrapping.holds(key.master_key_id):
-            # What is at hand was wrapped before a rotation that has ended since.
-            key = (await self._load(key.tenant)).newest or key
-        try:
-            secret = self._wrapping.unwrap(
-                signing_key_purpose(key.key_id), key.master_key_id, key.sealed_private
-            )
-        except CannotUnwrap as reason:
-            log.critical(
-                "signing key does not open",
-                extra={"action": "signing_key_unusable", "key": key.key_id, "reason": str(reason)},
-            )
-            raise StoreUnavailable("the tenant's signing key cannot be opened") from None
-        return Ed25519PrivateKey.from_private_bytes(secret)
-
-
-def new_key_id(tenant: str, chance: Chance) -> str:
-    """The id of a new signing key: it names its tenant, so that a token need not be believed."""
-    return f"{tenant}.{chance.token(8).hex()}"
-
-
-def sign(key_id: str, key: Ed25519PrivateKey, token: Token, now: int) -> str:
-    """A token as a client carries it."""
+    What is made within the second of a revocation would else count as revoked with the rest.
+    """
     seconds = now // limits.SECOND_MS
-    claims = Claims(
+    if revoked_at is not None:
+        seconds = max(seconds, revoked_at // limits.SECOND_MS + 1)
+    return seconds * limits.SECOND_MS
+
+
+def sign(key: Ed25519PrivateKey, token: Token) -> str:
+    """A token as a client carries it: the same one each time it is asked for."""
+    issued = token.issued_at // limits.SECOND_MS
+    claims = OurClaims(
         iss=ISSUER,
         aud=AUDIENCE,
         tid=tenant_of(token.user),
         sub=user_id(token.user),
-        iat=seconds,
-        nbf=seconds,
+        iat=issued,
+        nbf=issued,
         exp=token.expires_at // limits.SECOND_MS,
         dev=token.device,
+        sid=token.session,
+        mk=token.made_by,
     )
-    headers = {"typ": TYPE, "kid": key_id}
+    headers = {"typ": TYPE, "kid": token.key_id}
     return _jws.encode(msgspec.json.encode(claims), key, ALGORITHM, headers)
 
 
-async def verify(token: str, keys: SigningKeys, now: int) -> Token:
+async def verify(token: str, keys: SigningKeys, own: OwnKeys, now: int) -> Token:
     """What the token proves. Its length is the caller's to limit.
 
     Raises:
-        Unauthenticated: Not one of ours, changed, not yet or no longer valid.
+        Unauthenticated: Signed by none that may, changed, not yet or no longer valid.
         StoreUnavailable: The keys cannot be read now.
     """
-    key_id = _key_id(token)
-    key = await keys.public(key_id)
-    if key is None:
-        raise Unauthenticated
-    try:
-        claims = _claims.decode(_jws.decode(token, key, algorithms=[ALGORITHM]))
-    except (jwt.PyJWTError, msgspec.MsgspecError, ValueError, RecursionError):
-        raise Unauthenticated from None
-    _check(claims, key_id, now // limits.SECOND_MS)
-    return Token(user_key(claims.tid, claims.sub), claims.dev, claims.exp * limits.SECOND_MS)
-
-
-def _key_id(token: str) -> str:
-    """Which key the token names; refused here is whatever could not be one of ours."""
-    encoded, _, _ = token.partition(".")
-    try:
-        header = _headers.decode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise Unauthenticated from None
-    if header.alg != ALGORITHM or header.typ != TYPE:
-        raise Unauthenticated
+    header = _read(_headers, _part(token, 0))
     if header.crit is not msgspec.UNSET or header.zip is not msgspec.UNSET:
         raise Unauthenticated
-    return header.kid
+    if KEY_ID.fullmatch(header.kid) is not None:
+        return await _verify_ours(token, header, keys, now)
+    return await _verify_own(token, header, own, now)
 
 
-def _check(claims: Claims, key_id: str, now: int) -> None:
+async def _verify_ours(token: str, header: Header, keys: SigningKeys, now: int) -> Token:
+    if header.alg != ALGORITHM or header.typ != TYPE:
+        raise Unauthenticated
+    key = await keys.public(header.kid)
+    if key is None:
+        raise Unauthenticated
+    claims = _read(_our_claims, _signed(token, key, ALGORITHM))
+    whose = KEY_ID.fullmatch(header.kid)
+    if claims.iss != ISSUER or claims.nbf is None or whose is None or claims.tid != whose[1]:
+        raise Unauthenticated
+    _check(claims, now // limits.SECOND_MS)
+    return _token(claims, header.kid, claims.sid, claims.mk)
+
+
+async def _verify_own(token: str, header: Header, own: OwnKeys, now: int) -> Token:
+    """A token that a tenant signed: it says whose keys to try, and then has to be signed so.
+
+    Which session it belongs to or which key asked for it is ours to say: neither is looked at.
+    """
+    if header.typ not in (None, "JWT", TYPE):
+        raise Unauthenticated
+    tenant = _read(_whose, _part(token, 1)).tid
+    found = await own.find(tenant, header.kid)
+    if found is None or header.alg != found.algorithm:
+        raise Unauthenticated
+    claims = _read(_claims, _signed(token, found.key, found.algorithm))
+    if claims.tid != tenant or found.issuer not in (None, claims.iss):
+        raise Unauthenticated
+    _check(claims, now // limits.SECOND_MS)
+    proven = _token(claims, own_key_id(tenant, header.kid))
+    # The tenant's clock may be ahead by as much as is let pass: a token that was signed before a
+    # revocation must never look as if it came after it.
+    issued_at = proven.issued_at - limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
+    return msgspec.structs.replace(proven, issued_at=issued_at)
+
+
+def _part(token: str, index: int) -> bytes:
+    parts = token.split(".")
+    try:
+        encoded = parts[index]
+        return urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+    except (IndexError, ValueError):
+        raise Unauthenticated from None
+
+
+def _signed(token: str, key: PublicKey, algorithm: Algorithm) -> bytes:
+    """What was signed, if it was, by this key with its one algorithm."""
+    try:
+        signed: bytes = _jws.decode(token, key, algorithms=[algorithm])
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise Unauthenticated from None
+    return signed
+
+
+def _read(decoder: "msgspec.json.Decoder[T]", raw: bytes) -> T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        raise Unauthenticated from None
+
+
+def _check(claims: Claims, now: int) -> None:
     leeway = limits.TOKEN_LEEWAY_SECONDS
-    match = KEY_ID.fullmatch(key_id)
     if not (
-        claims.iss == ISSUER
-        and claims.aud == AUDIENCE
-        and match is not None
-        and claims.tid == match[1]
+        claims.aud == AUDIENCE
         and USER.fullmatch(claims.sub)
         and (claims.dev is None or DEVICE.fullmatch(claims.dev))
-        and max(claims.iat, claims.nbf) <= now + leeway
+        and max(claims.iat, claims.nbf or 0) <= now + leeway
         and now < claims.exp + leeway
         # Whole seconds: the end is rounded up, the beginning down.
         and claims.exp - claims.iat <= limits.TOKEN_SECONDS_MAX + 1
@@ -229,8 +211,15 @@ def _check(claims: Claims, key_id: str, now: int) -> None:
         raise Unauthenticated
 
 
-def _keep(cache: OrderedDict[str, Any], key: str, value: object) -> None:
-    cache[key] = value
-    cache.move_to_end(key)
-    while len(cache) > CACHED_TENANTS_MAX:
-        cache.popitem(last=False)
+def _token(
+    claims: Claims, key_id: str, session: str | None = None, made_by: str | None = None
+) -> Token:
+    return Token(
+        user=user_key(claims.tid, claims.sub),
+        device=claims.dev,
+        issued_at=claims.iat * limits.SECOND_MS,
+        expires_at=claims.exp * limits.SECOND_MS,
+        key_id=key_id,
+        session=session,
+        made_by=made_by,
+    )

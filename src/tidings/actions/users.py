@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users: making them, their profiles, and erasing what they wrote."""
 
-import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
 from tidings.actions.identity import Caller, require_tenant, require_user
+from tidings.actions.phone_numbers import normal_form
+from tidings.actions.quotas import TenantQuotas
 from tidings.actions.vault import Vault
 from tidings.model import limits
-from tidings.model.ids import USER, UserKey, tenant_of, user_key
+from tidings.model.ids import DEVICE, USER, UserKey, tenant_of, user_key
 from tidings.model.refusals import Invalid, TenantNotFound, UserNotFound
 from tidings.ports.people import Tenants, User, Users
 from tidings.ports.world import Clock
-
-PHONE_NUMBER: Final = re.compile(r"\+[1-9][0-9]{6,14}")
-"""E.164, the one form in which a number is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +24,7 @@ class PutUser:
     tenants: Tenants
     users: Users
     clock: Clock
+    quotas: TenantQuotas | None = None
 
     async def __call__(
         self,
@@ -34,23 +32,32 @@ class PutUser:
         tenant: str,
         user_id: str,
         display_name: str | None = None,
-        phone_number: str | None = None,
+        phone_number: str | msgspec.UnsetType | None = msgspec.UNSET,
+        is_active: bool | None = None,
     ) -> tuple[User, bool]:
-        """The user as it is now, and whether it is new. None leaves a field as it is."""
+        """The user as it is now, and whether it is new. None leaves a field as it is, but takes
+        the number away, which stays if nothing is said of it.
+
+        With another number than before, or none, nothing counts any more that the user was given.
+        """
         require_tenant(caller, tenant)
         check_user_id(user_id)
         if display_name is not None:
             check_visible_text("display_name", display_name)
-        if phone_number is not None and PHONE_NUMBER.fullmatch(phone_number) is None:
-            raise Invalid("phone_number: E.164, such as +14155550123", "/phone_number")
+        number = normal_form(phone_number) if isinstance(phone_number, str) else None
         if await self.tenants.get(tenant) is None:
             raise TenantNotFound
-        return await self.users.put(
-            user_key(tenant, user_id),
-            display_name=display_name,
-            phone_number=phone_number,
-            now=self.clock.now(),
+        user = user_key(tenant, user_id)
+        if self.quotas is not None:
+            await self.quotas.check_user(user)
+        put, is_new = await self.users.put(
+            user, display_name=display_name, phone_number=number, now=self.clock.now()
         )
+        if phone_number is None:
+            put = await self.users.release_phone(user, self.clock.now()) or put
+        if is_active is not None:
+            put = await self.users.set_active(user, is_active, self.clock.now()) or put
+        return put, is_new
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +112,17 @@ class EraseUserContent:
         return await self.vault.erase(user.user)
 
 
-async def ensure_user(users: Users, user: UserKey, now: int) -> None:
-    """Create the user if there is none."""
+async def ensure_user(
+    users: Users, user: UserKey, now: int, quotas: TenantQuotas | None = None
+) -> None:
+    """Create the user if there is none.
+
+    Raises:
+        LimitReached: The tenant has as many as it may.
+    """
     if await users.get(user) is None:
+        if quotas is not None:
+            await quotas.check_user(user)
         await users.put(user, display_name=None, phone_number=None, now=now)
 
 
@@ -115,6 +130,12 @@ def check_user_id(user_id: str) -> None:
     """Refuse what is not a user id."""
     if USER.fullmatch(user_id) is None:
         raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/user_id")
+
+
+def check_device(device: str) -> None:
+    """Refuse what is not the name of a device."""
+    if DEVICE.fullmatch(device) is None:
+        raise Invalid("device: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/device")
 
 
 def check_visible_text(field: str, text: str) -> None:

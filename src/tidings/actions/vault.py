@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidings.actions.cursors import Cursors
 from tidings.actions.data_keys import HeldKeys
+from tidings.actions.login_digests import LoginDigests
 from tidings.actions.wrapping import (
     NONCE_BYTES,
     CannotUnwrap,
@@ -31,7 +32,8 @@ log = logging.getLogger("tidings.vault")
 
 DIGEST_KEY: Final = "digest_key"
 CURSOR_KEY: Final = "cursor_key"
-DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY)
+LOGIN_KEY: Final = "login_key"
+DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY)
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
@@ -51,7 +53,8 @@ class Vault:
     """Seals, opens and erases content; holds the secrets of the deployment. Start it first."""
 
     cursors: Cursors
-    """There once the vault is started, as is the next."""
+    """There once the vault is started, as are the next."""
+    login_digests: LoginDigests
     _keyed: blake2b
 
     def __init__(
@@ -93,6 +96,7 @@ class Vault:
             )
         self._keyed = blake2b(key=await self._secret(DIGEST_KEY), digest_size=_DIGEST_BYTES)
         self.cursors = Cursors(await self._secret(CURSOR_KEY), self._chance)
+        self.login_digests = LoginDigests(await self._secret(LOGIN_KEY))
         await self._check_data_keys()
 
     async def _secret(self, name: str) -> bytes:

@@ -11,10 +11,13 @@ from litestar.exceptions import HTTPException
 
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.jobs_aside import LookAfterJobs
+from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.verbs import ChatVerbs
 from tidings.api import (
+    auth,
     callers,
     chats,
+    contacts,
     health,
     history,
     inbox_settings,
@@ -28,11 +31,17 @@ from tidings.api import (
     problems,
     reactions,
     receipts,
+    sessions,
+    signing_keys,
     stack,
     tenants,
+    token_issuers,
     users,
 )
+from tidings.api.access import Access
+from tidings.api.addresses import make_address
 from tidings.api.asyncapi import make_socket_document
+from tidings.api.cors import answering_preflights
 from tidings.api.headers import make_header_hook
 from tidings.api.openapi import make_document
 from tidings.api.operations import Operation
@@ -45,6 +54,9 @@ from tidings.ports.world import Chance
 HANDLERS: Final = (
     *tenants.HANDLERS,
     *users.HANDLERS,
+    *auth.HANDLERS,
+    *sessions.HANDLERS,
+    *contacts.HANDLERS,
     *chats.HANDLERS,
     *members.HANDLERS,
     *messages.HANDLERS,
@@ -57,6 +69,8 @@ HANDLERS: Final = (
     *stack.HANDLERS,
     *keys.HANDLERS,
     *jobs.HANDLERS,
+    *signing_keys.HANDLERS,
+    *token_issuers.HANDLERS,
     *health.HANDLERS,
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(one.opt["operation"] for one in HANDLERS)
@@ -67,10 +81,12 @@ def make_app(
     chat_verbs: ChatVerbs,
     inbox_verbs: InboxVerbs,
     identity_verbs: callers.IdentityVerbs,
+    login_verbs: LoginVerbs,
     jobs_aside: LookAfterJobs,
     own_health: health.Health,
     chance: Chance,
     pages: Mapping[str, Page],
+    access: Access,
 ) -> Litestar:
     """The application over these verbs, with these pages at their paths."""
     document = msgspec.json.encode(make_document(OPERATIONS))
@@ -80,18 +96,20 @@ def make_app(
         "/openapi.json": ("application/json", document),
         "/asyncapi.json": ("application/json", socket),
     }
-    return Litestar(
+    app = Litestar(
         [*HANDLERS, *page_handlers(files)],
-        guards=[callers.make_guard(identity_verbs.authenticate, _methods(files))],
+        guards=[callers.make_guard(identity_verbs.authenticate, access, _methods(files))],
         dependencies={
             "caller": Provide(callers.caller),
             "user": Provide(callers.user),
             "chat": Provide(paths.chat),
             "place": Provide(paths.place),
             "limit_in_path": Provide(paths.limit_in_path),
+            "address": Provide(make_address(access.trusted_proxies)),
             "verbs": _always(chat_verbs),
             "inbox_verbs": _always(inbox_verbs),
             "identity": _always(identity_verbs),
+            "logins": _always(login_verbs),
             "jobs_aside": _always(jobs_aside),
             "health": _always(own_health),
         },
@@ -100,7 +118,7 @@ def make_app(
             HTTPException: problems.answer_http_exception,
             Exception: problems.answer_failure,
         },
-        before_send=[make_header_hook(chance)],
+        before_send=[make_header_hook(chance, access)],
         request_class=StrictRequest,
         request_max_body_size=limits.REQUEST_BODY_BYTES_MAX,
         openapi_config=None,
@@ -108,6 +126,9 @@ def make_app(
         debug=False,
         pdb_on_exception=False,
     )
+    # Inside the hook, which completes these answers too, and before a route is looked for.
+    app.asgi_handler = answering_preflights(app.asgi_handler, access.allowed_origins)
+    return app
 
 
 def make_health_app(own_health: health.Health, chance: Chance) -> Litestar:

@@ -11,10 +11,20 @@ from litestar.datastructures import State
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
-from tidings.actions.identity import Authenticate, Caller, require_tenant, require_user
+from tidings.actions.authenticating import Authenticate
+from tidings.actions.identity import Caller, require_tenant, require_user
 from tidings.actions.rotate_keys import RotateKeys
-from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
+from tidings.actions.signing_key_making import SigningKeyVerbs
+from tidings.actions.tenants import (
+    GetTenant,
+    MakeTenantKey,
+    MakeToken,
+    PutTenant,
+    RevokeTenantKey,
+)
+from tidings.actions.token_issuers import TokenIssuerVerbs
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.problems import MethodNotAllowed
 from tidings.api.requests import check_no_query, check_path
@@ -30,10 +40,13 @@ class IdentityVerbs:
 
     authenticate: Authenticate
     put_tenant: PutTenant
+    get_tenant: GetTenant
     make_tenant_key: MakeTenantKey
     revoke_tenant_key: RevokeTenantKey
     put_user: PutUser
     make_token: MakeToken
+    signing_keys: SigningKeyVerbs
+    token_issuers: TokenIssuerVerbs
     get_profile: GetProfile
     patch_profile: PatchProfile
     erase_user_content: EraseUserContent
@@ -41,7 +54,7 @@ class IdentityVerbs:
 
 
 def make_guard(
-    authenticate: Authenticate, methods: Mapping[str, Sequence[str]]
+    authenticate: Authenticate, access: Access, methods: Mapping[str, Sequence[str]]
 ) -> Callable[[Connection, BaseRouteHandler], Awaitable[None]]:
     """What every request passes first: its path, its credentials, and no query if none is known.
 
@@ -54,10 +67,19 @@ def make_guard(
         check_path(connection.scope, may_end_in_slash=may_end_in_slash)
         if connection.scope.get("method") == "OPTIONS":
             raise MethodNotAllowed(methods[connection.scope["path_template"]])
+        # Before the credentials, which cost a read of the store if they are new here.
+        await access.count_arrival(connection.scope, operation)
+        caller = None
+        if operation is not None and operation.key is not None:
+            try:
+                caller = await authenticate(bearer(connection.scope))
+            except Unauthenticated:
+                await access.count_wrong(connection.scope)
+                raise
+        await access.count(connection.scope, operation, caller)
         if operation is None:
             return
-        if operation.key is not None:
-            caller = await authenticate(bearer(connection.scope))
+        if caller is not None:
             if operation.key == "user":
                 require_user(caller)  # no key acts in a user's name
             elif operation.key == "tenant":

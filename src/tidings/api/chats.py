@@ -20,6 +20,7 @@ from tidings.model.refusals import (
     DirectChatFixed,
     Invalid,
     LimitReached,
+    QuotaReached,
     RequestConflict,
     UserNotFound,
 )
@@ -76,7 +77,7 @@ class ChatList(msgspec.Struct):
     summary="Make a chat",
     statuses=(201, 200),
     headers=("Idempotency-Key",),
-    refusals=(UserNotFound, ChatNotFound, LimitReached, RequestConflict),
+    refusals=(UserNotFound, ChatNotFound, LimitReached, QuotaReached, RequestConflict),
 )
 async def create_chat(
     user: User,

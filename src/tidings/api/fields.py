@@ -6,14 +6,18 @@ actions check it for every way in, with codes of their own.
 """
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from tidings.actions.users import PHONE_NUMBER
+from tidings.actions.json_web_keys import ALGORITHMS, KID
+from tidings.actions.phone_numbers import NUMBER_CHARS_MAX
+from tidings.actions.refresh_tokens import REFRESH_TOKEN
 from tidings.model import limits
-from tidings.model.ids import CLIENT_MESSAGE_ID, SEQUENCE_MAX, USER
+from tidings.model.ids import CLIENT_MESSAGE_ID, SEQUENCE_MAX, TENANT, USER
 from tidings.model.notifications import CATEGORY, NOTIFICATION
+
+QUOTA_MAX: Final = 10**12
 
 
 def _told(**schema: object) -> msgspec.Meta:
@@ -24,6 +28,7 @@ def _matching(pattern: re.Pattern[str]) -> msgspec.Meta:
     return _told(pattern=f"^({pattern.pattern})$")
 
 
+Quota = Annotated[int, msgspec.Meta(ge=0, le=QUOTA_MAX)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=limits.PAGE_MAX)]
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 TtlSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TTL_SECONDS_MAX)]
@@ -31,9 +36,33 @@ TokenSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TOKEN_SECONDS_MAX)]
 
 UserId = Annotated[str, _matching(USER)]
 Device = UserId
+TenantName = Annotated[str, _matching(TENANT)]
+Code = Annotated[str, _told(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
+RefreshToken = Annotated[str, _matching(REFRESH_TOKEN)]
 ClientMessageId = Annotated[str, _matching(CLIENT_MESSAGE_ID)]
-PhoneNumber = Annotated[str, _matching(PHONE_NUMBER)]
+PhoneNumber = Annotated[
+    str, _told(maxLength=NUMBER_CHARS_MAX, examples=["+14155550123", "+41 79 123 45 67"])
+]
+PhoneNumbers = Annotated[
+    list[PhoneNumber], msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX)
+]
 Name = Annotated[str, _told(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
+IssuerKeys = Annotated[
+    list[dict[str, Any]],
+    _told(
+        minItems=1,
+        maxItems=limits.ISSUER_KEYS_MAX,
+        items={
+            "type": "object",
+            "required": ["kid", "kty"],
+            "properties": {
+                "kid": {"type": "string", "pattern": f"^({KID.pattern})$"},
+                "kty": {"enum": ["OKP", "EC", "RSA"]},
+                "alg": {"enum": list(ALGORITHMS)},
+            },
+        },
+    ),
+]
 Content = Annotated[str, _told(minLength=1, maxLength=limits.CONTENT_BYTES_MAX)]
 ContentType = Annotated[
     str, _told(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)

@@ -7,6 +7,7 @@ from litestar.params import SkipValidation
 from tidings.actions.identity import Caller as AnyCaller
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.jobs_aside import LookAfterJobs
+from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.model.ids import ChatId, UserKey
@@ -19,4 +20,6 @@ Verbs = NamedDependency[SkipValidation[ChatVerbs]]
 Inboxes = NamedDependency[SkipValidation[InboxVerbs]]
 LimitInPath = NamedDependency[SkipValidation[int]]
 JobsSetAside = NamedDependency[SkipValidation[LookAfterJobs]]
+Address = NamedDependency[SkipValidation[str | None]]
+Logins = NamedDependency[SkipValidation[LoginVerbs]]
 Identity = NamedDependency[SkipValidation[IdentityVerbs]]

@@ -21,6 +21,7 @@ from tidings.model.refusals import (
     ContentTooLarge,
     MessageGone,
     MessageNotFound,
+    QuotaReached,
     Refusal,
     SendConflict,
 )
@@ -50,7 +51,7 @@ class MessageChange(Body, frozen=True):
     tag=TAG,
     summary="Post a message",
     statuses=(201, 200),
-    refusals=(ChatNotFound, ContentEmpty, ContentTooLarge, SendConflict, ChatBusy),
+    refusals=(ChatNotFound, ContentEmpty, ContentTooLarge, SendConflict, ChatBusy, QuotaReached),
 )
 async def post_message(
     user: User, chat: Chat, data: JSONBody[NewMessage], verbs: Verbs

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from litestar import HttpMethod, Request, Response
 from litestar.datastructures import State
@@ -19,11 +19,15 @@ from tidings.model import limits
 from tidings.model.refusals import (
     Forbidden,
     Invalid,
+    RateLimited,
     Refusal,
     StoreUnavailable,
     TooLarge,
     Unauthenticated,
 )
+
+UNCOUNTED: Final = ("/healthz", "/readyz")
+"""Whoever watches over the process is never told to come back later."""
 
 Key = Literal["root", "tenant", "user"]
 Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
@@ -94,7 +98,7 @@ def operation(
             headers=headers,
             statuses=statuses,
             answers=_answers(hints["return"]),
-            refusals=frozenset(refusals) | _implied(key, hints.get("data")),
+            refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
         )
         return _handler(declared, function)
 
@@ -132,9 +136,11 @@ def _answers(returned: Any) -> tuple[type, ...]:  # noqa: ANN401 - any annotatio
     return get_args(returned) if isinstance(returned, UnionType) else (returned,)
 
 
-def _implied(key: Key | None, body: type | None) -> set[type[Refusal]]:
+def _implied(path: str, key: Key | None, body: type | None) -> set[type[Refusal]]:
     """The refusals that follow from what an operation takes."""
     implied: set[type[Refusal]] = {Invalid}
+    if path not in UNCOUNTED:
+        implied.add(RateLimited)
     if key is not None:
         implied |= {Unauthenticated, Forbidden, StoreUnavailable}
     if body is not None:

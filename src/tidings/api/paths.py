@@ -7,8 +7,19 @@ from typing import Any, Final
 from litestar.params import FromPath
 
 from tidings.actions.jobs_aside import ASIDE
+from tidings.actions.signing_keys import KEY_ID
 from tidings.model import limits
-from tidings.model.ids import CHAT, MESSAGE, SEQUENCE_MAX, TENANT, USER, ChatId, UserKey, tenant_of
+from tidings.model.ids import (
+    CHAT,
+    MESSAGE,
+    SEQUENCE_MAX,
+    SESSION,
+    TENANT,
+    USER,
+    ChatId,
+    UserKey,
+    tenant_of,
+)
 from tidings.model.notifications import INBOX, NOTIFICATION
 from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, TenantNotFound
 
@@ -34,6 +45,8 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX},
     "message_id": _matching(MESSAGE),
     "notification_id": _matching(NOTIFICATION),
+    "signing_key_id": _matching(KEY_ID),
+    "session_id": _matching(SESSION),
     "sequence": {"type": "integer", "minimum": 1, "maximum": SEQUENCE_MAX},
     "tenant": _matching(TENANT),
     "user_id": _matching(USER),

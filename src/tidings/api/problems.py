@@ -3,6 +3,7 @@
 
 import logging
 from collections.abc import Iterable
+from math import ceil
 from typing import ClassVar, Final
 
 import msgspec
@@ -15,7 +16,8 @@ from litestar.exceptions import (
 )
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
-from tidings.model.refusals import Invalid, NotFound, Refusal, TooLarge, Unauthenticated
+from tidings.model.limits import SECOND_MS
+from tidings.model.refusals import Invalid, NotFound, Refusal, TooLarge, TooMany, Unauthenticated
 from tidings.wire.codes import RETRY_AFTER_SECONDS, http_status
 
 log = logging.getLogger("tidings.api")
@@ -134,6 +136,8 @@ def _headers(refusal: Refusal) -> dict[str, str]:
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(refusal, MethodNotAllowed):
         return {"Allow": refusal.allowed}
+    if isinstance(refusal, TooMany):
+        return {"Retry-After": str(max(1, ceil(refusal.retry_after_ms / SECOND_MS)))}
     if refusal.retryable:
         return {"Retry-After": str(RETRY_AFTER_SECONDS)}
     return {}

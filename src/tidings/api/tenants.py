@@ -8,29 +8,50 @@ from litestar import Response
 from litestar.params import FromPath, JSONBody
 
 from tidings.actions.tenants import NewTenantKey
-from tidings.api.fields import Device, Name, TokenSeconds, UserId
+from tidings.api.fields import Device, Name, Quota, TokenSeconds, UserId
 from tidings.api.injected import Caller, Identity
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model import limits
-from tidings.model.refusals import KeyNotFound, TenantNotFound
+from tidings.model.refusals import KeyNotFound, LimitReached, TenantNotFound, UserDeactivated
 from tidings.model.times import rfc3339
+from tidings.ports.people import Quotas, Tenant
 
 TAG: Final = "Tenants"
 
 
+class QuotasChange(Body, frozen=True):
+    """What a tenant may use, in place of what was said before; absent or null: without end."""
+
+    users: Quota | None = None
+    chats_per_day: Quota | None = None
+    messages_per_day: Quota | None = None
+
+
 class TenantChange(Body, frozen=True):
-    """What a tenant is called; absent: as before."""
+    """What a tenant is called, what it may use, and whether it is suspended; absent: as before."""
 
     name: Name | None = None
+    quotas: QuotasChange | None = None
+    suspended: bool | None = None
+
+
+class QuotasRecord(msgspec.Struct):
+    """What a tenant may use; null: without end."""
+
+    users: int | None
+    chats_per_day: int | None
+    messages_per_day: int | None
 
 
 class TenantRecord(msgspec.Struct):
-    """A customer of this deployment."""
+    """A customer of this deployment. While it is suspended, none of its keys and tokens count."""
 
     tenant: str
     name: str | None
     created_at: str
+    suspended_at: str | None
+    quotas: QuotasRecord
 
 
 class TokenRequest(Body, frozen=True):
@@ -48,7 +69,7 @@ class TokenRecord(msgspec.Struct):
     expires_at: str
 
 
-SAME_NAME: Final = TenantChange()
+AS_BEFORE: Final = TenantChange()
 
 
 @operation(
@@ -64,12 +85,26 @@ async def put_tenant(
     caller: Caller,
     tenant: FromPath[str],
     identity: Identity,
-    data: JSONBody[TenantChange] = SAME_NAME,
+    data: JSONBody[TenantChange] = AS_BEFORE,
 ) -> Response[TenantRecord]:
-    """201 if it is new."""
-    put, is_new = await identity.put_tenant(caller, tenant, data.name)
-    record = TenantRecord(put.tenant, put.name, rfc3339(put.created_at))
-    return Response(record, status_code=201 if is_new else 200)
+    """201 if it is new. Suspended, all that is the tenant's is refused, and its sockets close,
+    within five seconds."""
+    quotas = None if data.quotas is None else Quotas(**msgspec.structs.asdict(data.quotas))
+    put, is_new = await identity.put_tenant(caller, tenant, data.name, quotas, data.suspended)
+    return Response(_record(put), status_code=201 if is_new else 200)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}",
+    tag=TAG,
+    summary="Get a tenant",
+    key="tenant",
+    refusals=(TenantNotFound,),
+)
+async def get_tenant(caller: Caller, tenant: FromPath[str], identity: Identity) -> TenantRecord:
+    """Its name, its quotas, and whether it is suspended."""
+    return _record(await identity.get_tenant(caller, tenant))
 
 
 @operation(
@@ -111,7 +146,7 @@ async def revoke_tenant_key(
     summary="Make a user token",
     key="tenant",
     statuses=(201,),
-    refusals=(TenantNotFound,),
+    refusals=(TenantNotFound, LimitReached, UserDeactivated),
 )
 async def make_token(
     caller: Caller, tenant: FromPath[str], data: JSONBody[TokenRequest], identity: Identity
@@ -121,4 +156,15 @@ async def make_token(
     return TokenRecord(made.token, rfc3339(made.expires_at))
 
 
-HANDLERS: Final = (put_tenant, make_tenant_key, revoke_tenant_key, make_token)
+def _record(tenant: Tenant) -> TenantRecord:
+    quotas = tenant.quotas
+    return TenantRecord(
+        tenant.tenant,
+        tenant.name,
+        rfc3339(tenant.created_at),
+        None if tenant.suspended_at is None else rfc3339(tenant.suspended_at),
+        QuotasRecord(quotas.users, quotas.chats_per_day, quotas.messages_per_day),
+    )
+
+
+HANDLERS: Final = (put_tenant, get_tenant, make_tenant_key, revoke_tenant_key, make_token)

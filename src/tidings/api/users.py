@@ -12,7 +12,7 @@ from tidings.api.injected import Caller, Identity
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model.ids import user_id as id_of
-from tidings.model.refusals import TenantNotFound, UserNotFound
+from tidings.model.refusals import LimitReached, PhoneTaken, TenantNotFound, UserNotFound
 from tidings.model.times import rfc3339
 from tidings.ports.people import User
 
@@ -20,10 +20,11 @@ TAG: Final = "Users"
 
 
 class UserChange(Body, frozen=True):
-    """What is known of a user; what is absent stays as it is."""
+    """What is known of a user; what is absent stays as it is. A number that is null is let go."""
 
     display_name: Name | None = None
-    phone_number: PhoneNumber | None = None
+    phone_number: PhoneNumber | msgspec.UnsetType | None = msgspec.UNSET
+    deactivated: bool | None = None
 
 
 class ProfileChange(Body, frozen=True):
@@ -42,6 +43,12 @@ class ProfileRecord(msgspec.Struct):
     updated_at: str
 
 
+class UserRecord(ProfileRecord):
+    """A user as the tenant sees it. One that is deactivated can do nothing."""
+
+    deactivated: bool
+
+
 AS_BEFORE: Final = UserChange()
 
 
@@ -52,7 +59,7 @@ AS_BEFORE: Final = UserChange()
     summary="Create or update a user",
     key="tenant",
     statuses=(200, 201),
-    refusals=(TenantNotFound,),
+    refusals=(TenantNotFound, PhoneTaken, LimitReached),
 )
 async def put_user(
     caller: Caller,
@@ -60,12 +67,16 @@ async def put_user(
     user_id: FromPath[str],
     identity: Identity,
     data: JSONBody[UserChange] = AS_BEFORE,
-) -> Response[ProfileRecord]:
-    """201 if the user is new."""
+) -> Response[UserRecord]:
+    """201 if the user is new. With another phone number than before, or none (null), or
+    deactivated, the user's sessions and tokens end."""
+    is_active = None if data.deactivated is None else not data.deactivated
     user, is_new = await identity.put_user(
-        caller, tenant, user_id, data.display_name, data.phone_number
+        caller, tenant, user_id, data.display_name, data.phone_number, is_active
     )
-    return Response(_record(user), status_code=201 if is_new else 200)
+    profile = msgspec.structs.asdict(_record(user))
+    record = UserRecord(**profile, deactivated=user.deactivated_at is not None)
+    return Response(record, status_code=201 if is_new else 200)
 
 
 @operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))

@@ -3,16 +3,19 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidings.actions.appending import Appender
+from tidings.actions.authenticating import Authenticate
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
-from tidings.actions.identity import Authenticate
 from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.membership import PutMember, RemoveMember, Rename
 from tidings.actions.messages import Edit, React, Redact
+from tidings.actions.own_keys import OwnKeys
 from tidings.actions.posting import Post
+from tidings.actions.quotas import TenantQuotas
 from tidings.actions.reading import (
     ListMembers,
     ListReactions,
@@ -21,12 +24,16 @@ from tidings.actions.reading import (
     ReadPage,
 )
 from tidings.actions.receipts import CoalescedReceipts, MarkReceipt
+from tidings.actions.revocation_watch import RevocationWatch
 from tidings.actions.rotate_keys import RotateKeys
-from tidings.actions.tokens import SigningKeys
+from tidings.actions.signing_keys import SigningKeys
+from tidings.actions.standing import Standings
 from tidings.actions.vault import Vault
 from tidings.actions.verbs import ChatVerbs
+from tidings.assembly.identity import make_identity
 from tidings.assembly.inbox import make_inbox_verbs
 from tidings.assembly.jobs import open_jobs
+from tidings.assembly.logins import make_login_verbs, open_sms
 from tidings.assembly.stores import open_store
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
@@ -57,9 +64,15 @@ class Core:
     receipts: CoalescedReceipts
     verbs: ChatVerbs
     inbox: InboxVerbs
+    logins: LoginVerbs
+    watch: RevocationWatch
+    """Not started: whoever serves does that. Until then nothing is believed without the store."""
     signing: SigningKeys
+    own_keys: OwnKeys
+    standings: Standings
     authenticate: Authenticate
     rotate_keys: RotateKeys
+    quotas: TenantQuotas
     clock: Clock
     chance: SystemChance
 
@@ -93,10 +106,15 @@ async def open_core(
         bus = InProcessBus()
         appender = Appender(store.log, bus, clock, chance, back_off)
         stack.push_async_callback(appender.close)
+        quotas = TenantQuotas(store.tenants, store.users, store.budgets, clock)
+        stack.push_async_callback(quotas.close)
+        quotas.start()
         receipts = CoalescedReceipts(store.receipts, bus)
         stack.push_async_callback(receipts.close)
-        signing = SigningKeys(store.tenants, vault.wrapping, clock)
+        sms = await stack.enter_async_context(open_sms(config, clock))
         root_key = config.root_key or ensure_root_key(config.data, chance)
+        identity = make_identity(root_key, store, vault.wrapping, quotas, clock)
+        stack.push_async_callback(identity.watch.close)
         yield Core(
             store=store,
             deliveries=deliveries,
@@ -105,13 +123,20 @@ async def open_core(
             vault=vault,
             appender=appender,
             receipts=receipts,
-            verbs=_verbs(store, bus, vault, appender, clock, chance),
+            verbs=_verbs(store, bus, vault, appender, quotas, clock, chance),
             inbox=make_inbox_verbs(store, jobs, vault, bus, clock, chance),
-            signing=signing,
-            authenticate=Authenticate(root_key, store.tenants, signing, clock),
+            logins=make_login_verbs(
+                config, store, vault, identity.signing, sms, quotas, clock, chance
+            ),
+            watch=identity.watch,
+            signing=identity.signing,
+            own_keys=identity.own_keys,
+            standings=identity.standings,
+            authenticate=identity.authenticate,
             rotate_keys=RotateKeys(
                 master, vault.wrapping, store.data_keys, store.tenants, store.deployment
             ),
+            quotas=quotas,
             clock=clock,
             chance=chance,
         )
@@ -124,7 +149,7 @@ async def open_for_maintenance(config: Config) -> AsyncIterator[Core]:
     def broken(trouble: StoreBroken) -> None:
         raise trouble
 
-    async with open_core(config, broken) as core:
+    async with open_core(replace(config, sms="off"), broken) as core:
         yield core
 
 
@@ -151,12 +176,13 @@ def _verbs(
     bus: InProcessBus,
     vault: Vault,
     appender: Appender,
+    quotas: TenantQuotas,
     clock: Clock,
     chance: SystemChance,
 ) -> ChatVerbs:
     log, chats, users = store.log, store.chats, store.users
     return ChatVerbs(
-        create=CreateChat(chats, users, vault, bus, clock, chance),
+        create=CreateChat(chats, users, vault, bus, clock, chance, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),
         get=GetChat(chats, vault, clock),
         mute=Mute(chats),
@@ -164,7 +190,7 @@ def _verbs(
         remove_member=RemoveMember(appender),
         rename=Rename(appender),
         members=ListMembers(chats),
-        post=Post(appender, vault, clock),
+        post=Post(appender, vault, clock, quotas),
         open_replay=OpenReplay(vault, clock),
         read=ReadPage(log, vault, clock),
         edit=Edit(appender, log, vault, clock),

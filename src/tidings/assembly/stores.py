@@ -12,6 +12,7 @@ from tidings.ports.world import Chance, Clock
 from tidings.stores.folder import only_process
 from tidings.stores.sqlite.trouble import StoreBroken
 from tidings.stores.trouble import StoreRefused
+from tidings.world import SystemChance, SystemClock
 
 
 def open_store(
@@ -64,6 +65,29 @@ async def _tables(
             writes_heads=config.is_alone,
         ) as store:
             yield store, store.deliveries
+
+
+async def make_local_tables(config: Config) -> None:
+    """Make the tables that are missing if DynamoDB runs on this machine; never anywhere else.
+
+    Raises:
+        StoreRefused: A library is missing.
+        StoreUnavailable: It cannot be reached.
+    """
+    if not config.has_local_tables:
+        return
+    try:
+        from tidings.stores.dynamodb.schema.local import make_missing
+    except ModuleNotFoundError as missing:
+        raise StoreRefused(needs(missing)) from missing
+    assert config.dynamodb_endpoint and config.dynamodb_region, "settings are checked"
+    await make_missing(
+        endpoint=config.dynamodb_endpoint,
+        region=config.dynamodb_region,
+        prefix=config.dynamodb_prefix,
+        clock=SystemClock(),
+        chance=SystemChance(),
+    )
 
 
 def needs(missing: ModuleNotFoundError) -> str:

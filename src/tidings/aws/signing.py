@@ -21,9 +21,11 @@ class Service(NamedTuple):
     name: str
     """As in a signature."""
     api: str
-    """The interface and its version, as the header of an operation names it."""
+    """The interface and its version, as the header of an operation names it; empty if the body
+    names the operation."""
     may_say_nothing: bool = False
     """Whether there are operations that are answered by an empty body."""
+    content_type: str = CONTENT_TYPE
 
 
 class Credentials(Protocol):
@@ -44,7 +46,8 @@ class Signer:
         self._host = host
         self._region = region
         self._service = service.name
-        self._target = f"{service.api}."
+        self._target = f"{service.api}." if service.api else ""
+        self._content_type = service.content_type
         self._key_of: tuple[str, str] | None = None
         self._key = b""
 
@@ -55,12 +58,14 @@ class Signer:
         moment = (EPOCH + timedelta(milliseconds=now)).strftime("%Y%m%dT%H%M%SZ")
         scope = f"{moment[:8]}/{self._region}/{self._service}/aws4_request"
         signed = {
-            "content-type": CONTENT_TYPE,
+            "content-type": self._content_type,
             "host": self._host,
             "x-amz-date": moment,
             "x-amz-security-token": credentials.token or "",
             "x-amz-target": self._target + operation,
         }
+        if not self._target:
+            del signed["x-amz-target"]
         if not credentials.token:
             del signed["x-amz-security-token"]
         names = ";".join(signed)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tidings.capacity import ours
+from tidings.capacity import identity_ours, ours
 from tidings.capacity.ours import Cost
 from tidings.model import limits
 
@@ -97,6 +97,8 @@ def flows(load: Load) -> Iterator[Flow]:
     if not load.missed:
         back = ours.hello(load.chats, load.chats)
     yield Flow("come back", people * load.opens_per_day, back)
+    yield Flow("refresh", people * load.opens_per_day, identity_ours.refresh())
+    yield Flow("first sight", people * load.opens_per_day, identity_ours.first_sight())
     yield Flow("mark read", people * load.opens_per_day, ours.mark_read())
     yield Flow("chat list", people * load.opens_per_day, ours.chat_list(load.chats))
     yield Flow("history", people * load.reads_per_day, ours.history(2, limits.PAGE_DEFAULT, size))

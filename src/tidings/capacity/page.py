@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tidings.capacity.charges import Units, total
+from tidings.capacity.identity_cases import IdentityCase, identity_cases
 from tidings.capacity.inbox_cases import InboxCase, inbox_cases
 from tidings.capacity.load import Load
 from tidings.capacity.machines import Machine, fleet
@@ -26,6 +27,7 @@ def filled_in(page: str) -> str:
     for name, content in (
         ("use cases", _use_cases(prices)),
         ("use cases of the inbox", _inbox_cases(prices)),
+        ("use cases of identity", _identity_cases(prices)),
         ("capacity", f"```\n$ tidings capacity --design s2\n{example}```"),
     ):
         place = re.compile(_PLACE.format(name=re.escape(name)), re.DOTALL)
@@ -44,8 +46,12 @@ def _inbox_cases(prices: Prices) -> str:
     return _table((*_HEADS, "s4"), (_row(case, (case.s4,), prices) for case in inbox_cases()))
 
 
+def _identity_cases(prices: Prices) -> str:
+    return _table(_HEADS, (_row(case, (), prices) for case in identity_cases()))
+
+
 def _row(
-    case: UseCase | InboxCase, others: tuple[Units | None, ...], prices: Prices
+    case: UseCase | InboxCase | IdentityCase, others: tuple[Units | None, ...], prices: Prices
 ) -> tuple[str, ...]:
     in_all = total(case.ours.in_all)
     own = price(in_all, prices)

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from tidings.capacity import ours
+from tidings.capacity import identity_ours, ours
 from tidings.capacity.charges import NOTHING, Units, by_table
 from tidings.capacity.load import DAY_SECONDS, Flow, Load, flows
 from tidings.capacity.prices import Prices
@@ -156,6 +156,7 @@ def _held(load: Load) -> dict[str, tuple[float, float]]:
         "reactions": (0.0, load.messages * load.reactions_share * reaction),
         "delivery_state": (rows * (ours.RECEIPT_BYTES + ITEM_BYTES), 0.0),
         "users": (load.dau * (_USER_BYTES + ITEM_BYTES), 0.0),
+        "sessions": (2 * load.dau * (identity_ours.SESSION_BYTES + ITEM_BYTES), 0.0),
         "keys": (load.dau * (_DATA_KEY_BYTES + ITEM_BYTES), 0.0),
     }
 

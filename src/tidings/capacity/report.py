@@ -77,16 +77,16 @@ def _beside_s2(plan: Plan) -> tuple[Sequence[str], list[Sequence[str]]]:
     ours = {one.table: one for one in plan.tables}
     rows: list[Sequence[str]] = []
     for table, theirs in estimate(plan.load).items():
-        mine = ours.get(table)
+        mine = ours[table]
         rows.append(
             (
                 table,
                 figure(theirs.reads),
-                figure(mine.average.read) if mine else "-",
+                figure(mine.average.read),
                 figure(theirs.writes),
-                figure(mine.average.write) if mine else "-",
+                figure(mine.average.write),
                 figure(theirs.gigabytes),
-                figure(mine.gigabytes) if mine else "-",
+                figure(mine.gigabytes),
             )
         )
     return ("table", "s2 reads/s", "ours", "s2 writes/s", "ours", "s2 GB", "ours"), rows

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidings.config.settings import local_region
 from tidings.stores.dynamodb.schema.trouble import SchemaRefused
 
 if TYPE_CHECKING:
@@ -60,11 +61,14 @@ async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> 
         raise SchemaRefused(f"this needs {missing.name}: pip install 'tidings[scale]'") from missing
 
     prefix = options.prefix or environment.get("TIDINGS_DYNAMODB_PREFIX") or PREFIX
+    endpoint = options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT")
     async with live_tables(
-        endpoint=options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT"),
+        endpoint=endpoint,
         region=options.region
         or environment.get("TIDINGS_DYNAMODB_REGION")
-        or environment.get("AWS_REGION"),
+        or environment.get("AWS_REGION")
+        or environment.get("AWS_DEFAULT_REGION")
+        or local_region(endpoint),
         prefix=prefix,
     ) as tables:
         match options.action:

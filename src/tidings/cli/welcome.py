@@ -56,6 +56,11 @@ The master key, which seals all content, comes from TIDINGS_MASTER_KEY.
   Keep a copy   in a safe place: without the key the content is lost.
 """
 
+_IN_PUBLIC = """\
+Others can reach {host}, and this port speaks plain HTTP: tokens and content pass unencrypted.
+Put a proxy that speaks TLS in front of it, and let nobody else reach the port.
+"""
+
 
 def welcome(
     config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
@@ -69,6 +74,8 @@ def welcome(
         lines.insert(1, f"  API      {url}/docs")
         try_it = _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source))
         lines += [f"  root key {root_key}", "", try_it]
+    if not config.is_loopback:
+        lines.append(_IN_PUBLIC.format(host=config.host))
     lines.append(_about_master_key(config, master_key_source))
     return "\n".join(lines)
 

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What settings about other machines may be: addresses, names that begin with something, roles."""
 
+import ipaddress
 import re
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from tidings.config.settings import ROLES
+from tidings.model.addresses import Networks
 
 PREFIX_CHARS_MAX: Final = 100
 SECRET_CHARS_MIN: Final = 32
 
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,50}")
+_SENDER: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9-]{1,11}")
 
 
 def url(*schemes: str) -> Callable[[str], str]:
@@ -40,6 +43,24 @@ def servers(text: str) -> str:
     return ",".join(found)
 
 
+def networks(text: str) -> Networks:
+    """Addresses and networks."""
+    found = []
+    for item in (item.strip() for item in text.split(",")):
+        if not item:
+            continue
+        try:
+            network = ipaddress.ip_network(item)
+        except ValueError:
+            raise ValueError(
+                f"{item!r} is not an address or a network such as 10.0.0.0/8"
+            ) from None
+        if network.prefixlen == 0:
+            raise ValueError(f"{item} is everybody: who is trusted with addresses has to be named")
+        found.append(network)
+    return tuple(found)
+
+
 def region(text: str) -> str:
     """The name of a region."""
     if _REGION.fullmatch(text) is None:
@@ -61,13 +82,20 @@ def prefix(more: str) -> Callable[[str], str]:
     return parse
 
 
-def push_secret(text: str) -> str:
+def webhook_secret(text: str) -> str:
     """A secret to sign with."""
     if len(text) < SECRET_CHARS_MIN or not text.isascii() or not text.isprintable():
         raise ValueError(
             f"at least {SECRET_CHARS_MIN} printable ASCII characters are expected: "
             "openssl rand -base64 32 makes them"
         )
+    return text
+
+
+def sms_sender(text: str) -> str:
+    """Who a text seems to come from."""
+    if _SENDER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not 1 to 11 letters, digits and -, with a letter among them")
     return text
 
 

@@ -8,21 +8,25 @@ server is started in. A name that means nothing is a mistake too: it may be one 
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.config.settings import Config
+from tidings.config.settings import Config, local_region
 from tidings.config.together import mistakes_together
 from tidings.config.values import PARSE
 
 PREFIX: Final = "TIDINGS_"
 FILE_NAME: Final = "tidings.toml"
-SECRETS: Final = ("root_key", "master_key", "master_key_previous", "push_secret")
+SECRETS: Final = ("root_key", "master_key", "master_key_previous", "push_secret", "sms_secret")
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Where the tools of AWS look for a region, too."""
-_IN_REGIONS: Final = (("store", "dynamodb", "dynamodb_region"), ("jobs", "sqs", "sqs_region"))
+_IN_REGIONS: Final = (
+    ("store", "dynamodb", "dynamodb_region"),
+    ("jobs", "sqs", "sqs_region"),
+    ("sms", "sns", "sms_region"),
+)
 
 
 class ConfigMistakes(Exception):
@@ -58,6 +62,8 @@ def load_config(
         except ValueError as error:
             mistakes.append(f"{source}: {error}")
     config = Config(**values)
+    if config.has_local_tables and "dynamodb_region" not in given:
+        config = replace(config, dynamodb_region=local_region(config.dynamodb_endpoint))
     mistakes += mistakes_together(config, given, given.keys() - values.keys())
     if mistakes:
         raise ConfigMistakes(mistakes)

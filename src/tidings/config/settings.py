@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+from tidings.model.addresses import Networks
+from tidings.model.limits import DAY_CODES_DEFAULT
 from tidings.ports.failpoints import Place
 
 ROLES: Final = ("gateway", "api", "worker", "relay")
 """What a process can do: hold sockets, answer requests, deliver, deliver what was missed."""
+
+LOCAL_REGION: Final = "us-east-1"
+"""Of a DynamoDB on this machine. It is in none, but keeps apart the tables of several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +33,9 @@ class Config:
     """None: the one kept in the data folder, likewise."""
     master_key_previous: bytes | None = field(default=None, repr=False)
     allowed_origins: tuple[str, ...] = ()
-    """Browser origins besides this host's own that may open a socket."""
+    """Browser origins besides this host's own that may open a socket and ask the API."""
+    trusted_proxies: Networks = ()
+    """Proxies whose word on where a request comes from counts."""
     drain_seconds: float = 5
     log_level: str = "info"
     failpoints: Mapping[Place, int] = field(default_factory=dict)
@@ -56,16 +64,26 @@ class Config:
     push: str = "off"
     push_url: str | None = field(default=None, repr=False)
     push_secret: str | None = field(default=None, repr=False)
+    sms: str | None = None
+    """How login codes are sent; None: see `texts`."""
+    sms_url: str | None = field(default=None, repr=False)
+    sms_secret: str | None = field(default=None, repr=False)
+    sms_region: str | None = None
+    """There once texts go through sns."""
+    sms_endpoint: str | None = None
+    """None: AWS."""
+    sms_sender: str | None = None
+    sms_per_day: int = DAY_CODES_DEFAULT
 
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _is_this_machine(self.host)
+
+    @property
+    def has_local_tables(self) -> bool:
+        """Whether data is kept in a DynamoDB that runs on this machine, which is not AWS."""
+        return self.store == "dynamodb" and local_region(self.dynamodb_endpoint) is not None
 
     @property
     def is_alone(self) -> bool:
@@ -76,3 +94,25 @@ class Config:
     def queue(self) -> str:
         """Which queue holds delivery jobs."""
         return self.jobs or ("store" if self.is_alone else "kafka")
+
+    @property
+    def texts(self) -> str:
+        """How login codes are sent: into the log only where nobody else can ask for one."""
+        is_at_home = self.is_loopback and not self.trusted_proxies
+        return self.sms or ("log" if is_at_home else "off")
+
+
+def local_region(endpoint: str | None) -> str | None:
+    """The region of a DynamoDB at this address, if that is on this machine."""
+    if endpoint is None or not _is_this_machine(urlsplit(endpoint).hostname or ""):
+        return None
+    return LOCAL_REGION
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -21,6 +21,11 @@ _ENGINE_OF: Final = {
     "redis_prefix": ("registry", "redis"),
     "push_url": ("push", "webhook"),
     "push_secret": ("push", "webhook"),
+    "sms_url": ("sms", "webhook"),
+    "sms_secret": ("sms", "webhook"),
+    "sms_region": ("sms", "sns"),
+    "sms_endpoint": ("sms", "sns"),
+    "sms_sender": ("sms", "sns"),
 }
 """Settings that mean something only with another one."""
 
@@ -33,6 +38,9 @@ _NEEDS: Final = (
     ("registry", "redis", "redis_url", "its address: set TIDINGS_REDIS_URL=redis://host:port/0"),
     ("push", "webhook", "push_url", "an address: set TIDINGS_PUSH_URL"),
     ("push", "webhook", "push_secret", "a secret to sign with: set TIDINGS_PUSH_SECRET"),
+    ("sms", "webhook", "sms_url", "an address: set TIDINGS_SMS_URL"),
+    ("sms", "webhook", "sms_secret", "a secret to sign with: set TIDINGS_SMS_SECRET"),
+    ("sms", "sns", "sms_region", "a region: set TIDINGS_SMS_REGION or AWS_REGION"),
 )
 """Settings without which another one cannot work."""
 
@@ -123,6 +131,11 @@ def _master_keys(config: Config) -> Iterator[str]:
 def _in_public(config: Config) -> Iterator[str]:
     if config.limits == "off":
         yield f"limits off: not on {config.host}, which others can reach"
+    if config.sms == "log":
+        yield (
+            f"TIDINGS_SMS=log writes login codes into the log: not on {config.host}, which others "
+            "can reach"
+        )
     try:
         root_key = config.root_key or read_root_key(config.data)
     except KeyRefused as error:

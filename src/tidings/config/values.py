@@ -105,6 +105,12 @@ def _failpoints(text: str) -> dict[Place, int]:
     return armed
 
 
+def _sms_per_day(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise ValueError(f"{text!r} is not a number of texts: 0 to 999999999")
+    return int(text)
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
@@ -122,6 +128,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "master_key": _master_key,
     "master_key_previous": _master_key,
     "allowed_origins": _allowed_origins,
+    "trusted_proxies": addresses.networks,
     "drain_seconds": _drain_seconds,
     "log_level": _one_of(*LOG_LEVELS),
     "failpoints": _failpoints,
@@ -142,6 +149,13 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "redis_prefix": addresses.prefix("_-.:"),
     "push": _one_of("off", "log", "webhook"),
     "push_url": addresses.url("https", "http"),
-    "push_secret": addresses.push_secret,
+    "push_secret": addresses.webhook_secret,
+    "sms": _one_of("off", "log", "webhook", "sns"),
+    "sms_url": addresses.url("https", "http"),
+    "sms_secret": addresses.webhook_secret,
+    "sms_region": addresses.region,
+    "sms_endpoint": addresses.url("https", "http"),
+    "sms_sender": addresses.sms_sender,
+    "sms_per_day": _sms_per_day,
 }
 """How each setting is read, by its name in Config, in the file, and after TIDINGS_."""

@@ -10,6 +10,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from tidings.gateway.conversation import Closing, Conversation, State, refused
 from tidings.gateway.desk import Desk
+from tidings.gateway.entrance import Entrance
 from tidings.gateway.framing import PONG_FRAME, TEXT, backlog, header
 from tidings.gateway.offers import Offer
 from tidings.gateway.progress import Progress
@@ -27,6 +28,8 @@ log = logging.getLogger("tidings.gateway")
 CLOSE_SECONDS_MAX = 2.0
 """How long a client has to answer a close frame before the socket is dropped: at most two ticks."""
 
+FRAMES_UNLIMITED = 1 << 62
+
 WRITE_BYTES_MAX = 32 * limits.KIB
 """What waits for the end of a turn is written sooner if it is more than this."""
 
@@ -34,8 +37,16 @@ WRITE_BYTES_MAX = 32 * limits.KIB
 class Connection(WSListener):
     """One client, from accept to close."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(
+        self, desk: Desk, entrance: Entrance | None = None, address: str | None = None
+    ) -> None:
         self._desk = desk
+        self._entrance = entrance
+        self.address = address
+        self._frames_left = self._frames_most = (
+            FRAMES_UNLIMITED if desk.limits is None else limits.CONNECTION_FRAMES_BURST
+        )
+        """Counted down with each frame, and up again with each tick."""
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
         self._parts: bytearray | None = None
@@ -64,9 +75,14 @@ class Connection(WSListener):
         self._transport = transport
         transport.underlying_transport.set_write_buffer_limits(limits.OUTBOX_PAUSE_BYTES)
         self._desk.hub.opened(self)
+        if self._entrance is not None:
+            self._entrance.opened(self.address)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.rsv1 or frame.rsv2 or frame.rsv3:
+        self._frames_left -= 1
+        if self._frames_left < 0:
+            self.close(Close.TOO_FAST)
+        elif frame.rsv1 or frame.rsv2 or frame.rsv3:
             self.close(Close.BAD_FRAME)
         elif frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
             self._take(frame.get_payload_as_memoryview())
@@ -84,6 +100,8 @@ class Connection(WSListener):
         self.conversation.state = State.CLOSED
         user = self.conversation.user
         self._desk.hub.closed(self, user)
+        if self._entrance is not None:
+            self._entrance.closed(self.address)
         if user is not None:
             self._desk.unregister(user, self.conversation.connection)
         self._tasks.cancel()
@@ -213,6 +231,8 @@ class Connection(WSListener):
 
     def tick(self) -> None:
         """Called about once a second: end what has to end."""
+        refilled = self._frames_left + limits.CONNECTION_FRAMES_PER_SECOND
+        self._frames_left = min(self._frames_most, refilled)
         if self._transport is not None and self._transport.is_close_frame_sent:
             self._drop_if_lingering(self._transport)
             return

@@ -5,6 +5,7 @@ from enum import Enum
 
 import msgspec
 
+from tidings.actions.identity import UserCaller
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooManyWaiting
@@ -58,7 +59,8 @@ class Conversation:
         self.device: str | None = None
         self.connection = ""
         """The name it is known by, once it is known whose it is."""
-        self.expires_at = 0
+        self.caller: UserCaller | None = None
+        """What the token proved that counts now."""
         self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0
@@ -129,18 +131,18 @@ class Conversation:
             return Close.BAD_FRAME
         return named
 
-    def admit(self, user: UserKey, device: str, expires_at: int) -> list[ClientFrame]:
+    def admit(self, caller: UserCaller, device: str) -> list[ClientFrame]:
         """Hello was in order. Returns the frames that did not wait for the answer to it."""
         self.state = State.OPEN
-        self.user, self.device, self.expires_at = user, device, expires_at
+        self.user, self.device, self.caller = caller.user, device, caller
         early, self._early = self._early, []
         return early
 
-    def renew(self, user: UserKey, device: str | None, expires_at: int) -> Close | None:
+    def renew(self, caller: UserCaller) -> Close | None:
         """A fresh token: it has to be for the same user, and for no other device."""
-        if user != self.user or device not in (None, self.device):
+        if caller.user != self.user or caller.device not in (None, self.device):
             return Close.FORBIDDEN
-        self.expires_at = expires_at
+        self.caller = caller
         return None
 
     def overdue(self, now: int, wall: int) -> Close | None:
@@ -154,7 +156,7 @@ class Conversation:
             is_stuck = now - self._opened_at > 2 * limits.HELLO_MS_MAX
             return Close.OVERLOADED if is_stuck else None
         if self.state is State.OPEN:
-            if wall >= self.expires_at:
+            if self.caller is None or wall >= self.caller.expires_at:
                 return Close.NOT_AUTHENTICATED
             if now - self._heard_at > limits.HEARTBEATS_MISSED_MAX * limits.HEARTBEAT_MS:
                 return Close.SILENT

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tidings.actions.appending import Appender
 from tidings.actions.identity import Caller
+from tidings.actions.rate_limits import RateLimits
 from tidings.actions.receipts import CoalescedReceipts
 from tidings.actions.slices import Slices
 from tidings.actions.verbs import ChatVerbs
@@ -52,4 +53,6 @@ class Desk:
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     gap_seconds: float = 0.0
     """How long an entry that another process delivers may be late before the log is read."""
+    limits: RateLimits | None = None
+    """None: nothing is counted."""
     vigil: Vigil = field(default_factory=Vigil)

@@ -16,13 +16,20 @@ async def identify(desk: Desk, line: Line, hello: Hello) -> tuple[UserCaller, st
     try:
         caller = await desk.authenticate(hello.token)
     except Unauthenticated:
-        return Close.NOT_AUTHENTICATED
+        return await _not_authenticated(desk, line)
     except Unavailable:
         return Close.OVERLOADED
     if not isinstance(caller, UserCaller):
         return Close.FORBIDDEN
     device = line.conversation.choose_device(caller.device, hello.device)
     return device if isinstance(device, Close) else (caller, device)
+
+
+async def _not_authenticated(desk: Desk, line: Line) -> Close:
+    """What a client whose token does not hold is told: after too many wrong ones not even that."""
+    outcome = None if desk.limits is None else await desk.limits.wrong_credentials(line.address)
+    is_allowed = outcome is None or outcome.verdict.is_allowed
+    return Close.NOT_AUTHENTICATED if is_allowed else Close.TOO_FAST
 
 
 def welcome(user: UserKey, device: str, connection: str, epoch: str) -> bytes:

@@ -10,6 +10,7 @@ from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-de
 
 from tidings.gateway.connection import Connection
 from tidings.gateway.desk import Desk
+from tidings.gateway.entrance import Entrance
 
 SOCKET_PATH: Final = b"/v1/ws"
 VERSION: Final = "13"
@@ -25,18 +26,25 @@ log = logging.getLogger("tidings.socket")
 class Handshake:
     """Makes socket protocols for the door, and for upgrades on kept-alive HTTP connections."""
 
-    def __init__(self, desk: Desk, allowed_origins: frozenset[str]) -> None:
+    def __init__(
+        self, desk: Desk, allowed_origins: frozenset[str], entrance: Entrance | None = None
+    ) -> None:
         self._desk = desk
+        self._entrance = entrance or Entrance(desk.jitter_ms)
         self._allowed_origins = allowed_origins
         self.is_draining = False
 
     def protocol(self) -> asyncio.BufferedProtocol:
         """A protocol that reads the upgrade request and then speaks frames."""
-        return WSProtocol(  # type: ignore[no-any-return]
+
+        def admit(request: WSUpgradeRequest) -> Connection | WSUpgradeResponseWithListener:
+            return self._admit(request, _peer(protocol))
+
+        protocol = WSProtocol(
             None,
             None,
             False,
-            self._admit,
+            admit,
             log,
             True,
             HANDSHAKE_SECONDS_MAX,
@@ -49,8 +57,11 @@ class Handshake:
             None,
             READ_BUFFER_BYTES,
         )
+        return protocol  # type: ignore[no-any-return]
 
-    def _admit(self, request: WSUpgradeRequest) -> Connection | WSUpgradeResponseWithListener:
+    def _admit(
+        self, request: WSUpgradeRequest, peer: str | None
+    ) -> Connection | WSUpgradeResponseWithListener:
         if request.path.partition(b"?")[0] != SOCKET_PATH:
             return _no(404, b"no such page")
         if self._desk.vigil.is_blind:
@@ -61,14 +72,23 @@ class Handshake:
             return _no(426, b"another version is spoken here", {"Sec-WebSocket-Version": VERSION})
         if not self._is_allowed(request.headers.get("Origin"), request.headers.get("Host")):
             return _no(403, b"this origin may not open a socket")
+        address = self._entrance.address(peer, request.headers.getall("X-Forwarded-For", []))
+        if seconds := self._entrance.wait_seconds(address):
+            return _no(503, b"too many at once", {"Retry-After": str(seconds)})
         _name_the_upgrade_alone(request)
-        return Connection(self._desk)
+        return Connection(self._desk, self._entrance, address)
 
     def _is_allowed(self, origin: str | None, host: str | None) -> bool:
         """Exact matches only: the page came from this host, or from one on the list."""
         if origin is None or origin in self._allowed_origins:
             return True
         return host is not None and origin in (f"http://{host}", f"https://{host}")
+
+
+def _peer(protocol: WSProtocol) -> str | None:
+    """Who is connected."""
+    name = protocol.transport.underlying_transport.get_extra_info("peername")
+    return name[0] if isinstance(name, tuple) and name else None
 
 
 def _name_the_upgrade_alone(request: WSUpgradeRequest) -> None:

@@ -142,6 +142,7 @@ class Http:
             access_log=False,
             log_config=None,
             server_header=False,
+            proxy_headers=False,  # whose word counts is for the settings to say
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._config.load()

@@ -26,6 +26,11 @@ class Line(Protocol):
         """How far it is in each chat."""
         ...
 
+    @property
+    def address(self) -> str | None:
+        """As whom the client is counted; None if it is not."""
+        ...
+
     def now(self) -> int:
         """Monotonic milliseconds."""
         ...

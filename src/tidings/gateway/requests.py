@@ -9,6 +9,8 @@ from typing import Any, assert_never
 import msgspec
 
 from tidings.actions.identity import UserCaller
+from tidings.actions.rate_limits import RateLimits, sends_of
+from tidings.gateway.conversation import State
 from tidings.gateway.desk import Desk
 from tidings.gateway.line import Line
 from tidings.gateway.progress import Position
@@ -18,11 +20,13 @@ from tidings.model.ids import CHAT, ChatId, UserKey
 from tidings.model.refusals import (
     ChatNotFound,
     Invalid,
+    RateLimited,
     Refusal,
     TooManyWaiting,
     Unauthenticated,
 )
 from tidings.model.times import rfc3339
+from tidings.ports.buckets import Bucket
 from tidings.ports.bus import Typing
 from tidings.ports.log import Page
 from tidings.ports.receipts import Move
@@ -51,8 +55,13 @@ class Requests:
         self._desk = desk
         self._line = line
         self._waiting = 0
+        self._sends: Bucket | None = None
+        """What its messages are counted in; there once it has sent one."""
+        self._sends_refused = 0
+        """How many in a row were too many."""
         self._typed_at: dict[ChatId, int] = {}
         self._fetching = asyncio.Lock()
+        self._renewing = asyncio.Lock()
 
     @property
     def _user(self) -> UserKey:
@@ -95,7 +104,12 @@ class Requests:
         except Refusal as refusal:
             self._line.refuse(refusal, request)
         finally:
-            self._waiting -= 1
+            self._answered()
+
+    def _answered(self) -> None:
+        self._waiting -= 1
+        if self._sends_refused >= limits.SENDS_REFUSED_MAX and not self._waiting:
+            self._line.close(Close.TOO_FAST)
 
     # Sending.
 
@@ -103,12 +117,31 @@ class Requests:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._line.refuse(TooManyWaiting(), frame.id)
             return
+        if self._desk.limits is not None and self._is_too_fast(self._desk.limits, frame.id):
+            return
         chat = ChatId(frame.chat)
         if self._line.progress.get(chat) is None and CHAT.fullmatch(chat) is None:
             self._line.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
         self._desk.in_turn.do(self._post, frame)
+
+    def _is_too_fast(self, rate_limits: RateLimits, request: str) -> bool:
+        """Count a message; one too many is refused, and who does not stop is sent away.
+
+        Not before what was taken is answered: else all of it would be sent again, and again.
+        """
+        if self._sends is None:
+            self._sends = sends_of(self._user)
+        is_leaving = self._sends_refused >= limits.SENDS_REFUSED_MAX
+        if not is_leaving and not rate_limits.send(self._sends):
+            self._sends_refused = 0
+            return False
+        self._sends_refused += 1
+        self._waiting += 1
+        self._line.refuse(RateLimited(), request)
+        self._answered()
+        return True
 
     def _post(self, frame: SendFrame) -> None:
         self._desk.verbs.post(
@@ -122,7 +155,10 @@ class Requests:
         )
 
     def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
-        self._waiting -= 1
+        self._tell_sent(request, result)
+        self._answered()
+
+    def _tell_sent(self, request: str, result: Entry | Refusal) -> None:
         if isinstance(result, Refusal):
             self._line.refuse(result, request)
             return
@@ -223,13 +259,18 @@ class Requests:
 
     async def _renew(self, token: str) -> None:
         try:
-            caller = await self._desk.authenticate(token)
+            # One at a time: the first that does not hold ends the connection, and the store is
+            # not asked about the others.
+            async with self._renewing:
+                if self._line.conversation.state is State.CLOSED:
+                    return
+                caller = await self._desk.authenticate(token)
         except Unauthenticated:
             self._line.close(Close.NOT_AUTHENTICATED)
             return
         close: Close | None = Close.FORBIDDEN
         if isinstance(caller, UserCaller):
-            close = self._line.conversation.renew(caller.user, caller.device, caller.expires_at)
+            close = self._line.conversation.renew(caller)
         if close is not None:
             self._line.close(close)
 

@@ -49,17 +49,30 @@ class Stream:
     async def enter(self, hello: Hello) -> None:
         """Find out who it is, then bring the device up to date, then go live."""
         found = await identify(self._desk, self._line, hello)
+        if not isinstance(found, Close):
+            if wait_ms := await self._too_soon(found[0].user):
+                self._line.close(Close.TOO_FAST, wait_ms)
+                return
+            # Once more, and nothing is waited for after it: what was revoked while the limit was
+            # looked up found no socket of this user to close.
+            found = await identify(self._desk, self._line, hello)
         if isinstance(found, Close):
             self._line.close(found)
         elif self._line.conversation.state is State.CHECKING:
             await self._welcome(*found, hello)
+
+    async def _too_soon(self, user: UserKey) -> int:
+        """How long a user who connects again and again has to wait: 0 for everybody else."""
+        rate_limits = self._desk.limits
+        wait_ms = 0 if rate_limits is None else await rate_limits.connect(user)
+        return wait_ms and wait_ms + self._desk.jitter_ms(wait_ms // 4)
 
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
         # Registered first, read second: whatever is appended meanwhile, one of the two sees it.
         if not self._desk.hub.enter(caller.user, self._line):
             self._line.close(Close.TOO_MANY_CONNECTIONS)
             return
-        early = self._line.conversation.admit(caller.user, device, caller.expires_at)
+        early = self._line.conversation.admit(caller, device)
         connection = self._line.conversation.connection = self._desk.new_connection_id()
         self._line.tell(welcome(caller.user, device, connection, self._desk.epoch))
         for frame in early:

@@ -8,12 +8,8 @@ happened meanwhile: who was removed from a chat, whose access was revoked. So ea
 import math
 from collections.abc import Callable
 from time import monotonic
-from typing import Final
 
 from tidings.wire.codes import Close
-
-BLIND_SECONDS_MAX: Final = 5.0
-"""So long a process may be unable to read revocations before it closes its sockets."""
 
 
 class Vigil:

@@ -15,6 +15,8 @@ USER: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 DEVICE: Final = USER
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+SESSION: Final = CHAT
+"""A ULID, too."""
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
 SEQUENCE_MAX: Final = 2**53 - 1

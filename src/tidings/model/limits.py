@@ -80,6 +80,69 @@ TOKEN_SECONDS_DEFAULT: Final = 3_600
 TOKEN_SECONDS_MAX: Final = 86_400
 TOKEN_LEEWAY_SECONDS: Final = 10
 
+# Logging in.
+CODE_DIGITS: Final = 6
+CODE_MS: Final = 10 * 60 * SECOND_MS
+CODE_ATTEMPTS_MAX: Final = 5
+CODES_MS: Final = 10 * 60 * SECOND_MS
+NUMBER_CODES_MAX: Final = 3
+"""Codes to one number within `CODES_MS`."""
+NUMBER_DAY_CODES_MAX: Final = 10
+PREFIX_DAY_CODES_MAX: Final = 200
+"""Codes to numbers that differ in nothing but their last four digits."""
+DAY_CODES_DEFAULT: Final = 10_000
+"""Codes that a deployment sends in a day, unless a setting says otherwise."""
+SHARE_DAY_CODES_MIN: Final = 1_000
+"""To numbers of one country, and for one tenant, half as many are sent, or this many if it is
+more."""
+ADDRESS_CODES_MAX: Final = 60
+"""Codes that are asked for from one address within `CODES_MS`."""
+ADDRESS_DAY_CODES_MAX: Final = 300
+ACCESS_TOKEN_SECONDS: Final = 900
+"""How long the tokens of a session count. A session that ended is known to all in seconds; this is
+for whoever cannot ask."""
+SESSION_MS: Final = 60 * DAY_MS
+"""How long a session lives without being refreshed."""
+REFRESH_GRACE_MS: Final = 30 * SECOND_MS
+"""So long the answer to a rotation can be had again, by who lost it."""
+USER_SESSIONS_MAX: Final = 50
+"""When a user logs in once more, the oldest has to go."""
+SIGNING_KEYS_MAX: Final = 2
+ISSUER_KEYS_MAX: Final = 10
+ISSUER_BYTES_MAX: Final = 16 * KIB
+CONTACTS_MAX: Final = 100
+"""Phone numbers in one look-up."""
+USER_DAY_CONTACTS_MAX: Final = 2_000
+"""Phone numbers that a user looks up in a day."""
+REVOKED_SECONDS_MAX: Final = 5
+
+# Rates: so many a second for as long as one likes, and so many at once after a rest.
+USER_REQUESTS_PER_SECOND: Final = 50
+USER_REQUESTS_BURST: Final = 2_000
+TENANT_KEY_REQUESTS_PER_SECOND: Final = 2_000
+TENANT_KEY_REQUESTS_BURST: Final = 20_000
+ADDRESS_REQUESTS_PER_SECOND: Final = 500
+ADDRESS_REQUESTS_BURST: Final = 5_000
+ADDRESS_LOGINS_PER_SECOND: Final = 1
+ADDRESS_LOGINS_BURST: Final = 100
+ADDRESS_WRONG_CREDENTIALS_PER_SECOND: Final = 1
+ADDRESS_WRONG_CREDENTIALS_BURST: Final = 60
+USER_SENDS_PER_SECOND: Final = 50
+USER_SENDS_BURST: Final = 2_000
+SENDS_REFUSED_MAX: Final = 20
+"""So many sends in a row may be too fast before the connection has to go."""
+CONNECTION_FRAMES_PER_SECOND: Final = 200
+CONNECTION_FRAMES_BURST: Final = 5_000
+USER_CONNECTS_PER_SECOND: Final = 5
+USER_CONNECTS_BURST: Final = 200
+ADDRESS_CONNECTS_PER_SECOND: Final = 20
+ADDRESS_CONNECTS_BURST: Final = 300
+ADDRESS_SOCKETS_MAX: Final = 2_000
+HANDSHAKES_PER_SECOND: Final = 500
+HANDSHAKES_BURST: Final = 2_000
+BUCKETS_MAX: Final = 100_000
+"""What a process remembers of who did how much; who is forgotten starts afresh."""
+
 # The inbox.
 KEEP_DAYS_MAX: Final = 90
 """How long notifications are kept, unless tenant or inbox say fewer days."""
@@ -147,3 +210,7 @@ assert (
     < BODY_PARTS_MAX
 ), "as many users as there may be can be told a text of nothing but commas"
 assert PAGE_MAX < USER_COPIES_MAX <= INBOX_LOG_ENTRIES_MAX
+assert (
+    USER_REQUESTS_PER_SECOND <= ADDRESS_REQUESTS_PER_SECOND
+    and USER_REQUESTS_BURST <= ADDRESS_REQUESTS_BURST
+), "what a user may ask for can be asked for from one address"

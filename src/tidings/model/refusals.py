@@ -5,13 +5,14 @@ A code is wire format: it keeps its meaning for ever and is never used for anoth
 means over HTTP or on the socket stands in `wire.codes` alone.
 
     Refusal
-    ├── Unauthenticated, SessionExpired
-    ├── Forbidden
+    ├── Unauthenticated: CodeWrong, RefreshRefused
+    ├── Forbidden: LoginOff
     ├── NotFound: ChatNotFound, MessageNotFound, UserNotFound, InboxNotFound, ...
     ├── Invalid: ContentEmpty, ReceiptBeyondHead, ...
     ├── TooLarge: ContentTooLarge, FrameTooLarge
-    ├── Conflict: SendConflict, RequestConflict, MessageGone, LimitReached, ...
+    ├── Conflict: SendConflict, RequestConflict, MessageGone, LimitReached, PhoneTaken, ...
     └── Unavailable (retryable): StoreUnavailable, ChatBusy, InboxBusy, TooManyWaiting, ...
+        └── TooMany: RateLimited, QuotaReached
 """
 
 from typing import ClassVar
@@ -39,6 +40,24 @@ class Forbidden(Refusal):
     """The caller sees the thing but may not do this to it."""
 
     code, title = "auth.forbidden", "Not allowed"
+
+
+class CodeWrong(Unauthenticated):
+    """Not the code that was sent, or one that does not count any more: never told which."""
+
+    code, title = "login.code_wrong", "The code is wrong or does not count any more"
+
+
+class RefreshRefused(Unauthenticated):
+    """A refresh token that does not count: log in again."""
+
+    code, title = "session.ended", "The session has ended"
+
+
+class LoginOff(Forbidden):
+    """This deployment sends no codes."""
+
+    code, title = "login.off", "Logging in by phone is not set up here"
 
 
 class NotFound(Refusal):
@@ -81,6 +100,12 @@ class KeyNotFound(NotFound):
     """No such tenant key."""
 
     code, title = "key.not_found", "No such key"
+
+
+class SessionNotFound(NotFound):
+    """No such session of this user."""
+
+    code, title = "session.not_found", "No such session"
 
 
 class InboxNotFound(NotFound):
@@ -189,6 +214,18 @@ class LimitReached(Conflict):
     code, title = "limit.reached", "A limit is reached"
 
 
+class PhoneTaken(Conflict):
+    """The number belongs to another user of the tenant."""
+
+    code, title = "user.phone_taken", "The phone number is another user's"
+
+
+class UserDeactivated(Conflict):
+    """The tenant has deactivated the user: no token would count."""
+
+    code, title = "user.deactivated", "The user is deactivated"
+
+
 class SchemaVersionConflict(Conflict):
     """The message was made for another version of the inbox's schema."""
 
@@ -223,6 +260,32 @@ class QueueUnavailable(Unavailable):
     """The queue of delivery jobs does not answer."""
 
     code, title = "queue.unavailable", "The queue cannot be reached"
+
+
+class SmsUnavailable(Unavailable):
+    """Texts cannot be sent at the moment."""
+
+    code, title = "sms.unavailable", "Texts cannot be sent at the moment"
+
+
+class TooMany(Unavailable):
+    """More than a limit allows within a time; nothing happened."""
+
+    code, title = "rate.limited", "Too many requests"
+
+    def __init__(self, detail: str = "", retry_after_ms: int = 1_000) -> None:
+        super().__init__(detail)
+        self.retry_after_ms = retry_after_ms
+
+
+class RateLimited(TooMany):
+    """Faster than anyone honest."""
+
+
+class QuotaReached(TooMany):
+    """The tenant has used up what it may use in a day."""
+
+    code, title = "quota.reached", "The tenant's quota for today is used up"
 
 
 class TooManyWaiting(Unavailable):

@@ -2,9 +2,10 @@
 """All facts of a deployment, as they travel from one engine to another.
 
 The fields and their order are a format that files are written in: what is released here is never
-changed, only followed by another version. The second one added the inbox. Nothing is opened on the
-way: content stays in its boxes, keys stay wrapped. Caches, which an engine makes of the facts, do
-not travel.
+changed, only followed by another version. The second one added the inbox, the third sessions, a
+tenant's own keys, and what users and tenants may not do. Nothing is opened on the way: content
+stays in its boxes, keys stay wrapped. Caches, which an engine makes of the facts, do not travel,
+and neither do codes that were sent and counts of what was spent: they are over soon.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -42,6 +43,10 @@ class TenantFact(FactBase, frozen=True, kw_only=True, tag="tenant"):
     tenant: str
     name: str | None = None
     created_at: int
+    suspended_at: int | None = None
+    quota_users: int | None = None
+    quota_chats_per_day: int | None = None
+    quota_messages_per_day: int | None = None
 
 
 class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
@@ -65,6 +70,15 @@ class SigningKeyFact(FactBase, frozen=True, kw_only=True, tag="signing_key"):
     created_at: int
 
 
+class IssuerFact(FactBase, frozen=True, kw_only=True, tag="token_issuer"):
+    """Public keys with which a tenant signs tokens itself."""
+
+    tenant: str
+    issuer: str | None = None
+    document: bytes
+    updated_at: int
+
+
 class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
     """One place of the feed of revocations."""
 
@@ -75,7 +89,8 @@ class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
 
 
 class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
-    """A user."""
+    """A user. A phone number is the user's alone: of two with the same one within a tenant, which
+    older files may hold, the first keeps it."""
 
     user_id: UserKey
     display_name: str | None = None
@@ -83,6 +98,22 @@ class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
     created_at: int
     updated_at: int
     last_seen_at: int | None = None
+    deactivated_at: int | None = None
+    revoked_at: int | None = None
+
+
+class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
+    """A session that has not ended."""
+
+    session_id: str
+    user_id: UserKey
+    device: str
+    refresh_digest: bytes
+    previous_digest: bytes | None = None
+    sealed_refresh: bytes | None = None
+    created_at: int
+    rotated_at: int
+    expires_at: int
 
 
 class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
@@ -191,8 +222,10 @@ Fact = (
     | TenantFact
     | TenantKeyFact
     | SigningKeyFact
+    | IssuerFact
     | RevocationFact
     | UserFact
+    | SessionFact
     | DataKeyFact
     | RequestKeyFact
     | ChatFact

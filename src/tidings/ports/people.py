@@ -9,12 +9,23 @@ import msgspec
 from tidings.model.ids import UserKey
 
 
+class Quotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tenant may use; None: as much as it likes."""
+
+    users: int | None = None
+    chats_per_day: int | None = None
+    messages_per_day: int | None = None
+
+
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     """A customer of the deployment."""
 
     tenant: str
     name: str | None
     created_at: int
+    suspended_at: int | None = None
+    """While this is set, nothing of the tenant's counts: no key, no token, no login."""
+    quotas: Quotas = Quotas()
 
 
 class TenantKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +50,17 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
 
 
+class TokenIssuer(msgspec.Struct, frozen=True, kw_only=True):
+    """Public keys with which a tenant signs its users' tokens itself, as a JWK Set."""
+
+    tenant: str
+    issuer: str | None
+    """What their `iss` has to say; None: nothing in particular."""
+    document: bytes
+    """The set as JSON, checked before it was kept."""
+    updated_at: int
+
+
 class User(msgspec.Struct, frozen=True, kw_only=True):
     """A user of a tenant."""
 
@@ -48,6 +70,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     updated_at: int
     last_seen_at: int | None = None
+    deactivated_at: int | None = None
+    """While this is set the user can do nothing; to others it looks as before."""
+    revoked_at: int | None = None
+    """Tokens and sessions made up to this moment do not count any more."""
 
 
 class Tenants(Protocol):
@@ -64,6 +90,17 @@ class Tenants(Protocol):
         """One tenant."""
         ...
 
+    async def set_suspended(self, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
+        """Suspend it, together with an entry in the feed, or let it go on; None if there is none.
+
+        A tenant that is suspended already stays so since then, without another entry.
+        """
+        ...
+
+    async def set_quotas(self, tenant: str, quotas: Quotas) -> Tenant | None:
+        """Replace its quotas; None if there is no such tenant."""
+        ...
+
     async def add_key(self, key: TenantKey) -> bool:
         """Keep a new key; False if there is no such tenant."""
         ...
@@ -78,6 +115,32 @@ class Tenants(Protocol):
 
     async def signing_keys(self, tenant: str) -> list[SigningKey]:
         """The tenant's signing keys, newest first: the first signs, all verify."""
+        ...
+
+    async def add_signing_key(self, key: SigningKey, most: int) -> bool:
+        """Keep another one, which signs from now on; False if there are so many, or no tenant.
+
+        Two that are added at once may end up one above the most.
+        """
+        ...
+
+    async def remove_signing_key(self, tenant: str, key_id: str, now: int) -> bool:
+        """Forget an older one, together with an entry in the feed: tokens it signed are void.
+
+        False if there is no such key, or if it is the newest, which signs.
+        """
+        ...
+
+    async def issuer(self, tenant: str) -> TokenIssuer | None:
+        """The tenant's own public keys; None if it has registered none. Read strongly."""
+        ...
+
+    async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
+        """Replace them, together with an entry in the feed for each key id that is removed."""
+        ...
+
+    async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
+        """Forget them, likewise; False if there were none."""
         ...
 
     async def signing_keys_wrapped_by_others(
@@ -97,7 +160,50 @@ class Users(Protocol):
     async def put(
         self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
     ) -> tuple[User, bool]:
-        """Create or update a user; None leaves a field as it is. True if the user is new."""
+        """Create or update a user; None leaves a field as it is. True if the user is new.
+
+        A phone number is claimed for the user within its tenant, and the one before is let go,
+        together with the change. If there was another one before, all that the user was given is
+        revoked with it, as by `revoke_tokens`.
+
+        Raises:
+            PhoneTaken: The number is another user's; nothing was changed.
+        """
+        ...
+
+    async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
+        """Whose these numbers are, as far as they are somebody's in the tenant; read strongly."""
+        ...
+
+    async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
+        """The user whose number it is; if it is nobody's, `user` is made with it. True if new.
+
+        However many ask at once, all get the same user.
+        """
+        ...
+
+    async def release_phone(self, user: UserKey, now: int) -> User | None:
+        """Let the user's number go and, if there was one, revoke as by `revoke_tokens` with it.
+
+        None if there is no such user.
+        """
+        ...
+
+    async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
+        """Deactivate the user and revoke as by `revoke_tokens` with it, or let the user go on.
+
+        None if there is no such user. One that is deactivated stays so since then. Who goes on
+        needs new tokens and sessions.
+        """
+        ...
+
+    async def revoke_tokens(self, user: UserKey, now: int) -> bool:
+        """What the user was given up to now counts no more, together with an entry in the feed.
+
+        `revoked_at` becomes now, or the start of the second after the one it was, if that is
+        later: so a token is covered that was made after the last revocation and dated ahead. That
+        is also the time of the entry. False if there is no such user.
+        """
         ...
 
     async def get(self, user: UserKey) -> User | None:

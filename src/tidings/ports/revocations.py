@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-RevokedKind = Literal["tenant_key", "user", "tenant"]
+RevokedKind = Literal["tenant_key", "user", "tenant", "session", "signing_key"]
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,15 +13,18 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RevokedKind
     subject: str
-    """The id of the tenant key, the user's key, or the tenant."""
+    """The id of the tenant key, session or signing key, the user's key, or the tenant.
+
+    What a user was given after `at` counts.
+    """
     at: int
 
 
 class Revocations(Protocol):
     """A log of its own: places 1, 2, ... without a hole, never changed.
 
-    Whoever has read up to a place misses nothing that is appended later. `Tenants.revoke_key`
-    appends by itself, together with what it revokes.
+    Whoever has read up to a place misses nothing that is appended later. The other ports append by
+    themselves, together with what they revoke, where they say so.
     """
 
     async def append(self, revocation: Revocation) -> None:

@@ -7,10 +7,12 @@ from tidings.ports.chats import Chats
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.jobs import Jobs, JobsAside
 from tidings.ports.log import Log
+from tidings.ports.logins import Budgets, LoginCodes
 from tidings.ports.people import Tenants, Users
 from tidings.ports.receipts import Receipts
 from tidings.ports.revocations import Revocations
 from tidings.ports.secrets import DataKeys, Deployment
+from tidings.ports.sessions import Sessions
 from tidings.ports.sweeping import Sweeping
 
 
@@ -27,6 +29,12 @@ class Store(Protocol):
     def tenants(self) -> Tenants: ...
     @property
     def users(self) -> Users: ...
+    @property
+    def sessions(self) -> Sessions: ...
+    @property
+    def login_codes(self) -> LoginCodes: ...
+    @property
+    def budgets(self) -> Budgets: ...
     @property
     def data_keys(self) -> DataKeys: ...
     @property

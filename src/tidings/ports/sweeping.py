@@ -21,7 +21,8 @@ class Sweeping(Protocol):
         ...
 
     async def forget_keys(self, now: int, limit: int) -> int:
-        """Remove some idempotency keys that no longer count; returns how many."""
+        """Remove some idempotency keys that no longer count, and codes, counts and sessions that
+        are over; returns how many."""
         ...
 
     async def forget_notifications(self, now: int, limit: int) -> int:

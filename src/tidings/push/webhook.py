@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push by webhook: notices are posted to an address of the operator's, who reaches the devices.
 
-The body is JSON and signed: `Tidings-Signature: t=<seconds>,v1=<hex>` is the HMAC-SHA256 of
-`<seconds>.<body>` under the shared secret. Whoever receives it compares both, so that neither a
-forged nor an old request counts. A batch may come twice; each notice names its message.
+The body is JSON and signed. A batch may come twice; each notice names its message.
 """
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -19,10 +16,10 @@ import msgspec
 from tidings.model.ids import message_id, tenant_of, user_id
 from tidings.ports.push import Push, PushNotice
 from tidings.ports.world import Clock
+from tidings.wire.signatures import signed_headers
 
 log = logging.getLogger("tidings.push")
 
-SIGNATURE_HEADER: Final = "Tidings-Signature"
 BATCHES_MAX: Final = 1_000
 """So many wait for the webhook; what comes then is dropped and counted."""
 POSTS_AT_ONCE: Final = 4
@@ -49,12 +46,6 @@ class PushBody(msgspec.Struct):
     """The body of a request."""
 
     notices: list[PushRecord]
-
-
-def signature(secret: bytes, seconds: int, body: bytes) -> str:
-    """The value of the signature header."""
-    mac = hmac.digest(secret, f"{seconds}.".encode() + body, "sha256").hex()
-    return f"t={seconds},v1={mac}"
 
 
 class WebhookPush:
@@ -135,10 +126,7 @@ class WebhookPush:
 
     async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
         """The answer's status, 0 if there was none, and what to say about it."""
-        headers = {
-            "Content-Type": "application/json",
-            SIGNATURE_HEADER: signature(self._secret, self._clock.now() // 1_000, body),
-        }
+        headers = signed_headers(self._secret, self._clock.now(), body)
         try:
             async with http.post(
                 self._url, data=body, headers=headers, allow_redirects=False

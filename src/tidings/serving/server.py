@@ -10,9 +10,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from tidings.actions.sweeping import Sweeper
+from tidings.api.access import Access
 from tidings.assembly import Core, open_core
 from tidings.assembly.delivery import run_delivery
+from tidings.assembly.limits import make_limits
 from tidings.assembly.processes import Others, open_others
+from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
 from tidings.delivery.neighbours import Neighbours
 from tidings.gateway.door import Door
@@ -47,9 +50,14 @@ class Server:
         self._config = config
         self._health = health
         self._tasks = Tasks("server")
-        self._sockets = Sockets(core, config, others) if "gateway" in config.roles else None
+        rate_limits = make_limits(config, others)
+        self._sockets = None
+        if "gateway" in config.roles:
+            self._sockets = Sockets(core, config, others, rate_limits)
         self._neighbours = _neighbours(core, others) if others else None
-        rest = make_rest(core, health, is_whole="api" in config.roles)
+        origins = frozenset(config.allowed_origins)
+        access = Access(rate_limits, config.trusted_proxies, origins)
+        rest = make_rest(core, health, access=access, is_whole="api" in config.roles)
         socket = self._sockets.handshake.protocol if self._sockets else None
         self._http = Http(rest, socket)
         self._door = Door(socket or self._http.protocol, self._http.protocol)
@@ -60,8 +68,10 @@ class Server:
         self._tasks.start(Sweeper(core.store.sweeping, core.bus, core.clock).run())
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
+        if "gateway" in self._config.roles or "api" in self._config.roles:
+            await core.watch.start()
         if self._sockets is not None:
-            await self._sockets.open()
+            self._sockets.open()
         await self._door.open(self._config.host, self._config.port)
         host = self._config.host
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._door.port}"
@@ -107,6 +117,7 @@ class Server:
             self._sockets.refuse()
 
     async def _end(self) -> None:
+        await self._core.watch.close()
         if self._sockets is not None:
             await self._sockets.close()
         if self._neighbours is not None:
@@ -140,6 +151,7 @@ async def _server(
     config: Config, health: Health, broken: Callable[[StoreBroken], None]
 ) -> AsyncIterator[Server]:
     """A server with all that it stands on, not open yet."""
+    await make_local_tables(config)
     async with (
         open_core(config, broken) as core,
         open_others(config, core) as others,

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from tidings.actions.rate_limits import RateLimits
+from tidings.actions.revocation_watch import BLIND_SECONDS_MAX
 from tidings.actions.slices import Slices
 from tidings.assembly import Core
 from tidings.assembly.processes import Others
@@ -15,14 +17,15 @@ from tidings.gateway.comparing import Comparing
 from tidings.gateway.deliveries import Deliveries
 from tidings.gateway.desk import Desk
 from tidings.gateway.drain import drain
+from tidings.gateway.entrance import Entrance
 from tidings.gateway.handshake import Handshake
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_frames import InboxFrames
 from tidings.gateway.presence import PresenceDesk
 from tidings.gateway.recounts import Recounts
-from tidings.gateway.revoking import RevocationWatch
+from tidings.gateway.revoking import Closer
 from tidings.gateway.upkeep import Upkeep
-from tidings.gateway.vigil import BLIND_SECONDS_MAX, Vigil
+from tidings.gateway.vigil import Vigil
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Unread
 from tidings.ports.bus import InboxEvent
@@ -43,7 +46,13 @@ def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | N
 class Sockets:
     """All that is between a socket and the core. Opened before the port, closed after it."""
 
-    def __init__(self, core: Core, config: Config, others: Others | None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        config: Config,
+        others: Others | None,
+        rate_limits: RateLimits | None = None,
+    ) -> None:
         self._hub = Hub()
         self._presence = PresenceDesk(
             self._hub, core.store.users, core.clock, others.elsewhere if others else None
@@ -57,23 +66,21 @@ class Sockets:
         )
         self._inbox_frames = _inbox_frames(core, self._hub)
         self._vigil = _vigil(others)
-        self._watch = RevocationWatch(core.store.revocations, self._hub, self._vigil)
+        self._closer = Closer(self._hub, self._vigil, core.standings.token_counts)
+        core.watch.listen(self._closer.revoked)
+        core.watch.report_to(self._closer)
         self._exchange = None
         if others is not None:
             hint = self._inbox_frames.hint
             self._exchange = Exchange(self._hub, core, others, self._vigil, hint)
-        desk = _desk(core, self._hub, self._presence, self._vigil)
+        desk = _desk(core, self._hub, self._presence, self._vigil, rate_limits)
         if self._exchange is not None:
             desk = self._exchange.joined(desk)
-        self.handshake = Handshake(desk, frozenset(config.allowed_origins))
+        entrance = Entrance(jitter_ms, rate_limits, config.trusted_proxies)
+        self.handshake = Handshake(desk, frozenset(config.allowed_origins), entrance)
 
-    async def open(self) -> None:
-        """Begin to look around; nobody is connected yet.
-
-        Raises:
-            StoreUnavailable: The store cannot be read.
-        """
-        await self._watch.start()
+    def open(self) -> None:
+        """Begin to look around; nobody is connected yet."""
         if self._exchange is not None:
             self._exchange.open()
 
@@ -95,7 +102,7 @@ class Sockets:
         self._hub.close()
         if self._exchange is not None:
             await self._exchange.close()
-        await self._watch.close()
+        await self._closer.close()
         await self._presence.close()
         await self._fan_out.close()
         await self._inbox_frames.close()
@@ -153,7 +160,13 @@ def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:
     )
 
 
-def _desk(core: Core, hub: Hub, presence: PresenceDesk, vigil: Vigil) -> Desk:
+def _desk(
+    core: Core,
+    hub: Hub,
+    presence: PresenceDesk,
+    vigil: Vigil,
+    rate_limits: RateLimits | None,
+) -> Desk:
     return Desk(
         authenticate=core.authenticate,
         held=core.store.chats.held,
@@ -169,5 +182,6 @@ def _desk(core: Core, hub: Hub, presence: PresenceDesk, vigil: Vigil) -> Desk:
         epoch=core.store.deployment.epoch,
         new_connection_id=lambda: secrets.token_hex(8),
         jitter_ms=jitter_ms,
+        limits=rate_limits,
         vigil=vigil,
     )

@@ -15,6 +15,7 @@ _STATUS: Final[tuple[tuple[type[refusals.Refusal], int], ...]] = (
     (refusals.Conflict, 409),
     (refusals.ChatBusy, 429),
     (refusals.InboxBusy, 429),
+    (refusals.TooMany, 429),
     (refusals.Unavailable, 503),
 )
 

@@ -117,7 +117,7 @@ async def a_fleet(
     """A running fleet; `launchers` are scripts that some of the processes run in place of us."""
     async with _tables(dynamodb) as prefix, dynamo_proxy(dynamodb) as store:
         services = Services(store.address, kafka.address, redis.address)
-        settings = many_processes(services, prefix) | {"push": "log"}
+        settings = many_processes(services, prefix) | {"push": "log", "limits": "off"}
         cluster = Cluster(folder, settings, ROLES)
         for name, launcher in (launchers or {}).items():
             cluster[name].launcher = launcher

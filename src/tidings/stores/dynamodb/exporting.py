@@ -18,6 +18,7 @@ from tidings.model.ids import ChatId
 from tidings.ports.moving import (
     ChatFact,
     Fact,
+    IssuerFact,
     MemberFact,
     ReactionFact,
     RequestKeyFact,
@@ -45,19 +46,22 @@ from tidings.stores.dynamodb.moved import (
     to_tenants_fact,
     to_user_fact,
 )
+from tidings.stores.dynamodb.moved_identity import session_facts
 from tidings.stores.dynamodb.patience import BackOff, open_patient
-from tidings.stores.dynamodb.patterns import Pattern
-from tidings.stores.dynamodb.scanning import whole_table
+from tidings.stores.dynamodb.scanning import ids_of, whole_table
 from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.tables import request_keys_of
 from tidings.stores.dynamodb.trouble import Item, StoreRefused
+from tidings.stores.dynamodb.user_items import IS_USER
 
 CHATS_AT_ONCE: Final = 16
 """Whose beginnings are fetched side by side; what is long is then read on one by one."""
 PAGE_ENTRIES: Final = 200
 PAGE_KEYS: Final = 1_000
 
-_KINDS: Final = (SecretFact, TenantFact, TenantKeyFact, SigningKeyFact, RevocationFact)
+_KINDS: Final = (
+    SecretFact, TenantFact, TenantKeyFact, SigningKeyFact, IssuerFact, RevocationFact,
+)  # fmt: skip
 
 
 class DynamoSource:
@@ -79,6 +83,8 @@ class DynamoSource:
         yield await self._tenants()
         async for some in self._users():
             yield some
+        async for sessions in session_facts(self._dynamo, now):
+            yield sessions
         async for some in self._data_keys():
             yield some
         yield await self._requests(now)
@@ -120,14 +126,14 @@ class DynamoSource:
         return [fact for *_, fact in found]
 
     async def _users(self) -> AsyncIterator[list[Fact]]:
-        ids = await self._ids(patterns.SCAN_USERS, "user_id")
+        ids = await ids_of(self._dynamo, patterns.SCAN_USERS, "user_id", IS_USER)
         for start in range(0, len(ids), BATCH_GET_MAX):
             keys = [{"user_id": user} for user in ids[start : start + BATCH_GET_MAX]]
             items = await self._dynamo.batch_get(patterns.FIND_USERS, keys)
             yield [to_user_fact(item) for item in sorted(items, key=lambda one: one["user_id"])]
 
     async def _data_keys(self) -> AsyncIterator[list[Fact]]:
-        authors = await self._ids(patterns.SCAN_AUTHORS, "author")
+        authors = await ids_of(self._dynamo, patterns.SCAN_AUTHORS, "author")
         for start in range(0, len(authors), BATCH_GET_MAX):
             some = authors[start : start + BATCH_GET_MAX]
             items = await together(partial(self._data_key, author) for author in some)
@@ -147,13 +153,9 @@ class DynamoSource:
 
     async def _chat_ids(self) -> list[ChatId]:
         # A pair's claim stands in the same table, and is no chat: it has no type.
-        ids = await self._ids(patterns.SCAN_CHATS, "chat_id", "attribute_exists(#type)")
+        is_chat = "attribute_exists(#type)"
+        ids = await ids_of(self._dynamo, patterns.SCAN_CHATS, "chat_id", is_chat)
         return [ChatId(chat) for chat in ids]
-
-    async def _ids(self, pattern: Pattern, name: str, only: str = "") -> list[str]:
-        """What the items of a table are called, in order."""
-        pages = whole_table(self._dynamo, pattern, only)
-        return sorted([item[name] async for page in pages for item in page])
 
     # A chat.
 

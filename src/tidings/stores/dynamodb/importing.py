@@ -22,6 +22,7 @@ from tidings.ports.moving import (
     ReactionFact,
     RequestKeyFact,
     SendKeyFact,
+    SessionFact,
     Target,
     UserCount,
     UserFact,
@@ -31,7 +32,7 @@ from tidings.ports.moving import (
 )
 from tidings.ports.moving_inbox import InboxFacts
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb import inbox_patterns, patterns
+from tidings.stores.dynamodb import identity_patterns, inbox_patterns, patterns
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.first_look import EPOCH, IMPORT, first_answer
 from tidings.stores.dynamodb.items import (
@@ -47,7 +48,12 @@ from tidings.stores.dynamodb.moved import (
     member_items,
     request_item,
     tenants_item,
-    user_item,
+)
+from tidings.stores.dynamodb.moved_identity import (
+    IS_SESSION,
+    moved_session_item,
+    put_user,
+    with_own_numbers,
 )
 from tidings.stores.dynamodb.moved_inbox import inbox_items
 from tidings.stores.dynamodb.patience import BackOff, open_patient
@@ -60,11 +66,12 @@ MARK: Final = "import"
 """The writer of what no process of this deployment wrote."""
 
 _MUST_BE_EMPTY: Final = (
-    patterns.SCAN_TENANTS,
-    patterns.SCAN_USERS,
-    patterns.SCAN_AUTHORS,
-    patterns.SCAN_CHATS,
-    inbox_patterns.SCAN_INBOX,
+    (patterns.SCAN_TENANTS, ""),
+    (patterns.SCAN_USERS, ""),
+    (identity_patterns.SCAN_SESSIONS, IS_SESSION),
+    (patterns.SCAN_AUTHORS, ""),
+    (patterns.SCAN_CHATS, ""),
+    (inbox_patterns.SCAN_INBOX, ""),
 )
 _WRITE_HEAD: Final = (
     "SET #sequence = :sequence, #number = :number, #last_message = :last_message,"
@@ -85,8 +92,8 @@ class DynamoTarget:
         found = await self._dynamo.get(patterns.READ_VALUE, IMPORT)
         if found is not None:
             return Progress(found["lines"], found["sha256"])
-        for pattern in _MUST_BE_EMPTY:
-            async for page in whole_table(self._dynamo, pattern):
+        for pattern, only in _MUST_BE_EMPTY:
+            async for page in whole_table(self._dynamo, pattern, only):
                 if any({"pk": one.get("pk"), "sk": one.get("sk")} != EPOCH for one in page):
                     raise StoreRefused(
                         "the tables are not empty: an import needs tables of its own, say which "
@@ -100,7 +107,7 @@ class DynamoTarget:
         for master_key_id in {one.master_key_id for one in facts if isinstance(one, DataKeyFact)}:
             if master_key_id is not None:
                 await self._masters.before_wrapping(master_key_id)
-        await together(write for fact in facts for write in self._writes(fact))
+        await together(write for fact in with_own_numbers(facts) for write in self._writes(fact))
         await self._keep(progress)
 
     async def finish(self, epoch: str) -> None:
@@ -114,6 +121,8 @@ class DynamoTarget:
     def _writes(self, fact: Written) -> Iterator[_Write]:
         if isinstance(fact, DataKeyFact):
             yield partial(self._put_data_key, fact)
+        elif isinstance(fact, UserFact):
+            yield partial(put_user, self._dynamo, fact)
         elif isinstance(fact, WholeChat):
             yield partial(self._put_head, fact)
         for pattern, item in _items(fact):
@@ -139,10 +148,10 @@ class DynamoTarget:
 
 def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
     match fact:
-        case UserFact():
-            yield patterns.IMPORT_USER, user_item(fact)
-        case DataKeyFact() | ChatFact():
+        case UserFact() | DataKeyFact() | ChatFact():
             return
+        case SessionFact():
+            yield identity_patterns.IMPORT_SESSION, moved_session_item(fact)
         case RequestKeyFact():
             yield patterns.IMPORT_KEY, request_item(fact)
         case MemberFact():

@@ -9,6 +9,7 @@ from typing import Final
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.moving import (
     DataKeyFact,
+    IssuerFact,
     MemberFact,
     RequestKeyFact,
     RevocationFact,
@@ -20,18 +21,29 @@ from tidings.ports.moving import (
     UserFact,
 )
 from tidings.stores.dynamodb.items import member_key, receipt_key, to_receipt
+from tidings.stores.dynamodb.moved_identity import (
+    moved_issuer_item,
+    moved_tenant_item,
+    to_issuer_fact,
+    to_tenant_fact,
+)
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
+from tidings.stores.dynamodb.tenant_items import (
+    ISSUER,
+    SIGNING,
+    TENANT,
+    TENANT_KEY,
+    api_key_key,
+    signing_key,
+)
 from tidings.stores.dynamodb.trouble import Item
 
-OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | RevocationFact
+OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
 """The facts that share the table of tenants."""
 
 DEPLOYMENT: Final = "deployment"
 REVOCATIONS: Final = "revocations"
 _SECRET: Final = "secret#"
-_TENANT: Final = "t#"
-_TENANT_KEY: Final = "k#"
-_SIGNING: Final = "s#"
 _REQUESTS: Final = request_keys_of("")
 
 
@@ -50,11 +62,13 @@ def tenants_item(fact: OfTenants) -> Item:
         case SecretFact():
             key = value_key(_SECRET + rest.pop("name"))
         case TenantFact():
-            key = {"pk": _TENANT + rest.pop("tenant"), "sk": "tenant"}
+            return moved_tenant_item(fact)
         case TenantKeyFact():
-            key = {"pk": _TENANT_KEY + rest.pop("key_id"), "sk": "key"}
+            key = api_key_key(rest.pop("key_id"))
         case SigningKeyFact():
-            key = {"pk": _TENANT + rest.pop("tenant"), "sk": _SIGNING + rest.pop("key_id")}
+            key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
+        case IssuerFact():
+            return moved_issuer_item(fact)
         case _:
             key = {"pk": REVOCATIONS, "sk": f"{rest.pop('place'):012d}"}
     return _without_none({**key, **rest})
@@ -68,20 +82,17 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
     if pk == REVOCATIONS:
         return RevocationFact(place=int(sk), **rest)
-    if pk.startswith(_TENANT_KEY):
-        return TenantKeyFact(key_id=pk.removeprefix(_TENANT_KEY), **rest)
-    tenant = pk.removeprefix(_TENANT)
-    if sk.startswith(_SIGNING):
-        return SigningKeyFact(tenant=tenant, key_id=sk.removeprefix(_SIGNING), **rest)
-    return TenantFact(tenant=tenant, **rest)
+    if pk.startswith(TENANT_KEY):
+        return TenantKeyFact(key_id=pk.removeprefix(TENANT_KEY), **rest)
+    if sk == ISSUER:
+        return to_issuer_fact(item)
+    if sk.startswith(SIGNING):
+        key_id = sk.removeprefix(SIGNING)
+        return SigningKeyFact(tenant=pk.removeprefix(TENANT), key_id=key_id, **rest)
+    return to_tenant_fact(item)
 
 
 # People.
-
-
-def user_item(fact: UserFact) -> Item:
-    """A user's item."""
-    return _without_none({name: getattr(fact, name) for name in fact.__struct_fields__})
 
 
 def to_user_fact(item: Item) -> UserFact:

@@ -3,12 +3,12 @@
 
 A request names its pattern and takes table, index and consistency from it: what is declared is what
 is done. The matrix in the docs, the rights of each role and the tests of invariants read this list.
-Those of the inbox are in a file of their own.
+Those of the inbox and those of identity are in files of their own.
 """
 
 from typing import Final
 
-from tidings.stores.dynamodb import inbox_patterns
+from tidings.stores.dynamodb import identity_patterns, inbox_patterns
 from tidings.stores.dynamodb.access import Pattern as Pattern
 from tidings.stores.dynamodb.access import of_module
 
@@ -157,7 +157,11 @@ FIND_TENANT_KEY: Final = Pattern(
 )
 ADD_TENANT_KEY: Final = Pattern("add_tenant_key", "PutItem", ("tenants",), "a new tenant key")
 REVOKE: Final = Pattern(
-    "revoke", "TransactWriteItems", ("tenants",), "what is of no use any more, and that it is not"
+    "revoke",
+    "TransactWriteItems",
+    ("tenants", "users", "sessions"),
+    "what is of no use any more, and that it is not",
+    deletes=("tenants", "users"),
 )
 READ_REVOCATIONS: Final = Pattern(
     "read_revocations", "Query", ("tenants",), "what was revoked of late", strong=True
@@ -279,5 +283,8 @@ IMPORT_HEAD: Final = Pattern(
 
 
 def declared() -> tuple[Pattern, ...]:
-    """All patterns: those of this file, then those of the inbox, in their order."""
-    return of_module(globals().values()) + of_module(vars(inbox_patterns).values())
+    """All patterns: those of this file, then those of inbox and identity, in their order."""
+    others = (inbox_patterns, identity_patterns)
+    return of_module(globals().values()) + tuple(
+        one for module in others for one in of_module(vars(module).values())
+    )

@@ -5,6 +5,8 @@ Times would not do for places: one that a slow process writes late would be pass
 have read further.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from tidings.model import limits
@@ -12,8 +14,9 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.revocations import Revocation, Revocations
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.retrying import DEADLINE_SECONDS
 from tidings.stores.dynamodb.trouble import Canceled, Item
-from tidings.stores.dynamodb.writes import Put, Update, Write
+from tidings.stores.dynamodb.writes import Put, Write
 
 READ_MAX: Final = 1_000
 
@@ -26,27 +29,47 @@ class DynamoRevocations:
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
+        self._turn = asyncio.Lock()
+        """Of a process one appends at a time: two at once would want the same place."""
 
     async def append(self, revocation: Revocation) -> None:
-        await self.append_with(revocation, None)
+        await self.append_with([revocation], [])
 
-    async def append_with(self, revocation: Revocation, change: Update | None) -> bool:
-        """Put it at the end together with what it is about; False if that could not be changed.
+    async def append_with(
+        self, revocations: Sequence[Revocation], changes: Sequence[Write]
+    ) -> bool:
+        """Put them at the end together with what they are about, in one transaction.
+
+        False if one of the changes could not be made: its condition did not hold.
 
         Raises:
             StoreUnavailable: Unknown outcome, or too many at once.
         """
-        for _ in range(limits.SLOT_ATTEMPTS_MAX):
-            place = await self.head() + 1
-            slot = Put("tenants", _item(place, revocation), _IS_FREE)
-            writes: list[Write] = [slot] if change is None else [slot, change]
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise StoreUnavailable from None
+        try:
+            return await self._append(revocations, changes)
+        finally:
+            self._turn.release()
+
+    async def _append(self, revocations: Sequence[Revocation], changes: Sequence[Write]) -> bool:
+        for attempt in range(1, limits.SLOT_ATTEMPTS_MAX + 1):
+            first = await self.head() + 1
+            slots = [
+                Put("tenants", _item(place, one), _IS_FREE)
+                for place, one in enumerate(revocations, first)
+            ]
             try:
-                await self._dynamo.transact(patterns.REVOKE, writes)
+                await self._dynamo.transact(patterns.REVOKE, [*slots, *changes])
             except Canceled as canceled:
-                if any(reason.is_condition for reason in canceled.reasons[1:]):
+                if any(reason.is_condition for reason in canceled.reasons[len(slots) :]):
                     return False
             else:
                 return True
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def head(self) -> int:

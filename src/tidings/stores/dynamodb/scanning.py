@@ -66,3 +66,15 @@ async def whole_table(
         await asyncio.sleep(max(0.0, may_go_on - loop.time()))
         # By what was looked at, not by what was found: that is what is paid for.
         may_go_on += PAGE_ITEMS / ITEMS_PER_SECOND
+
+
+async def ids_of(
+    dynamo: Dynamo,
+    pattern: Pattern,
+    name: str,
+    only: str = "",
+    values: dict[str, Any] | None = None,
+) -> list[str]:
+    """What the items of a table are called, or those for which this holds, in order."""
+    pages = whole_table(dynamo, pattern, only, values)
+    return sorted([item[name] async for page in pages for item in page])

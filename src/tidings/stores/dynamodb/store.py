@@ -19,11 +19,13 @@ from tidings.stores.dynamodb.inbox_notifications import DynamoNotifications
 from tidings.stores.dynamodb.inbox_settings import DynamoInboxSettings
 from tidings.stores.dynamodb.listing import ChatList
 from tidings.stores.dynamodb.log import DynamoLog
+from tidings.stores.dynamodb.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.receipts import DynamoReceipts
 from tidings.stores.dynamodb.recording import Recorder
 from tidings.stores.dynamodb.revocations import DynamoRevocations
 from tidings.stores.dynamodb.runs import Runs
 from tidings.stores.dynamodb.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
+from tidings.stores.dynamodb.sessions import DynamoSessions
 from tidings.stores.dynamodb.sweeping import DynamoSweeping
 from tidings.stores.dynamodb.tenants import DynamoTenants
 from tidings.stores.dynamodb.transport import CONNECTIONS_DEFAULT
@@ -39,6 +41,9 @@ class DynamoStore:
     receipts: DynamoReceipts
     tenants: DynamoTenants
     users: DynamoUsers
+    sessions: DynamoSessions
+    login_codes: DynamoLoginCodes
+    budgets: DynamoBudgets
     data_keys: DynamoDataKeys
     deployment: DynamoDeployment
     sweeping: DynamoSweeping
@@ -99,16 +104,20 @@ async def open_store(
 
 
 def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
+    revocations = DynamoRevocations(dynamo)
     return DynamoStore(
         log=DynamoLog(dynamo, runs, heads),
         chats=DynamoChats(dynamo, ChatMaker(dynamo, runs, heads), ChatList(dynamo, heads)),
         receipts=DynamoReceipts(dynamo, heads),
-        tenants=DynamoTenants(dynamo),
-        users=DynamoUsers(dynamo),
+        tenants=DynamoTenants(dynamo, revocations),
+        users=DynamoUsers(dynamo, revocations),
+        sessions=DynamoSessions(dynamo, revocations),
+        login_codes=DynamoLoginCodes(dynamo),
+        budgets=DynamoBudgets(dynamo),
         data_keys=DynamoDataKeys(dynamo),
         deployment=DynamoDeployment(dynamo, epoch),
         sweeping=DynamoSweeping(),
-        revocations=DynamoRevocations(dynamo),
+        revocations=revocations,
         inbox_settings=DynamoInboxSettings(dynamo),
         notifications=DynamoNotifications(dynamo),
         copies=DynamoCopies(dynamo),

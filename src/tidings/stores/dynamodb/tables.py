@@ -133,9 +133,18 @@ DELIVERY_STATE: Final = Table(
 )
 USERS: Final = Table(
     name="users",
-    holds="profiles, and when a user was last seen",
+    holds="profiles, when a user was last seen; the claim of a phone number under `p#`",
     partition=_USER,
     capacity=Provisioned(read=Range(20, 2_000), write=Range(5, 500)),
+)
+SESSIONS: Final = Table(
+    name="sessions",
+    holds="where users are logged in; login codes under `c#`, what was spent of budgets under `b#`",
+    partition=Key("session_id"),
+    indexes=(Index("user_sessions-index", partition=_USER),),
+    capacity=Provisioned(read=Range(10, 1_000), write=Range(5, 500)),
+    ttl=TTL,
+    backup_days=None,
 )
 KEYS: Final = Table(
     name="keys",
@@ -168,6 +177,7 @@ TABLES: Final[tuple[Table, ...]] = (
     REACTIONS,
     DELIVERY_STATE,
     USERS,
+    SESSIONS,
     KEYS,
     TENANTS,
     INBOX,

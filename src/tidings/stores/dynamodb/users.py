@@ -5,26 +5,38 @@ A profile is shown as an eventual read has it: a name that is a moment old harms
 user does not exist is only said after a strong read.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import PhoneTaken, StoreUnavailable
 from tidings.ports.people import User, Users
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.identity_patterns import REACTIVATE_USER
+from tidings.stores.dynamodb.phone_claims import PhoneClaims
+from tidings.stores.dynamodb.revocations import DynamoRevocations
 from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
 from tidings.stores.dynamodb.user_counts import UserCounts
+from tidings.stores.dynamodb.user_items import IS_USER, REVOKES, key_of, revocation_of, to_user
+from tidings.stores.dynamodb.writes import Update
 from tidings.tasks import Tasks
+
+ATTEMPTS_MAX: Final = 8
 
 
 class DynamoUsers:
     """Users and their profiles."""
 
-    def __init__(self, dynamo: Dynamo) -> None:
+    def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
+        self._revocations = revocations
+        self._claims = PhoneClaims(dynamo, revocations)
         self._seen: dict[UserKey, int] = {}
         self._is_keeping = False
         self._background = Tasks("last_seen")
@@ -35,23 +47,41 @@ class DynamoUsers:
     ) -> tuple[User, bool]:
         given = {"display_name": display_name, "phone_number": phone_number}
         said = {name: value for name, value in given.items() if value is not None}
-        found = await self._dynamo.get(patterns.FIND_USER, _key(user))
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+            if phone_number in (None, (found or {}).get("phone_number")):
+                return await self._put(user, found, said, now)
+            changed = await self._claims.claim(user, found, said, now)
+            if changed is not None:
+                return self._told(changed, is_new=found is None)
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def _put(
+        self, user: UserKey, found: Item | None, said: Item, now: int
+    ) -> tuple[User, bool]:
+        """Create or update a user whose number stays."""
         if found is None:
-            made: Item = {**_key(user), **said, "created_at": now, "updated_at": now}
+            made: Item = {**key_of(user), **said, "created_at": now, "updated_at": now}
             found = await self._create(made)
             if found is None:
-                self._counts.made(tenant_of(user))
-                return _to_user(made), True
+                return self._told(made, is_new=True)
         if not said:
-            return _to_user(found), False
+            return to_user(found), False
         changes = {**said, "updated_at": now}
+        changes.pop("phone_number", None)  # meanwhile it may have got another one
         changed = await self._dynamo.update(
             patterns.CHANGE_USER,
-            _key(user),
+            key_of(user),
             "SET " + ", ".join(f"#{name} = :{name}" for name in changes),
             values={f":{name}": value for name, value in changes.items()},
         )
-        return _to_user(changed), False
+        return to_user(changed), False
+
+    def _told(self, item: Item, *, is_new: bool) -> tuple[User, bool]:
+        if is_new:
+            self._counts.made(tenant_of(item["user_id"]))
+        return to_user(item), is_new
 
     async def _create(self, made: Item) -> Item | None:
         """Make the user; returns the one that was there already, if one was."""
@@ -62,16 +92,101 @@ class DynamoUsers:
             return None if is_ours else failed.item
         return None
 
-    async def get(self, user: UserKey) -> User | None:
-        item = await self._dynamo.get(patterns.SHOW_USER, _key(user)) or await self._dynamo.get(
-            patterns.FIND_USER, _key(user)
+    async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
+        return await self._claims.owners(tenant, numbers)
+
+    async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
+        said = {"phone_number": phone_number}
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            owner = await self._claims.owner(tenant_of(user), phone_number)
+            if owner is None:
+                with suppress(PhoneTaken):
+                    if made := await self._claims.claim(user, None, said, now):
+                        return self._told(made, is_new=True)
+            else:
+                found = await self._dynamo.get(patterns.FIND_USER, key_of(owner))
+                if found is not None and found.get("phone_number") == phone_number:
+                    return to_user(found), False
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
+        if is_active:
+            return await self._reactivate(user, now)
+        return await self._once("deactivated_at", False, user, partial(self._deactivate, now=now))
+
+    async def _deactivate(self, user: UserKey, before: Item, now: int) -> Item | None:
+        ending = revocation_of(user, before, now)
+        change = Update(
+            "users",
+            key_of(user),
+            "SET #deactivated_at = :now, #updated_at = :now, #revoked_at = :revoked_at",
+            f"{IS_USER} AND attribute_not_exists(#deactivated_at) AND {REVOKES}",
+            {":now": now, ":revoked_at": ending.at},
         )
-        return _to_user(item) if item else None
+        if not await self._revocations.append_with([ending], [change]):
+            return None
+        return {**before, "deactivated_at": now, "updated_at": now, "revoked_at": ending.at}
+
+    async def release_phone(self, user: UserKey, now: int) -> User | None:
+        return await self._once("phone_number", True, user, partial(self._claims.release, now=now))
+
+    async def _once(
+        self,
+        field: str,
+        is_there: bool,
+        user: UserKey,
+        change: Callable[[UserKey, Item], Awaitable[Item | None]],
+    ) -> User | None:
+        """Change the user while the field is there, or is not; again if somebody was at it."""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+            if found is None or (field in found) != is_there:
+                return to_user(found) if found else None
+            if changed := await change(user, found):
+                return to_user(changed)
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def _reactivate(self, user: UserKey, now: int) -> User | None:
+        try:
+            item = await self._dynamo.update(
+                REACTIVATE_USER,
+                key_of(user),
+                "SET #updated_at = :now REMOVE #deactivated_at",
+                f"{IS_USER} AND attribute_exists(#deactivated_at)",
+                {":now": now},
+            )
+        except ConditionFailed as failed:
+            return to_user(failed.item) if failed.item else None
+        return to_user(item)
+
+    async def revoke_tokens(self, user: UserKey, now: int) -> bool:
+        found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+        if found is None:
+            return False
+        ending = revocation_of(user, found, now)
+        change = Update(
+            "users",
+            key_of(user),
+            "SET #revoked_at = :revoked_at",
+            f"{IS_USER} AND {REVOKES}",
+            {":revoked_at": ending.at},
+        )
+        # If it cannot be, somebody revoked up to that moment since: that is in the feed as well.
+        await self._revocations.append_with([ending], [change])
+        return True
+
+    async def get(self, user: UserKey) -> User | None:
+        item = await self._dynamo.get(patterns.SHOW_USER, key_of(user)) or await self._dynamo.get(
+            patterns.FIND_USER, key_of(user)
+        )
+        return to_user(item) if item else None
 
     async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
         wanted = list(users)
         for pattern in (patterns.SHOW_USERS, patterns.FIND_USERS):
-            found = await self._dynamo.batch_get(pattern, map(_key, dict.fromkeys(wanted)))
+            found = await self._dynamo.batch_get(pattern, map(key_of, dict.fromkeys(wanted)))
             present = {item["user_id"] for item in found}
             wanted = [user for user in wanted if user not in present]
             if not wanted:
@@ -88,7 +203,7 @@ class DynamoUsers:
         small = [one for one in chats if one["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
         members = await together(partial(self._members, chat) for chat in small)
         peers = dict.fromkeys(one for some in members for one in some if one != user)
-        found = await self._dynamo.batch_get(patterns.SHOW_USERS, map(_key, peers))
+        found = await self._dynamo.batch_get(patterns.SHOW_USERS, map(key_of, peers))
         seen = {item["user_id"]: item.get("last_seen_at") for item in found}
         return {peer: seen.get(peer) for peer in peers}
 
@@ -124,7 +239,7 @@ class DynamoUsers:
         try:
             await self._dynamo.update(
                 patterns.KEEP_LAST_SEEN,
-                _key(user),
+                key_of(user),
                 "SET #last_seen_at = :time",
                 "attribute_exists(#user_id)"
                 " AND (attribute_not_exists(#last_seen_at) OR #last_seen_at < :time)",
@@ -137,21 +252,6 @@ class DynamoUsers:
         """Wait until what was seen and who was made is kept, or given up."""
         await self._background.finish()
         await self._counts.close()
-
-
-def _key(user: UserKey) -> Item:
-    return {"user_id": user}
-
-
-def _to_user(item: Item) -> User:
-    return User(
-        user=item["user_id"],
-        display_name=item.get("display_name"),
-        phone_number=item.get("phone_number"),
-        created_at=item["created_at"],
-        updated_at=item["updated_at"],
-        last_seen_at=item.get("last_seen_at"),
-    )
 
 
 _conforms: type[Users] = DynamoUsers

@@ -15,12 +15,14 @@ from tidings.ports.moving import (
     ChatFact,
     DataKeyFact,
     Fact,
+    IssuerFact,
     MemberFact,
     ReactionFact,
     RequestKeyFact,
     RevocationFact,
     SecretFact,
     SendKeyFact,
+    SessionFact,
     SigningKeyFact,
     Source,
     TenantFact,
@@ -47,6 +49,7 @@ _OF_DEPLOYMENT: Final[tuple[tuple[type[Any], str], ...]] = (
     (TenantFact, "tenants ORDER BY tenant"),
     (TenantKeyFact, "tenant_keys ORDER BY key_id"),
     (SigningKeyFact, "signing_keys ORDER BY tenant, key_id"),
+    (IssuerFact, "token_issuers ORDER BY tenant"),
     (RevocationFact, "revocations ORDER BY place"),
     (UserFact, "users ORDER BY user_id"),
 )
@@ -86,6 +89,8 @@ class SqliteSource:
     def _of_deployment(self, now: int) -> Iterator[Fact]:
         for kind, rows in _OF_DEPLOYMENT:
             yield from self._select(kind, rows)
+        lasting = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
+        yield from self._select(SessionFact, lasting, now)
         yield from self._select(DataKeyFact, _DATA_KEYS)
         counting = "request_keys WHERE expires_at > ? ORDER BY user_id, key"
         yield from self._select(RequestKeyFact, counting, now, but=("is_finished",))

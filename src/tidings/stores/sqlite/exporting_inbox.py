@@ -31,7 +31,7 @@ from tidings.stores.sqlite.inbox_copies import read_state
 from tidings.stores.sqlite.inbox_jobs import job_from_row
 from tidings.stores.sqlite.inbox_jobs_aside import ASIDE, aside_from_row
 from tidings.stores.sqlite.inbox_notifications import announcement_from_row
-from tidings.stores.sqlite.inbox_rows import columns, from_row
+from tidings.stores.sqlite.plain_rows import columns, from_row
 
 # Each part is in the order of its key, so they are merged as they are read.
 _INBOXES: Final = """

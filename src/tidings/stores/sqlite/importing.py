@@ -19,6 +19,7 @@ from tidings.ports.moving import (
     ChatFact,
     DataKeyFact,
     EntryFact,
+    IssuerFact,
     MemberFact,
     Progress,
     ReactionFact,
@@ -26,6 +27,7 @@ from tidings.ports.moving import (
     RevocationFact,
     SecretFact,
     SendKeyFact,
+    SessionFact,
     SigningKeyFact,
     Target,
     TenantFact,
@@ -50,15 +52,17 @@ _EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
 _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
-    "sealed_secrets", "revocations", *INBOX_TABLES, _EPOCH_ROW,
+    "sealed_secrets", "revocations", "token_issuers", "sessions",
+    "login_codes", "budgets", *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
     SecretFact: "sealed_secrets",
     TenantFact: "tenants",
     TenantKeyFact: "tenant_keys",
     SigningKeyFact: "signing_keys",
+    IssuerFact: "token_issuers",
     RevocationFact: "revocations",
-    UserFact: "users",
+    SessionFact: "sessions",
     DataKeyFact: "keys",
     ReactionFact: "reactions",
     SendKeyFact: "idempotency_keys",
@@ -137,6 +141,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
     match fact:
         case EntryFact():
             return [(_INSERT_ENTRY, to_row(to_entry(fact)))]
+        case UserFact():
+            return [(_INSERT_USER, msgspec.structs.astuple(fact))]
         case MemberFact():
             return [
                 _insert("chat_memberships", _MEMBERSHIP, fact),
@@ -174,6 +180,17 @@ def _insert(
     return statement, (*row, *more)
 
 
+# One that is there stays as it is, and so does whoever has the number already.
+_INSERT_USER: Final = """
+INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
+    deactivated_at, revoked_at)
+SELECT ?1, ?2, iif(EXISTS (
+    SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
+            = substr(?1, 1, instr(?1, ':') - 1)
+        AND phone_number = ?3
+), NULL, ?3), ?4, ?5, ?6, ?7, ?8
+WHERE true ON CONFLICT (user_id) DO NOTHING
+"""
 _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
 
 
@@ -187,7 +204,6 @@ async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
     with only_process(folder), closing(connect(folder / DATABASE)) as db:
         migrate(db)
         db.pragma("wal_autocheckpoint", _LOG_PAGES_MAX)
-        db.pragma("recursive_triggers", True)  # whoever is replaced counts once
         yield SqliteTarget(db)
 
 

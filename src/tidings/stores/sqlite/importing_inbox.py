@@ -24,7 +24,7 @@ from tidings.ports.moving_inbox import (
 from tidings.stores.sqlite.inbox_jobs import PUT_JOB, job_to_row
 from tidings.stores.sqlite.inbox_jobs_aside import KEEP_ASIDE, aside_to_row
 from tidings.stores.sqlite.inbox_notifications import ANNOUNCE, PUT_NOTIFICATION
-from tidings.stores.sqlite.inbox_rows import insert_once
+from tidings.stores.sqlite.plain_rows import insert_once
 
 INBOX_TABLES: Final = (
     "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",

@@ -18,7 +18,7 @@ import msgspec
 
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
-from tidings.stores.sqlite.inbox_rows import columns, insert_once
+from tidings.stores.sqlite.plain_rows import columns, insert_once
 from tidings.stores.sqlite.readers import Readers
 from tidings.stores.sqlite.writer import Writer
 

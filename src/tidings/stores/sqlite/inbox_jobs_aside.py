@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from tidings.ports.jobs import Job, JobsAside, SetAside
-from tidings.stores.sqlite.inbox_rows import columns, insert_once
+from tidings.stores.sqlite.plain_rows import columns, insert_once
 from tidings.stores.sqlite.readers import Readers
 from tidings.stores.sqlite.writer import Writer
 

@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.model.notifications import Announcement, Notification
 from tidings.ports.inboxes import Notifications, PostKey
-from tidings.stores.sqlite.inbox_rows import columns, from_row, insert_once
+from tidings.stores.sqlite.plain_rows import columns, from_row, insert_once
 from tidings.stores.sqlite.readers import Readers
 from tidings.stores.sqlite.writer import Writer
 

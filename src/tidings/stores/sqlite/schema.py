@@ -5,6 +5,7 @@ from typing import Final
 
 import apsw
 
+from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.trouble import StoreRefused
 
 _CHAT_TABLES: Final = """
@@ -283,6 +284,7 @@ MIGRATIONS: Final = (
     _PEOPLE_TABLES,
     _REVOCATION_TABLE,
     _INBOX_TABLES + _USER_COUNTS,
+    IDENTITY_TABLES,
 )
 VERSION: Final = len(MIGRATIONS)
 

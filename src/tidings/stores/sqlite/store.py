@@ -18,14 +18,17 @@ from tidings.stores.sqlite.inbox_jobs_aside import SqliteJobsAside
 from tidings.stores.sqlite.inbox_notifications import SqliteNotifications
 from tidings.stores.sqlite.inbox_settings import SqliteInboxSettings
 from tidings.stores.sqlite.log import SqliteLog
-from tidings.stores.sqlite.people import SqliteTenants, SqliteUsers
+from tidings.stores.sqlite.logins import SqliteBudgets, SqliteLoginCodes
 from tidings.stores.sqlite.readers import Readers
 from tidings.stores.sqlite.receipts import SqliteReceipts
 from tidings.stores.sqlite.revocations import SqliteRevocations
 from tidings.stores.sqlite.schema import migrate
 from tidings.stores.sqlite.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
+from tidings.stores.sqlite.sessions import SqliteSessions
 from tidings.stores.sqlite.sweeping import SqliteSweeping
+from tidings.stores.sqlite.tenants import SqliteTenants
 from tidings.stores.sqlite.trouble import StoreBroken
+from tidings.stores.sqlite.users import SqliteUsers
 from tidings.stores.sqlite.writer import Writer
 
 
@@ -38,6 +41,9 @@ class SqliteStore:
     receipts: SqliteReceipts
     tenants: SqliteTenants
     users: SqliteUsers
+    sessions: SqliteSessions
+    login_codes: SqliteLoginCodes
+    budgets: SqliteBudgets
     data_keys: SqliteDataKeys
     deployment: SqliteDeployment
     sweeping: SqliteSweeping
@@ -78,6 +84,9 @@ async def open_store(
                 receipts=SqliteReceipts(writer, readers),
                 tenants=SqliteTenants(writer, readers),
                 users=SqliteUsers(writer, readers),
+                sessions=SqliteSessions(writer, readers),
+                login_codes=SqliteLoginCodes(writer),
+                budgets=SqliteBudgets(writer),
                 data_keys=SqliteDataKeys(writer, readers),
                 deployment=SqliteDeployment(writer, readers, epoch),
                 sweeping=SqliteSweeping(writer, readers),

@@ -2,7 +2,8 @@
 """Emptying what has expired, on SQLite.
 
 Expired messages are found by a partial index. The idempotency keys of messages have none by time:
-they are walked. Only what is found has to go through the writer.
+they are walked. All else of which there is little has one. Only what is found has to go through
+the writer.
 """
 
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import apsw
 
 from tidings.model.ids import ChatId
+from tidings.model.limits import DAY_MS
 from tidings.ports.sweeping import Sweeping
 from tidings.stores.sqlite.inbox_sweeping import InboxSweeping
 from tidings.stores.sqlite.readers import Readers
@@ -17,8 +19,14 @@ from tidings.stores.sqlite.walking import START, Place, walk
 from tidings.stores.sqlite.writer import Writer
 
 _PLACE: Final = "chat_id, sender, client_message_id"
-_REQUESTS: Final = (("request_keys", "user_id, key"), ("post_keys", "tenant, inbox, key"))
-"""Keys of requests, which are few and have an index by time."""
+_BY_TIME: Final = (
+    ("request_keys", "user_id, key", "expires_at", 0),
+    ("post_keys", "tenant, inbox, key", "expires_at", 0),
+    ("login_codes", "tenant, phone_number", "expires_at", 0),
+    ("budgets", "name", "expires_at", 0),
+    ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
+)
+"""Tables with an index by time: key, time, and how long after it a row goes."""
 
 
 class SqliteSweeping:
@@ -38,13 +46,13 @@ class SqliteSweeping:
 
     async def forget_keys(self, now: int, limit: int) -> int:
         after = self._walked_to
-        (stale, self._walked_to), requests = await self._readers.read(
+        (stale, self._walked_to), is_more_stale = await self._readers.read(
             lambda db: (
                 walk(db, "idempotency_keys", _PLACE, after=after, now=now, limit=limit),
-                _has_stale_requests(db, now),
+                _has_stale(db, now),
             )
         )
-        if not stale and not requests:
+        if not stale and not is_more_stale:
             return 0
         return await self._writer.write(lambda db: _forget(db, stale, now, limit), rows=limit)
 
@@ -71,10 +79,10 @@ def _empty_expired(db: apsw.Connection, now: int, limit: int) -> list[tuple[Chat
     return expired
 
 
-def _has_stale_requests(db: apsw.Connection, now: int) -> bool:
+def _has_stale(db: apsw.Connection, now: int) -> bool:
     return any(
-        db.execute(f"SELECT 1 FROM {table} WHERE expires_at <= ? LIMIT 1", (now,)).get
-        for table, _ in _REQUESTS
+        db.execute(f"SELECT 1 FROM {table} WHERE {time} <= ? LIMIT 1", (now - grace,)).get
+        for table, _, time, grace in _BY_TIME
     )
 
 
@@ -85,12 +93,12 @@ def _forget(db: apsw.Connection, stale: list[Place], now: int, limit: int) -> in
         f"DELETE FROM idempotency_keys WHERE ({_PLACE}) = (?, ?, ?) AND expires_at <= ?",
         [(*place, now) for place in stale],
     )
-    for table, key in _REQUESTS:
+    for table, key, time, grace in _BY_TIME:
         left = limit - (db.total_changes() - before)
         db.execute(
             f"DELETE FROM {table} WHERE ({key}) IN"
-            f" (SELECT {key} FROM {table} WHERE expires_at <= ? LIMIT ?)",
-            (now, left),
+            f" (SELECT {key} FROM {table} WHERE {time} <= ? LIMIT ?)",
+            (now - grace, left),
         )
     return db.total_changes() - before
 

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits: whose buckets a request, a send or a connect takes from.
+
+They are a fence against floods: nobody honest comes near them. What has to be exact is counted in
+the store.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from tidings.actions.identity import Caller, TenantCaller, UserCaller
+from tidings.model import limits
+from tidings.model.ids import UserKey
+from tidings.model.refusals import RateLimited
+from tidings.ports.buckets import Bucket, Buckets, OwnBuckets, Verdict
+
+log = logging.getLogger("tidings.limits")
+
+Kind = Literal["login", "send"]
+"""Requests that have a bucket of their own besides those that all take from."""
+
+CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
+HASTY_USERS_MAX: Final = 10_000
+HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
+"""Over so long those who find too many at the door are spread."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a request was counted as, and how much is left."""
+
+    buckets: tuple[Bucket, ...]
+    verdict: Verdict
+
+
+class RateLimits:
+    """All rate limits of a process; those that other processes share are in `shared`."""
+
+    def __init__(self, shared: Buckets, own: OwnBuckets) -> None:
+        self.refused = 0
+        """How many requests, sends and connects were too many."""
+        self._shared = shared
+        self._own = own
+        self._hasty: OrderedDict[UserKey, int] = OrderedDict()
+        """How often in a row a user came back too soon."""
+
+    # Requests.
+
+    async def arrival(self, address: str | None, kind: Kind | None) -> Outcome | None:
+        """Count a request by where it comes from; None if nobody counts it.
+
+        Asked before anything is looked up for the request, and answered by this process alone:
+        what is refused here has cost nobody else anything.
+        """
+        return await self._take(self._own, _of_address(address, kind))
+
+    async def request(self, caller: Caller | None, kind: Kind | None) -> Outcome | None:
+        """Count a request by who sent it; None if nobody counts it."""
+        outcome = await self._take(self._shared, _of_caller(caller))
+        is_refused = outcome is not None and not outcome.verdict.is_allowed
+        if kind != "send" or not isinstance(caller, UserCaller) or is_refused:
+            return outcome
+        sends = await self._take(self._own, (sends_of(caller.user),))
+        return together(sends, outcome)
+
+    async def wrong_credentials(self, address: str | None) -> Outcome | None:
+        """Count a request or a hello that could not say who sent it; None if nobody counts it."""
+        if address is None:
+            return None
+        wrong = Bucket(
+            "credentials",
+            address,
+            limits.ADDRESS_WRONG_CREDENTIALS_PER_SECOND,
+            limits.ADDRESS_WRONG_CREDENTIALS_BURST,
+        )
+        return await self._take(self._shared, (wrong,))
+
+    async def _take(self, where: Buckets, buckets: Sequence[Bucket]) -> Outcome | None:
+        if not buckets:
+            return None
+        verdict = await where.take(buckets)
+        if not verdict.is_allowed:
+            self._tell(verdict.tightest)
+        return Outcome(tuple(buckets), verdict)
+
+    # Sockets. All but connects are counted in this process: nobody waits.
+
+    def send(self, bucket: Bucket) -> int:
+        """Count a message; returns 0, or how many milliseconds to wait."""
+        wait_ms = self._own.take_now(bucket)
+        if wait_ms:
+            self.refused += 1
+        return wait_ms
+
+    async def connect(self, user: UserKey) -> int:
+        """Count a connection of a user; returns 0, or how many milliseconds to wait.
+
+        Who comes back too soon waits twice as long each time.
+        """
+        bucket = Bucket(
+            "connects", user, limits.USER_CONNECTS_PER_SECOND, limits.USER_CONNECTS_BURST
+        )
+        outcome = await self._take(self._shared, (bucket,))
+        if outcome is None or outcome.verdict.is_allowed:
+            self._hasty.pop(user, None)
+            return 0
+        times = self._hasty.pop(user, 0)
+        self._hasty[user] = times + 1
+        if len(self._hasty) > HASTY_USERS_MAX:
+            self._hasty.popitem(last=False)
+        return min(CONNECT_WAIT_MS_MAX, limits.SECOND_MS << min(times, 10))
+
+    def handshake(self, address: str | None) -> int:
+        """Count a socket that is about to open; returns 0, or how many milliseconds to wait."""
+        if address is not None:
+            own = Bucket(
+                "handshakes",
+                address,
+                limits.ADDRESS_CONNECTS_PER_SECOND,
+                limits.ADDRESS_CONNECTS_BURST,
+            )
+            if wait_ms := self._own.take_now(own):
+                self._tell(own)
+                return wait_ms
+        if wait_ms := self._own.take_now(_HANDSHAKES):
+            self.refused += 1
+            return max(wait_ms, HANDSHAKE_WAIT_MS_MAX)
+        return 0
+
+    def _tell(self, bucket: Bucket) -> None:
+        self.refused += 1
+        # At debug: whoever floods would else fill the log, too.
+        log.debug("too many", extra={"action": "rate_limited", "policy": bucket.policy})
+
+
+_HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
+
+
+def check(outcome: Outcome | None) -> None:
+    """Refuse what is too much.
+
+    Raises:
+        RateLimited: A bucket was empty.
+    """
+    if outcome is None or outcome.verdict.is_allowed:
+        return
+    bucket, wait_ms = outcome.verdict.tightest, outcome.verdict.wait_ms
+    raise RateLimited(
+        f"{bucket.policy}: more than {bucket.burst} in {bucket.seconds} s", retry_after_ms=wait_ms
+    )
+
+
+def together(one: Outcome | None, other: Outcome | None) -> Outcome | None:
+    """Both as one, with the verdict that refuses, else the one that has less left."""
+    if one is None or other is None:
+        return one or other
+    verdict = min(one.verdict, other.verdict, key=lambda each: (each.is_allowed, each.left))
+    return Outcome((*one.buckets, *other.buckets), verdict)
+
+
+def sends_of(user: UserKey) -> Bucket:
+    """What a user's messages are counted in, whichever way they come to this process."""
+    return Bucket("messages", user, limits.USER_SENDS_PER_SECOND, limits.USER_SENDS_BURST)
+
+
+def _of_caller(caller: Caller | None) -> tuple[Bucket, ...]:
+    match caller:
+        case UserCaller(user=user):
+            rate = limits.USER_REQUESTS_PER_SECOND, limits.USER_REQUESTS_BURST
+            return (Bucket("user", user, *rate),)
+        case TenantCaller(key_id=key_id):
+            rate = limits.TENANT_KEY_REQUESTS_PER_SECOND, limits.TENANT_KEY_REQUESTS_BURST
+            return (Bucket("tenant-key", key_id, *rate),)
+        case _:
+            return ()
+
+
+def _of_address(address: str | None, kind: Kind | None) -> tuple[Bucket, ...]:
+    if address is None:
+        return ()
+    rate = limits.ADDRESS_REQUESTS_PER_SECOND, limits.ADDRESS_REQUESTS_BURST
+    common = Bucket("address", address, *rate)
+    if kind != "login":
+        return (common,)
+    rarely = limits.ADDRESS_LOGINS_PER_SECOND, limits.ADDRESS_LOGINS_BURST
+    return (Bucket("login", address, *rarely), common)

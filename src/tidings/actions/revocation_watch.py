@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watching the feed of revocations: whatever stopped counting is known here in seconds."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final, Protocol
+
+from tidings.model.refusals import Unavailable
+from tidings.ports.revocations import Revocation, Revocations
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.identity")
+
+LOOK_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 0.5
+BLIND_SECONDS_MAX: Final = 5.0
+"""So long a process may be unable to read the feed before it believes nothing it remembers."""
+
+
+class Sight(Protocol):
+    """Who has to know at any time how well the feed is seen."""
+
+    def saw(self, at: float) -> None:
+        """All that was revoked before this moment of the watch's clock has been told."""
+        ...
+
+    def went_blind(self) -> None:
+        """The feed has not been read for too long; told again with each look that fails."""
+        ...
+
+
+class RevocationWatch:
+    """Reads the feed every two seconds, strongly, and tells whoever listens what is new.
+
+    What a process remembers of tokens, tenants and keys counts only as long as `sees` holds. It is
+    read off the clock: a process that was stopped knows it before the first look.
+    """
+
+    def __init__(
+        self,
+        feed: Revocations,
+        *,
+        now: Callable[[], float] = monotonic,
+        look_seconds: float = LOOK_SECONDS,
+        blind_seconds_max: float = BLIND_SECONDS_MAX,
+    ) -> None:
+        self.place = 0
+        """How far the feed was read: what was read of the store since it last moved is no older
+        than all that was told."""
+        self._feed = feed
+        self._now = now
+        self._look_seconds = look_seconds
+        self._blind_seconds_max = blind_seconds_max
+        self._seen_at = -math.inf
+        self._is_blind = False
+        self._looking = asyncio.Lock()
+        self._listeners: list[Callable[[Sequence[Revocation]], None]] = []
+        self._sights: list[Sight] = []
+        self._tasks = Tasks("revocations")
+
+    @property
+    def sees(self) -> bool:
+        """Whether all that was revoked a few seconds ago or earlier has been told."""
+        return self._now() <= self._seen_at + self._blind_seconds_max
+
+    def listen(self, revoked: Callable[[Sequence[Revocation]], None]) -> None:
+        """Be told what is new, in order."""
+        self._listeners.append(revoked)
+
+    def report_to(self, sight: Sight) -> None:
+        """Tell somebody how well the feed is seen."""
+        self._sights.append(sight)
+
+    async def start(self) -> None:
+        """Begin at the end of the feed: nothing is remembered yet, nobody is connected.
+
+        Raises:
+            StoreUnavailable: The feed cannot be read.
+        """
+        began = self._now()
+        self.place = await self._feed.head()
+        self._saw(began)
+        self._tasks.start(self._run())
+
+    async def close(self) -> None:
+        """Watch no more."""
+        await self._tasks.close()
+        self._seen_at = -math.inf
+
+    async def look(self) -> bool:
+        """Read what is new, if that can be done before the time is over; False if it cannot."""
+        async with self._looking:
+            began = self._now()
+            left = self._seen_at + self._blind_seconds_max - began
+            try:
+                # A process that was asleep for long gets the time for one look all the same.
+                async with asyncio.timeout(left if left > 0 else self._look_seconds):
+                    while revocations := await self._feed.after(self.place):
+                        self._tell(revocations)
+            except (Unavailable, TimeoutError):
+                return False
+            self._saw(began)
+            return True
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            while not await self.look():
+                if self._now() - self._seen_at >= self._blind_seconds_max:
+                    self._go_blind()
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    def _tell(self, revocations: Sequence[Revocation]) -> None:
+        for revoked in self._listeners:
+            revoked(revocations)
+        self.place += len(revocations)
+
+    def _saw(self, at: float) -> None:
+        self._seen_at = at
+        self._is_blind = False
+        for sight in self._sights:
+            sight.saw(at)
+
+    def _go_blind(self) -> None:
+        if not self._is_blind:
+            log.warning("revocations cannot be read", extra={"action": "revocations_unread"})
+        self._is_blind = True
+        for sight in self._sights:
+            sight.went_blind()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask how often, from where: what the guard counts and what answers tell of it."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from litestar.types import Scope
+
+from tidings.actions.identity import Caller
+from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, together
+from tidings.api.addresses import client_address
+from tidings.api.operations import UNCOUNTED, Operation
+from tidings.model.addresses import Networks
+from tidings.ports.buckets import Bucket
+
+_COUNTED: Final = "tidings_counted"
+_LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
+"""Where guessing could pay. Sessions are refreshed all the time, by a whole office at once."""
+_SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may come in, as the settings say."""
+
+    limits: RateLimits | None = None
+    """None: nothing is counted."""
+    trusted_proxies: Networks = ()
+    allowed_origins: frozenset[str] = frozenset()
+
+    async def count_arrival(self, scope: Scope, operation: Operation | None) -> None:
+        """Count a request by its address, before anybody asks whose it is.
+
+        Raises:
+            RateLimited: It is one too many.
+        """
+        if self.limits is None or (operation is not None and operation.path in UNCOUNTED):
+            return
+        address = client_address(scope, self.trusted_proxies)
+        self._note(scope, await self.limits.arrival(address, _kind(operation)))
+
+    async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
+        """Count a request by its caller.
+
+        Raises:
+            RateLimited: It is one too many.
+        """
+        if self.limits is not None:
+            self._note(scope, await self.limits.request(caller, _kind(operation)))
+
+    async def count_wrong(self, scope: Scope) -> None:
+        """Count a request whose credentials do not hold.
+
+        Raises:
+            RateLimited: It is one too many: the caller is not told again that they do not.
+        """
+        if self.limits is not None:
+            address = client_address(scope, self.trusted_proxies)
+            self._note(scope, await self.limits.wrong_credentials(address))
+
+    def _note(self, scope: Scope, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            scope["state"][_COUNTED] = together(outcome, scope["state"].get(_COUNTED))
+        check(outcome)
+
+
+def _kind(operation: Operation | None) -> Kind | None:
+    if operation is None:
+        return None
+    if operation.path in _LOGINS:
+        return "login"
+    return "send" if (operation.method, operation.path) == _SEND else None
+
+
+def rate_headers(scope: Scope) -> dict[str, str]:
+    """What a counted request's answer tells: the limits there are, and what is left of one."""
+    outcome: Outcome | None = scope.get("state", {}).get(_COUNTED)
+    if outcome is None:
+        return {}
+    tightest, left = outcome.verdict.tightest, outcome.verdict.left
+    full_in = ceil((tightest.burst - left) / tightest.per_second)
+    return {
+        "RateLimit-Policy": ", ".join(_policy(bucket) for bucket in outcome.buckets),
+        "RateLimit": f'"{tightest.policy}";r={left};t={full_in}',
+    }
+
+
+def _policy(bucket: Bucket) -> str:
+    return f'"{bucket.policy}";q={bucket.burst};w={bucket.seconds}'

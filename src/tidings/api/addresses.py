@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is at the other end of a request."""
+
+from collections.abc import Awaitable, Callable
+
+from litestar import Request
+from litestar.datastructures import State
+from litestar.types import Scope
+
+from tidings.model.addresses import Networks, counted_address, is_trusted
+
+
+def client_address(scope: Scope, trusted: Networks) -> str | None:
+    """As whom the client is counted where addresses are; None if it is not to be counted.
+
+    Behind one of the `trusted` proxies it is who they say it is.
+    """
+    client = scope["client"]
+    forwarded = [
+        value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
+    ]
+    return counted_address(client[0] if client else None, forwarded, trusted)
+
+
+def came_encrypted(scope: Scope, trusted: Networks) -> bool:
+    """Whether a trusted proxy says that the client asked it over HTTPS."""
+    client = scope["client"]
+    if not trusted or client is None or not is_trusted(client[0], trusted):
+        return False
+    said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return len(said) == 1 and said[0].strip().lower() == b"https"
+
+
+def make_address(
+    trusted: Networks,
+) -> Callable[[Request[object, object, State]], Awaitable[str | None]]:
+    """What gives handlers the address of who calls."""
+
+    async def address(request: Request[object, object, State]) -> str | None:
+        return client_address(request.scope, trusted)
+
+    return address

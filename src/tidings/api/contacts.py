@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contacts: finding the users behind phone numbers."""
+
+from typing import Final
+
+import msgspec
+from litestar.params import JSONBody
+
+from tidings.actions.contacts import Contact
+from tidings.api.fields import PhoneNumbers
+from tidings.api.injected import Caller, Logins
+from tidings.api.operations import operation
+from tidings.api.requests import Body
+from tidings.model.ids import user_id
+from tidings.model.refusals import RateLimited
+
+TAG: Final = "Users"
+
+
+class ContactSearch(Body, frozen=True):
+    """Numbers to look up."""
+
+    phone_numbers: PhoneNumbers
+
+
+class ContactRecord(msgspec.Struct):
+    """A user, by the number as it was given."""
+
+    phone_number: str
+    user_id: str
+    display_name: str | None
+
+
+class ContactList(msgspec.Struct):
+    """The numbers that are somebody's."""
+
+    data: list[ContactRecord]
+
+
+@operation(
+    "POST",
+    "/v1/contacts",
+    tag=TAG,
+    summary="Find users by their phone numbers",
+    refusals=(RateLimited,),
+)
+async def find_contacts(
+    caller: Caller, data: JSONBody[ContactSearch], logins: Logins
+) -> ContactList:
+    """Of the caller's own tenant. A user looks up 2,000 numbers in a day at the most."""
+    found = await logins.find_contacts(caller, data.phone_numbers)
+    return ContactList([_record(one) for one in found])
+
+
+def _record(contact: Contact) -> ContactRecord:
+    return ContactRecord(contact.phone_number, user_id(contact.user), contact.display_name)
+
+
+HANDLERS: Final = (find_contacts,)

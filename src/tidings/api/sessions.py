@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: where a user is logged in, and putting an end to it."""
+
+from typing import Final
+
+import msgspec
+from litestar.params import FromPath
+
+from tidings.actions.identity import require_user
+from tidings.api.injected import Caller, Logins
+from tidings.api.operations import operation
+from tidings.model.refusals import SessionNotFound, TenantNotFound, UserNotFound
+from tidings.model.times import rfc3339
+from tidings.ports.sessions import Session
+
+TAG: Final = "Sessions"
+
+
+class SessionRecord(msgspec.Struct):
+    """A login. `current` is the one that the request was made with."""
+
+    session_id: str
+    device: str
+    created_at: str
+    last_used_at: str
+    expires_at: str
+    current: bool
+
+
+class SessionList(msgspec.Struct):
+    """A user's sessions."""
+
+    data: list[SessionRecord]
+
+
+@operation("GET", "/v1/sessions", tag=TAG, summary="List my sessions")
+async def list_sessions(caller: Caller, logins: Logins) -> SessionList:
+    """Newest first."""
+    current = require_user(caller).session
+    return SessionList([_record(one, current) for one in await logins.sessions(caller)])
+
+
+@operation(
+    "DELETE",
+    "/v1/sessions/{session_id}",
+    tag=TAG,
+    summary="End one of my sessions",
+    statuses=(204,),
+    refusals=(SessionNotFound,),
+)
+async def revoke_session(caller: Caller, session_id: FromPath[str], logins: Logins) -> None:
+    """Its sockets are closed within five seconds."""
+    await logins.revoke_session(caller, session_id)
+
+
+@operation(
+    "DELETE",
+    "/v1/sessions",
+    tag=TAG,
+    summary="End all my sessions",
+    statuses=(204,),
+    refusals=(UserNotFound,),
+)
+async def revoke_own_sessions(caller: Caller, logins: Logins) -> None:
+    """This one too, and every token that the user was given up to now."""
+    await logins.revoke_sessions.own(caller)
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/users/{user_id}/sessions",
+    tag=TAG,
+    summary="End all sessions of a user",
+    key="tenant",
+    statuses=(204,),
+    refusals=(TenantNotFound, UserNotFound),
+)
+async def revoke_user_sessions(
+    caller: Caller, tenant: FromPath[str], user_id: FromPath[str], logins: Logins
+) -> None:
+    """And every token that the user was given up to now."""
+    await logins.revoke_sessions.of(caller, tenant, user_id)
+
+
+def _record(session: Session, current: str | None) -> SessionRecord:
+    return SessionRecord(
+        session_id=session.session_id,
+        device=session.device,
+        created_at=rfc3339(session.created_at),
+        last_used_at=rfc3339(session.rotated_at),
+        expires_at=rfc3339(session.expires_at),
+        current=session.session_id == current,
+    )
+
+
+HANDLERS: Final = (list_sessions, revoke_session, revoke_own_sessions, revoke_user_sessions)

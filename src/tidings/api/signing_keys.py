@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys that sign a tenant's user tokens: their public halves, and how they are replaced."""
+
+from typing import Final
+
+import msgspec
+from litestar import Response
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from tidings.actions.json_web_keys import JsonWebKeySet
+from tidings.actions.signing_key_making import SigningKeyRow
+from tidings.actions.tenants import check_tenant
+from tidings.api.fields import TenantName
+from tidings.api.injected import Caller, Identity
+from tidings.api.operations import operation
+from tidings.api.requests import Query
+from tidings.model.refusals import (
+    Conflict,
+    Invalid,
+    KeyNotFound,
+    LimitReached,
+    StoreUnavailable,
+    TenantNotFound,
+)
+from tidings.model.times import rfc3339
+
+TAG: Final = "Tokens"
+PUBLISHED_SECONDS: Final = 300
+"""So long anybody may keep the public keys without asking again."""
+
+
+class SigningKeyRecord(msgspec.Struct):
+    """A signing key: all of them verify tokens, one signs."""
+
+    key_id: str
+    created_at: str
+    signs: bool
+
+
+class SigningKeyList(msgspec.Struct):
+    """A tenant's signing keys, newest first."""
+
+    data: list[SigningKeyRecord]
+
+
+class PublishedQuery(Query, frozen=True):
+    """Whose keys."""
+
+    tenant: TenantName | None = None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/signing-keys",
+    tag=TAG,
+    summary="List signing keys",
+    key="tenant",
+    refusals=(TenantNotFound,),
+)
+async def list_signing_keys(
+    caller: Caller, tenant: FromPath[str], identity: Identity
+) -> SigningKeyList:
+    """Newest first: the first one signs."""
+    rows = await identity.signing_keys.all(caller, tenant)
+    return SigningKeyList([_record(row) for row in rows])
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant}/signing-keys",
+    tag=TAG,
+    summary="Make the next signing key",
+    key="tenant",
+    statuses=(201,),
+    refusals=(TenantNotFound, LimitReached),
+)
+async def make_signing_key(
+    caller: Caller, tenant: FromPath[str], identity: Identity
+) -> SigningKeyRecord:
+    """It signs from now on; tokens of the one before still count."""
+    return _record(await identity.signing_keys.make(caller, tenant))
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/signing-keys/{signing_key_id}",
+    tag=TAG,
+    summary="Take an old signing key away",
+    key="tenant",
+    statuses=(204,),
+    refusals=(TenantNotFound, KeyNotFound, Conflict),
+)
+async def remove_signing_key(
+    caller: Caller, tenant: FromPath[str], signing_key_id: FromPath[str], identity: Identity
+) -> None:
+    """Not the one that signs. Tokens it signed count no more, and their sockets close, within five
+    seconds."""
+    await identity.signing_keys.remove(caller, tenant, signing_key_id)
+
+
+@operation(
+    "GET",
+    "/.well-known/jwks.json",
+    tag=TAG,
+    summary="Get the public keys of a tenant",
+    key=None,
+    refusals=(StoreUnavailable,),
+)
+async def get_published_keys(
+    asked: NamedDependency[PublishedQuery], identity: Identity
+) -> Response[JsonWebKeySet]:
+    """As a JSON Web Key Set, for whoever checks our tokens; empty if there is no such tenant."""
+    if asked.tenant is None:
+        raise Invalid("tenant: the keys of which tenant")
+    check_tenant(asked.tenant)
+    keys = JsonWebKeySet(await identity.signing_keys.published(asked.tenant))
+    return Response(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})
+
+
+def _record(row: SigningKeyRow) -> SigningKeyRecord:
+    return SigningKeyRecord(row.key_id, rfc3339(row.created_at), row.signs)
+
+
+HANDLERS: Final = (list_signing_keys, make_signing_key, remove_signing_key, get_published_keys)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logging in by phone: the way to send texts that the settings ask for, and the verbs over it."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from tidings.actions.contacts import FindContacts
+from tidings.actions.login_budgets import LoginBudgets
+from tidings.actions.login_verbs import LoginVerbs
+from tidings.actions.logins import RedeemCode, RequestCode
+from tidings.actions.quotas import TenantQuotas
+from tidings.actions.refreshing import RefreshSession
+from tidings.actions.sessions import ListSessions, OpenSession, RevokeSession, RevokeSessions
+from tidings.actions.signing_keys import SigningKeys
+from tidings.actions.vault import Vault
+from tidings.assembly.stores import needs
+from tidings.aws.trouble import NoCredentials
+from tidings.config import Config
+from tidings.ports.sms import Sms
+from tidings.ports.store import Store
+from tidings.ports.world import Chance, Clock
+from tidings.sms.log import LogSms
+from tidings.stores.trouble import StoreRefused
+
+
+@asynccontextmanager
+async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
+    """Whoever sends texts; None if nobody does, or if this process is never asked to.
+
+    Raises:
+        StoreRefused: A library or credentials are missing.
+    """
+    try:
+        match config.texts if "api" in config.roles else "off":
+            case "log":
+                yield LogSms()
+            case "webhook":
+                async with _webhook(config, clock) as sms:
+                    yield sms
+            case "sns":
+                async with _sns(config, clock) as sms:
+                    yield sms
+            case _:
+                yield None
+    except ModuleNotFoundError as missing:
+        raise StoreRefused(needs(missing)) from missing
+    except NoCredentials as none:
+        raise StoreRefused(str(none)) from none
+
+
+@asynccontextmanager
+async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
+    # Only here, as below: whoever sends no texts neither needs nor loads the libraries.
+    from tidings.sms.webhook import WebhookSms
+
+    assert config.sms_url and config.sms_secret, "settings are checked"
+    async with aclosing(
+        WebhookSms(url=config.sms_url, secret=config.sms_secret.encode(), clock=clock)
+    ) as sms:
+        yield sms
+
+
+@asynccontextmanager
+async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
+    from tidings.sms.sns import open_sns
+
+    assert config.sms_region is not None, "settings are checked"
+    async with open_sns(
+        endpoint=config.sms_endpoint,
+        region=config.sms_region,
+        sender=config.sms_sender,
+        clock=clock,
+    ) as sms:
+        yield sms
+
+
+def make_login_verbs(
+    config: Config,
+    store: Store,
+    vault: Vault,
+    signing: SigningKeys,
+    sms: Sms | None,
+    quotas: TenantQuotas,
+    clock: Clock,
+    chance: Chance,
+) -> LoginVerbs:
+    """The verbs over a store."""
+    tenants, users, sessions, codes = store.tenants, store.users, store.sessions, store.login_codes
+    digests = vault.login_digests
+    budgets = LoginBudgets(store.budgets, digests, config.sms_per_day)
+    redeem = RedeemCode(sms is not None, tenants, codes, budgets, digests, clock)
+    return LoginVerbs(
+        request_code=RequestCode(sms, tenants, codes, budgets, digests, clock, chance),
+        open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
+        refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
+        sessions=ListSessions(sessions, clock),
+        revoke_session=RevokeSession(sessions, clock),
+        revoke_sessions=RevokeSessions(users, clock),
+        find_contacts=FindContacts(users, store.budgets, clock),
+    )

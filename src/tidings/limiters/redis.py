@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Token buckets in Redis, which all processes share: one round trip for all of a request."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+from redis.asyncio import Redis
+
+from tidings.limiters.counting import interval_us, most_debt_us, verdict
+from tidings.limiters.in_process import InProcessBuckets
+from tidings.ports.buckets import Bucket, Buckets, Verdict
+from tidings.ports.registry import RegistryUnavailable
+
+T = TypeVar("T")
+
+AWAY_SECONDS: Final = 5.0
+"""So long a process counts for itself before it asks a Redis that did not answer again."""
+
+TAKE: Final = """
+local now = tonumber(ARGV[1])
+if not now then
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+local debts, is_allowed = {}, 1
+for place, name in ipairs(KEYS) do
+    local debt = math.max(0, (tonumber(redis.call('GET', name)) or 0) - now)
+    if debt > tonumber(ARGV[2 * place + 1]) then is_allowed = 0 end
+    debts[place] = debt
+end
+if is_allowed == 1 then
+    for place, name in ipairs(KEYS) do
+        debts[place] = debts[place] + tonumber(ARGV[2 * place])
+        local full_at = string.format('%.0f', now + debts[place])
+        redis.call('SET', name, full_at, 'PX', math.ceil(debts[place] / 1000))
+    end
+end
+return {is_allowed, unpack(debts)}
+"""
+"""Keys: the buckets. Arguments: now in microseconds, or nothing for Redis's own time; then of each
+bucket the interval and the most it may owe. A bucket that is full again is gone by itself."""
+
+
+class Link(Protocol):
+    """The way to Redis that the parts of a process share."""
+
+    @property
+    def redis(self) -> Redis:
+        """The client."""
+        ...
+
+    def name(self, kind: str, which: str) -> str:
+        """The name of a key."""
+        ...
+
+    async def call(self, work: Awaitable[T]) -> T:
+        """Wait for an answer, but not for long.
+
+        Raises:
+            RegistryUnavailable: There is none.
+        """
+        ...
+
+
+class RedisBuckets:
+    """Buckets in Redis. While it does not answer, the process counts for itself."""
+
+    def __init__(
+        self,
+        link: Link,
+        own: Buckets | None = None,
+        *,
+        now_us: Callable[[], int] | None = None,
+        away_seconds: float = AWAY_SECONDS,
+    ) -> None:
+        """`own` counts while Redis is away. Unless `now_us` is given, time is Redis's own."""
+        self._link = link
+        self._own = own or InProcessBuckets()
+        self._now_us = now_us
+        self._away_seconds = away_seconds
+        self._away_until = 0.0
+        self._script = link.redis.register_script(TAKE)
+
+    async def take(self, buckets: Sequence[Bucket]) -> Verdict:
+        """Take a token out of each, or out of none if one is empty."""
+        if time.monotonic() < self._away_until:
+            return await self._own.take(buckets)
+        try:
+            is_allowed, *debts = await self._ask(buckets)
+        except RegistryUnavailable:
+            self._away_until = time.monotonic() + self._away_seconds
+            return await self._own.take(buckets)
+        return verdict(buckets, debts, is_allowed=bool(is_allowed))
+
+    async def _ask(self, buckets: Sequence[Bucket]) -> list[int]:
+        names = [self._link.name("bucket", f"{one.policy}:{one.subject}") for one in buckets]
+        arguments: list[int | str] = ["" if self._now_us is None else self._now_us()]
+        for one in buckets:
+            arguments += (interval_us(one.per_second), most_debt_us(one))
+        answer: list[int] = await self._link.call(self._script(keys=names, args=arguments))
+        return answer

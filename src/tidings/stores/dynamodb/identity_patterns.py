@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access patterns of identity: sessions, login codes, budgets, numbers, what a tenant may."""
+
+from typing import Final
+
+from tidings.stores.dynamodb.access import Pattern
+
+_SESSIONS: Final = ("sessions",)
+_USERS: Final = ("users",)
+_TENANTS: Final = ("tenants",)
+
+# Sessions.
+
+OPEN_SESSION: Final = Pattern("open_session", "PutItem", _SESSIONS, "a user logs in on a device")
+READ_SESSION: Final = Pattern("read_session", "GetItem", _SESSIONS, "one session", strong=True)
+ROTATE_SESSION: Final = Pattern(
+    "rotate_session", "PutItem", _SESSIONS, "a refresh token is replaced by the next one"
+)
+LIST_SESSIONS: Final = Pattern(
+    "list_sessions",
+    "Query",
+    _SESSIONS,
+    "where a user is logged in",
+    index="user_sessions-index",
+)
+CHECK_USER: Final = Pattern(
+    "check_user", "GetItem", _USERS, "whether a user's credentials still count", strong=True
+)
+
+# Logging in.
+
+KEEP_CODE: Final = Pattern("keep_code", "PutItem", _SESSIONS, "a code is about to be sent")
+COUNT_ATTEMPT: Final = Pattern(
+    "count_attempt", "UpdateItem", _SESSIONS, "somebody tries a code: counted before compared"
+)
+USE_CODE: Final = Pattern("use_code", "UpdateItem", _SESSIONS, "a code was right, and is used up")
+SPEND: Final = Pattern(
+    "spend", "TransactWriteItems", _SESSIONS, "one is counted in each budget, or in none"
+)
+GIVE_BACK: Final = Pattern(
+    "give_back", "TransactWriteItems", _SESSIONS, "what was counted did not happen"
+)
+ADD_UP: Final = Pattern("add_up", "UpdateItem", _SESSIONS, "how much a tenant has used today")
+
+# Numbers and users.
+
+FIND_NUMBER: Final = Pattern("find_number", "GetItem", _USERS, "whose number it is", strong=True)
+FIND_NUMBERS: Final = Pattern(
+    "find_numbers", "BatchGetItem", _USERS, "which contacts are users", strong=True
+)
+CLAIM_NUMBER: Final = Pattern(
+    "claim_number",
+    "TransactWriteItems",
+    _USERS,
+    "a user gets a first number",
+)
+REACTIVATE_USER: Final = Pattern(
+    "reactivate_user", "UpdateItem", _USERS, "a user who was deactivated goes on"
+)
+
+# Tenants.
+
+RESUME_TENANT: Final = Pattern(
+    "resume_tenant", "UpdateItem", _TENANTS, "a tenant that was suspended goes on"
+)
+SET_QUOTAS: Final = Pattern("set_quotas", "UpdateItem", _TENANTS, "what a tenant may use")
+ADD_SIGNING_KEY: Final = Pattern(
+    "add_signing_key", "PutItem", _TENANTS, "the next key that signs a tenant's tokens"
+)
+READ_ISSUER: Final = Pattern(
+    "read_issuer", "GetItem", _TENANTS, "with what a tenant signs tokens itself", strong=True
+)
+
+# Moving.
+
+SCAN_SESSIONS: Final = Pattern(
+    "scan_sessions",
+    "Scan",
+    _SESSIONS,
+    "an export lists sessions; is a store empty?",
+    strong=True,
+)
+EXPORT_SESSIONS: Final = Pattern(
+    "export_sessions", "BatchGetItem", _SESSIONS, "an export reads sessions", strong=True
+)
+IMPORT_SESSION: Final = Pattern("import_session", "PutItem", _SESSIONS, "an import writes sessions")

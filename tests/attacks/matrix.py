@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is told what: every operation and every frame, for every kind of caller.
+
+The world is one tenant with a group chat; its owner wrote the message in question. An operation or
+a frame that has no row here fails the suite, and so does a row without one.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Answer(NamedTuple):
+    """A status and, of a refusal, its code."""
+
+    status: int
+    code: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.code is None
+
+
+Row = dict[str, Answer]
+"""The answer for each caller."""
+
+MEMBERS: Final = ("owner", "admin", "member")
+OUTSIDERS: Final = ("former_member", "stranger")
+"""Of the chat, but users of its tenant."""
+FOREIGNER: Final = "user_of_another_tenant"
+"""Of the same name as the owner."""
+USERS: Final = (*MEMBERS, *OUTSIDERS, FOREIGNER)
+KEYS: Final = ("tenant_key", "key_of_another_tenant", "root_key")
+DEAD: Final = (
+    "anonymous",
+    "expired_token",  # the owner's
+    "revoked_session",  # the owner's
+    "deactivated_user",  # an admin of the chat
+    "revoked_key",  # the tenant's
+    "token_of_a_revoked_key",  # the owner's
+    "key_of_a_suspended_tenant",
+    "token_of_a_suspended_tenant",
+)
+CALLERS: Final = (*USERS, *KEYS, *DEAD)
+
+UNKNOWN: Final = Answer(401, "auth.required")
+FORBIDDEN: Final = Answer(403, "auth.forbidden")
+NO_CHAT: Final = Answer(404, "chat.not_found")
+NO_INBOX: Final = Answer(404, "inbox.not_found")
+NO_MESSAGE: Final = Answer(404, "message.not_found")
+NO_SESSION: Final = Answer(404, "session.not_found")
+NO_TENANT: Final = Answer(404, "tenant.not_found")
+NO_USER: Final = Answer(404, "user.not_found")
+
+
+def _all(callers: tuple[str, ...], answer: Answer) -> Row:
+    return dict.fromkeys(callers, answer)
+
+
+def public(status: int) -> Row:
+    """For whoever asks, whatever they show."""
+    return _all(CALLERS, Answer(status))
+
+
+def users(status: int, *, foreigner: Answer | None = None) -> Row:
+    """For every user, about their own things or the tenant's; no key acts in a user's name."""
+    return {
+        **_all(USERS, Answer(status)),
+        FOREIGNER: foreigner or Answer(status),
+        **_all(KEYS, FORBIDDEN),
+        **_all(DEAD, UNKNOWN),
+    }
+
+
+def one_user(status: int, missing: Answer) -> Row:
+    """For the user whose it is, the owner; to all others it is not there."""
+    return {**users(status), **_all((*MEMBERS, *OUTSIDERS, FOREIGNER)[1:], missing)}
+
+
+def chat(
+    status: int,
+    *,
+    admin: Answer | None = None,
+    member: Answer | None = None,
+    missing: Answer = NO_CHAT,
+) -> Row:
+    """For the owner, and for admins and members unless it is said what they are told instead."""
+    return {
+        **users(status),
+        "admin": admin or Answer(status),
+        "member": member or Answer(status),
+        **_all((*OUTSIDERS, FOREIGNER), missing),
+    }
+
+
+def tenant(status: int) -> Row:
+    """For the tenant's backend and root. The tenant's users see that it is not for them."""
+    return {
+        **_all((*MEMBERS, *OUTSIDERS), FORBIDDEN),
+        **_all((FOREIGNER, "key_of_another_tenant"), NO_TENANT),
+        **_all(("tenant_key", "root_key"), Answer(status)),
+        **_all(DEAD, UNKNOWN),
+    }
+
+
+def root(status: int) -> Row:
+    """For root, about a tenant."""
+    return {**tenant(status), "tenant_key": FORBIDDEN}
+
+
+def root_of_all(status: int) -> Row:
+    """For root, about the deployment: there is nothing that others might find."""
+    return {**_all((*USERS, *KEYS), FORBIDDEN), **_all(DEAD, UNKNOWN), "root_key": Answer(status)}
+
+
+OPERATIONS: Final[dict[str, Row]] = {
+    # The deployment.
+    "get_health": public(200),
+    "get_readiness": public(200),
+    "rotate_keys": root_of_all(200),
+    "list_jobs_aside": root_of_all(200),
+    "replay_job": root_of_all(202),
+    "drop_job": root_of_all(204),
+    # Tenants, their keys and their users.
+    "put_tenant": root(200),
+    "get_tenant": tenant(200),
+    "make_tenant_key": root(201),
+    "revoke_tenant_key": root(204),
+    "list_signing_keys": tenant(200),
+    "make_signing_key": tenant(201),
+    "remove_signing_key": tenant(204),
+    "get_published_keys": public(200),
+    "get_token_issuer": tenant(200),
+    "put_token_issuer": tenant(200),
+    "remove_token_issuer": tenant(204),
+    "make_token": tenant(201),
+    "put_user": tenant(200),
+    "erase_user_content": tenant(200),
+    "revoke_user_sessions": tenant(204),
+    # Logging in, and sessions.
+    "request_code": public(202),
+    "open_session": public(201),
+    "refresh_session": public(200),
+    "list_sessions": users(200),
+    "revoke_session": one_user(204, NO_SESSION),
+    "revoke_own_sessions": users(204),
+    # Users of themselves and of each other.
+    "get_me": users(200),
+    "patch_me": users(200),
+    "get_user": users(200, foreigner=NO_USER),
+    "find_contacts": users(200),
+    # Chats.
+    "create_chat": users(201, foreigner=NO_USER),
+    "list_chats": users(200),
+    "get_chat": chat(200),
+    "rename_chat": chat(200, member=FORBIDDEN),
+    "mute_chat": chat(200),
+    "list_members": chat(200),
+    "put_member": chat(201, member=FORBIDDEN),
+    "remove_member": chat(204, member=FORBIDDEN),
+    "post_message": chat(201),
+    "list_messages": chat(200),
+    "list_entries": chat(200),
+    "get_message": chat(200),
+    "find_message": chat(200, missing=NO_MESSAGE),
+    "edit_message": chat(200, admin=FORBIDDEN, member=FORBIDDEN),
+    "redact_message": chat(204, member=FORBIDDEN),
+    "list_reactions": chat(200),
+    "add_reaction": chat(204),
+    "remove_reaction": chat(204),
+    "mark_receipt": chat(200),
+    "list_receipts": chat(200),
+    # Inboxes, for the tenant and for its users.
+    "get_settings": tenant(200),
+    "put_settings": tenant(200),
+    "get_inbox": tenant(200),
+    "put_inbox": tenant(200),
+    "post_notification": tenant(202),
+    "get_notification": tenant(200),
+    "redact_notification": tenant(204),
+    "stack_post": tenant(202),
+    "stack_redact": tenant(204),
+    "list_notifications": users(200, foreigner=NO_INBOX),
+    "mark_notifications_read": users(200, foreigner=NO_INBOX),
+    "count_unread": users(200, foreigner=NO_INBOX),
+    "stack_list": users(200, foreigner=NO_TENANT),
+    "stack_mark_read": users(200, foreigner=NO_TENANT),
+    "stack_count_unread": users(200, foreigner=NO_TENANT),
+}
+
+PAGES: Final[dict[str, Row]] = {
+    path: public(200)
+    for path in (
+        "/",
+        "/asyncapi.json",
+        "/docs",
+        "/openapi.json",
+        "/web/docs.js",
+        "/web/elements.js",
+        "/web/icon.svg",
+        "/web/landing.js",
+        "/web/schemas.js",
+        "/web/tidings.css",
+        "/web/trying.js",
+    )
+}
+
+Outcome = str | int
+"""The op of the answer, `nothing` if there is none and all is well, the code of a refusal, or the
+code that the socket is closed with."""
+
+
+def _frame(inside: str, outside: str) -> dict[str, Outcome]:
+    """Who cannot open a socket cannot say anything on one either."""
+    return {
+        **dict.fromkeys(MEMBERS, inside),
+        **dict.fromkeys((*OUTSIDERS, FOREIGNER), outside),
+        **dict.fromkeys(KEYS, 4403),
+        **dict.fromkeys(DEAD, 4401),
+    }
+
+
+FRAMES: Final[dict[str, dict[str, Outcome]]] = {
+    "hello": _frame("welcome", "welcome"),
+    "send": _frame("sent", "chat.not_found"),
+    "received": _frame("nothing", "chat.not_found"),
+    "read": _frame("nothing", "chat.not_found"),
+    "typing": _frame("nothing", "chat.not_found"),
+    "fetch": _frame("page", "chat.not_found"),
+    "auth": _frame("nothing", "nothing"),
+    "ping": _frame("pong", "pong"),
+}

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on what Tidings does not have, each with the reason why no test stands for it."""
+
+from typing import Final
+
+NOT_APPLICABLE: Final[dict[str, str]] = {
+    "C19": "TLS ends in front of the port, and the start on a public address says so.",
+    "D19": "Users cannot block each other: the host application decides who shares a chat.",
+}

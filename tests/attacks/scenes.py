@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world that the matrix is asked of: a tenant of its own for each scene, with one of everything
+that an operation can be about, so that no cell disturbs another.
+"""
+
+import itertools
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jwt.algorithms import OKPAlgorithm
+
+from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
+from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
+from tidings.api.operations import Operation
+from tidings.ports.jobs import Job, SetAside
+
+SHORT_SECONDS: Final = 60
+EXPIRED_MS: Final = 100_000
+"""Longer than a token of so many seconds lasts, leeway included."""
+MESSAGE: Final = 3
+"""The sequence of the owner's message, behind the chat's beginning and the admin's promotion."""
+MISSING: Final[dict[str, str]] = {
+    "chat_id": NOWHERE,
+    "inbox": "nowhere",
+    "message_id": f"{NOWHERE}.{MESSAGE}",
+    "session_id": NOWHERE,
+    "tenant": "nowhere",
+    "user_id": "nobody",
+}
+"""Names of what is not there."""
+
+_numbers = itertools.count(1)
+
+
+def phone_number(number: int) -> str:
+    """A number that is nobody else's, nor one of a prefix with many others."""
+    return f"+49151{number * 10_007 % 10**8:08}"
+
+
+class Texts(logging.Handler):
+    """Reads the codes that the server sends to phones, from its log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._codes: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = re.search(r"\b\d{6}\b", getattr(record, "text", ""))
+        if found is not None:
+            self._codes[record.__dict__["phone_number"]] = found[0]
+
+    def code(self, phone_number: str) -> str:
+        """The last code sent to a number."""
+        return self._codes[phone_number]
+
+
+@dataclass
+class Scene:
+    """One tenant: what is there, and who may be calling."""
+
+    rest: Rest
+    texts: Texts
+    number: int = field(default_factory=lambda: next(_numbers))
+    names: dict[str, Any] = field(default_factory=dict)
+    """What the parameters of a path are to be."""
+    callers: dict[str, Actor] = field(default_factory=dict)
+
+    @property
+    def tenant(self) -> str:
+        return f"acme-{self.number}"
+
+    @property
+    def path(self) -> str:
+        return f"/v1/tenants/{self.tenant}"
+
+    @property
+    def phone_number(self) -> str:
+        """The owner's."""
+        return phone_number(self.number)
+
+    @property
+    def backend(self) -> Actor:
+        return self.callers["tenant_key"]
+
+    async def call(
+        self, caller: str, one: Operation, body: object, **names: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """What an operation answers, apart from what differs from request to request."""
+        path = one.path.format(**{**self.names, **names}) + QUERIES.get(one.name, "").format(
+            **self.names
+        )
+        answer = await self.callers[caller].call(one.method, path, body)
+        ignored = ("x-request-id", "ratelimit")
+        headers = {name: text for name, text in answer.headers.items() if name not in ignored}
+        return answer.status_code, headers, answer.content
+
+    async def login_of(self, phone_number: str) -> Json:
+        """What somebody with this phone logs in with."""
+        whom = {"tenant": self.tenant, "phone_number": phone_number}
+        await self.rest.nobody.ok("POST", "/v1/auth/codes", whom)
+        return {**whom, "code": self.texts.code(phone_number), "device": f"d{next(_numbers)}"}
+
+    async def log_in(self, phone_number: str) -> Json:
+        """A session of somebody with this phone."""
+        login = await self.login_of(phone_number)
+        opened: Json = await self.rest.nobody.ok("POST", "/v1/auth/sessions", login)
+        return opened
+
+    async def token(self, user: str, backend: Actor | None = None, **more: Any) -> Actor:
+        """Somebody with a token that the tenant's backend made."""
+        wish = {"user_id": user, **more}
+        made = await (backend or self.backend).ok("POST", f"{self.path}/tokens", wish)
+        return Actor(self.rest.http, user, made["token"])
+
+
+async def make_scene(
+    rest: Rest, texts: Texts, one: Operation, callers: Collection[str] = CALLERS
+) -> Scene:
+    """A scene with all that this operation needs, and with these callers."""
+    scene = Scene(rest, texts)
+    scene.callers["tenant_key"] = await rest.tenant(scene.tenant)
+    scene.callers["key_of_another_tenant"] = await rest.tenant("other")
+    scene.callers["root_key"] = rest.root
+    scene.callers["anonymous"] = rest.nobody
+    for user in ("guest", "newcomer"):
+        await scene.backend.ok("PUT", f"{scene.path}/users/{user}")
+    profile = {"phone_number": scene.phone_number}
+    await scene.backend.ok("PUT", f"{scene.path}/users/owner", profile)
+    if "expired_token" in callers:
+        scene.callers["expired_token"] = await scene.token("owner", expires_in=SHORT_SECONDS)
+        rest.clock.time += EXPIRED_MS
+    for user in (*MEMBERS, *OUTSIDERS):
+        if user in callers or user == "owner":
+            scene.callers[user] = await scene.token(user)
+    if FOREIGNER in callers:
+        scene.callers[FOREIGNER] = await rest.user("owner", "other")
+    scene.names |= {"tenant": scene.tenant, "user_id": "guest", "limit": 10}
+    await _furnish(scene, one)
+    if set(DEAD) <= set(callers):
+        await _bury(scene)
+    return scene
+
+
+async def _furnish(scene: Scene, one: Operation) -> None:
+    """Put there what the operation's path names, or what its name says it is about."""
+    needed = set(one.path_parameters)
+    if needed & {"chat_id", "message_id"}:
+        await _furnish_chat(scene)
+    if one.name == "put_member":
+        scene.names["user_id"] = "newcomer"
+    if needed & {"inbox", "notification_id"}:
+        await _furnish_inbox(scene)
+    if "key_id" in needed:
+        made = await scene.rest.root.ok("POST", f"{scene.path}/keys")
+        scene.names["key_id"] = made["key_id"]
+    if "signing_key_id" in needed:
+        before = await scene.backend.ok("GET", f"{scene.path}/signing-keys")
+        await scene.backend.ok("POST", f"{scene.path}/signing-keys")
+        scene.names["signing_key_id"] = before["data"][0]["key_id"]
+    if "session_id" in needed:
+        session = await scene.log_in(scene.phone_number)
+        scene.names["session_id"] = session["session_id"]
+    if "aside_id" in needed:
+        await _furnish_aside(scene)
+    if one.name in ("get_token_issuer", "remove_token_issuer"):
+        await scene.backend.ok("PUT", f"{scene.path}/token-issuer", _issuer())
+
+
+async def _furnish_chat(scene: Scene) -> None:
+    owner = scene.callers["owner"]
+    others = ("admin", "member", "former_member", "guest", "deactivated_user")
+    for user in others:
+        if user not in (*scene.callers, "guest"):
+            await scene.backend.ok("PUT", f"{scene.path}/users/{user}")
+    chat = await owner.group(*others)
+    path = f"/v1/chats/{chat}"
+    await owner.ok("PUT", f"{path}/members/admin", {"role": "admin"})
+    sent = await owner.send(chat, "m1")
+    assert sent["sequence"] == MESSAGE
+    await owner.ok("PUT", f"{path}/members/deactivated_user", {"role": "admin"})
+    await owner.ok("DELETE", f"{path}/members/former_member")
+    scene.names |= {
+        "chat_id": chat,
+        "emoji": "👍",
+        "message_id": sent["message_id"],
+        "sequence": MESSAGE,
+    }
+
+
+async def _furnish_inbox(scene: Scene) -> None:
+    await scene.backend.ok("PUT", f"{scene.path}/inboxes/news", {"title": "News"})
+    posted = await scene.backend.ok("POST", f"{scene.path}/inboxes/news/notifications", NOTICE)
+    scene.names |= {"inbox": "news", "notification_id": posted["id"]}
+
+
+async def _furnish_aside(scene: Scene) -> None:
+    job = Job(
+        tenant=scene.tenant,
+        inbox="news",
+        notification_id=f"{scene.number:026}",
+        number=0,
+        users=("guest",),
+        category=None,
+        posted_at=scene.rest.clock.now(),
+        expires_at=scene.rest.clock.now() + EXPIRED_MS,
+    )
+    aside = SetAside(
+        aside_id=f"{scene.number:026}-0", job=job, reason="-", at=scene.rest.clock.now()
+    )
+    await scene.rest.core.store.jobs_aside.keep(aside)
+    scene.names["aside_id"] = aside.aside_id
+
+
+async def _bury(scene: Scene) -> None:
+    """Credentials that were good a moment ago."""
+    root, http = scene.rest.root, scene.rest.http
+    sleeper = await scene.token("deactivated_user")
+    await scene.backend.ok("PUT", f"{scene.path}/users/{sleeper.name}", {"deactivated": True})
+    session = await scene.log_in(scene.phone_number)
+    owner = scene.callers["owner"]
+    await owner.ok("DELETE", f"/v1/sessions/{session['session_id']}")
+    made = await root.ok("POST", f"{scene.path}/keys")
+    revoked = Actor(http, "revoked_key", made["key"])
+    of_revoked = await scene.token("owner", revoked)
+    await root.ok("DELETE", f"{scene.path}/keys/{made['key_id']}")
+    shut = f"shut-{scene.number}"
+    suspended, its_user = await scene.rest.tenant(shut), await scene.rest.user("owner", shut)
+    await root.ok("PUT", f"/v1/tenants/{shut}", {"suspended": True})
+    scene.callers |= {
+        "deactivated_user": sleeper,
+        "revoked_session": Actor(http, "owner", session["access_token"]),
+        "revoked_key": revoked,
+        "token_of_a_revoked_key": of_revoked,
+        "key_of_a_suspended_tenant": suspended,
+        "token_of_a_suspended_tenant": its_user,
+    }
+
+
+NOTICE: Final[Json] = {
+    "audience": {"kind": "users", "uids": ["owner", "member"]},
+    "message": {"title": "Hello", "body": ""},
+}
+QUERIES: Final = {"get_published_keys": "?tenant={tenant}"}
+
+
+def _issuer() -> Json:
+    key: Json = OKPAlgorithm.to_jwk(Ed25519PrivateKey.generate().public_key(), as_dict=True)
+    return {"keys": [{**key, "kid": "k1"}]}
+
+
+BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
+    "put_tenant": lambda scene: {"name": "Renamed"},
+    "put_token_issuer": lambda scene: _issuer(),
+    "make_token": lambda scene: {"user_id": "guest"},
+    "put_user": lambda scene: {"display_name": "Guest"},
+    "request_code": lambda scene: {"tenant": scene.tenant, "phone_number": scene.phone_number},
+    "patch_me": lambda scene: {"display_name": "Me"},
+    "find_contacts": lambda scene: {"phone_numbers": [scene.phone_number]},
+    "create_chat": lambda scene: {"type": "group", "name": "New", "members": ["guest"]},
+    "rename_chat": lambda scene: {"name": "New"},
+    "mute_chat": lambda scene: {"until": None},
+    "put_member": lambda scene: {},
+    "post_message": lambda scene: {"client_message_id": "m2", "content": "new"},
+    "edit_message": lambda scene: {"content": "changed"},
+    "mark_receipt": lambda scene: {"read": MESSAGE},
+    "put_settings": lambda scene: {"theme": "dark"},
+    "put_inbox": lambda scene: {"title": "Other news"},
+    "post_notification": lambda scene: NOTICE,
+    "stack_post": lambda scene: NOTICE,
+    "stack_redact": lambda scene: {"id": scene.names["notification_id"]},
+    "mark_notifications_read": lambda scene: {"ids": [scene.names["notification_id"]]},
+    "stack_mark_read": lambda scene: {"ids": [scene.names["notification_id"]]},
+}
+
+
+async def body_for(scene: Scene, one: Operation) -> Json | None:
+    """What the operation is sent, in good order."""
+    if one.name == "open_session":
+        return await scene.login_of(phone_number(next(_numbers)))
+    if one.name == "refresh_session":
+        session = await scene.log_in(phone_number(next(_numbers)))
+        return {"refresh_token": session["refresh_token"]}
+    return BODIES[one.name](scene) if one.body is not None else None
+
+
+@contextmanager
+def reading_texts() -> Iterator[Texts]:
+    """The codes sent while the context is open."""
+    log, texts = logging.getLogger("tidings.sms"), Texts()
+    level = log.level
+    log.addHandler(texts)
+    log.setLevel(logging.INFO)
+    try:
+        yield texts
+    finally:
+        log.removeHandler(texts)
+        log.setLevel(level)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every attack has its tests, or a reason why it has none: read from the marks in the files."""
+
+import ast
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Final
+
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.not_applicable import NOT_APPLICABLE
+from tests.harness.attack_report import MARKER
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FOLDERS: Final = (ROOT / "tests", ROOT / "clients" / "python" / "tests")
+
+
+def marked() -> dict[str, list[str]]:
+    """The ids that tests are marked with, and where."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for folder in FOLDERS:
+        for path in sorted(folder.rglob("test_*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                for one in ids_of(node):
+                    found[one].append(f"{path.relative_to(ROOT)}:{node.lineno}")  # type: ignore[attr-defined]
+    return found
+
+
+def ids_of(node: ast.AST) -> list[str]:
+    """The arguments of `pytest.mark.attack(…)`; nothing for all else."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="pytest"), attr="mark"), attr=attr
+            )
+        ) if attr == MARKER:
+            return [ast.literal_eval(one) for one in node.args]
+        case _:
+            return []
+
+
+def test_every_attack_has_a_test_or_a_reason() -> None:
+    missing = ATTACKS.keys() - marked().keys() - NOT_APPLICABLE.keys()
+    assert sorted(missing) == []
+
+
+def test_nothing_is_both_tested_and_not_applicable() -> None:
+    both = {one: marked()[one] for one in NOT_APPLICABLE if one in marked()}
+    assert both == {}
+
+
+def test_marks_and_reasons_name_attacks_that_there_are() -> None:
+    unknown = (marked().keys() | NOT_APPLICABLE.keys()) - ATTACKS.keys()
+    assert sorted(unknown) == []
+    sizes = Counter(one[0] for one in ATTACKS)
+    assert (sizes["A"], sizes["B"], sizes["C"], sizes["D"]) == (19, 9, 19, 24)
+    assert all(reason.endswith(".") for reason in NOT_APPLICABLE.values())

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operation, asked by every kind of caller, answers what the matrix says."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from litestar.routes import HTTPRoute
+
+from tests.attacks import matrix
+from tests.attacks.matrix import CALLERS, Answer
+from tests.attacks.scenes import MISSING, Scene, Texts, body_for, make_scene, reading_texts
+from tests.integration.engines import long_engine as long_engine
+from tests.integration.rest_world import Actor, Rest
+from tidings.api.app import OPERATIONS
+from tidings.api.operations import Operation
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def texts() -> Iterator[Texts]:
+    """What is sent to phones meanwhile."""
+    with reading_texts() as opened:
+        yield opened
+
+
+def page_paths(rest: Rest) -> set[str]:
+    """The paths of whatever the application serves besides its operations."""
+    return {
+        route.path
+        for route in rest.app.routes
+        if isinstance(route, HTTPRoute)
+        and not any("operation" in handler.opt for handler in route.route_handlers)
+    }
+
+
+def told(status: int, content: bytes) -> Answer:
+    """An answer as the matrix writes it."""
+    return Answer(status, None if status < 400 else json.loads(content)["code"])
+
+
+async def test_every_operation_and_page_has_a_row_and_every_row_has_one(rest: Rest) -> None:
+    assert {one.name for one in OPERATIONS} == matrix.OPERATIONS.keys()
+    assert page_paths(rest) == matrix.PAGES.keys()
+    for row in (*matrix.OPERATIONS.values(), *matrix.PAGES.values()):
+        assert row.keys() == set(CALLERS)
+
+
+@pytest.mark.attack("A07", "A17", "D01", "D02", "D03", "D05", "D10", "D11", "D20")
+@pytest.mark.parametrize("one", OPERATIONS, ids=lambda one: one.name)
+async def test_what_each_caller_is_told(rest: Rest, texts: Texts, one: Operation) -> None:
+    """Refused callers all ask for the same things, which they leave as they are; whoever changes
+    something has a world of its own.
+    """
+    scene = await make_scene(rest, texts, one)
+    before = await _state(scene)
+    wrong = {}
+    for caller, expected in matrix.OPERATIONS[one.name].items():
+        if expected.is_success and one.method != "GET":
+            continue
+        answer = await scene.call(caller, one, await body_for(scene, one))
+        if told(answer[0], answer[2]) != expected:
+            wrong[caller] = (answer[0], answer[2])
+        elif expected.status == 404:
+            first = one.path_parameters[0] if one.path_parameters else None
+            if first is not None:
+                missing = {first: MISSING[first]}
+                nowhere = await scene.call(caller, one, await body_for(scene, one), **missing)
+                assert answer == nowhere, f"{caller} can tell it from what is not there"
+    assert wrong == {}
+    assert await _state(scene) == before
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in OPERATIONS if one.method != "GET"], ids=lambda one: one.name
+)
+async def test_what_those_who_may_are_told(rest: Rest, texts: Texts, one: Operation) -> None:
+    row = {
+        caller: expected
+        for caller, expected in matrix.OPERATIONS[one.name].items()
+        if expected.is_success
+    }
+    everybody = await make_scene(rest, texts, one) if one.key is None else None
+    for caller, expected in row.items():
+        scene = everybody or await make_scene(rest, texts, one, {caller})
+        status, _, content = await scene.call(caller, one, await body_for(scene, one))
+        assert told(status, content) == expected, (caller, content)
+
+
+async def test_pages_are_the_same_for_everyone(rest: Rest, texts: Texts) -> None:
+    get_me = next(one for one in OPERATIONS if one.name == "get_me")
+    scene = await make_scene(rest, texts, get_me)
+    for path, row in matrix.PAGES.items():
+        answers = {caller: await scene.callers[caller].call("GET", path) for caller in CALLERS}
+        assert {caller: Answer(answer.status_code) for caller, answer in answers.items()} == row
+        assert len({answer.content for answer in answers.values()}) == 1
+
+
+async def _state(scene: Scene) -> object:
+    """What is to be seen of the scene by those who may see it."""
+    owner: Actor = scene.callers["owner"]
+    seen = [await owner.ok("GET", "/v1/me"), await owner.ok("GET", "/v1/chats")]
+    if "chat_id" in scene.names:
+        chat = f"/v1/chats/{scene.names['chat_id']}"
+        seen += [await owner.ok("GET", f"{chat}/{part}") for part in ("entries", "members")]
+    if "inbox" in scene.names:
+        inbox = f"{scene.path}/inboxes/news"
+        seen.append(await scene.backend.ok("GET", inbox))
+        path = f"{inbox}/notifications/{scene.names['notification_id']}"
+        seen.append(await scene.backend.ok("GET", path))
+    return seen

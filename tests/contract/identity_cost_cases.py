@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The use cases of identity whose cost is measured: where tenant and keys are known."""
+
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contract.cost_cases import Bill, Ground, a_ground
+from tests.contract.metering import Process, person
+from tests.unit.worlds import HandClock
+from tidings.actions.identity import Root, UserCaller
+from tidings.actions.revocation_watch import RevocationWatch
+from tidings.actions.sessions import TokenPair
+from tidings.actions.signing_key_making import SigningKeyMaker
+from tidings.actions.tenants import PutTenant
+from tidings.capacity import identity_cases as cases
+from tidings.model.ids import UserKey
+
+TENANT = "acme"
+DEVICE = "phone"
+
+Act = Callable[[Process], Awaitable[object]]
+
+_numbers = itertools.count(1_000_000)
+
+
+class Phone:
+    """A phone that shows the last code that was sent to it."""
+
+    def __init__(self) -> None:
+        drawn = next(_numbers)
+        self.number, self.address = f"+49170{drawn}", f"203.0.113.{drawn % 256}"
+        self._text = ""
+
+    async def send(self, phone_number: str, text: str) -> None:
+        assert phone_number == self.number
+        self._text = text
+
+    async def ask(self, process: Process) -> None:
+        request = replace(process.core.logins.request_code, sms=self)
+        await request(TENANT, self.number, self.address)
+
+    async def log_in(self, process: Process) -> TokenPair:
+        code = self._text.split()[0]
+        return await process.core.logins.open_session(TENANT, self.number, code, DEVICE)
+
+    async def session(self, process: Process) -> TokenPair:
+        """A session of its own."""
+        await self.ask(process)
+        return await self.log_in(process)
+
+
+@asynccontextmanager
+async def warm(ground: Ground) -> AsyncIterator[Process]:
+    """A process in which somebody has just logged in and been seen, some time later."""
+    async with ground.process() as process:
+        pair = await Phone().session(process)
+        await process.core.authenticate(pair.access_token)
+        await process.store.users.close()
+        pass_time(process)
+        yield process
+
+
+def pass_time(process: Process) -> None:
+    clock = process.core.clock
+    assert isinstance(clock, HandClock)
+    clock.time += 1_001
+
+
+async def step(ground: Ground, name: str, act: Act, before: Act | None = None) -> None:
+    """One step, and what follows from it."""
+    async with warm(ground) as process:
+        if before is not None:
+            await before(process)
+        ground.start(process)
+        await act(process)
+        answer = process.meter.reading()
+    ground.keep(name, answer, process)
+
+
+async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
+    """Every use case, by its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        # What the feed tells is a case of its own, and comes when that says so.
+        patch.setattr(RevocationWatch, "sees", True)
+        async with a_ground(endpoint, folder) as ground:
+            await make_tenant(ground.home)
+            await logins(ground)
+            await tokens(ground)
+            await numbers(ground)
+            await ends(ground)
+            return ground.bills
+
+
+async def make_tenant(home: Process) -> None:
+    core = home.core
+    maker = SigningKeyMaker(core.vault.wrapping, core.chance)
+    await PutTenant(core.store.tenants, core.signing, maker, core.clock)(Root(), TENANT, None)
+
+
+async def logins(ground: Ground) -> None:
+    phone = Phone()
+    await step(ground, cases.ASK, phone.ask)
+    await step(ground, cases.FIRST_LOGIN, phone.log_in, phone.ask)
+
+    async def ask_later(process: Process) -> None:
+        pass_time(process)
+        await phone.ask(process)
+
+    await step(ground, cases.NEXT_LOGIN, phone.log_in, ask_later)
+
+
+async def tokens(ground: Ground) -> None:
+    pair = await Phone().session(ground.home)
+    await step(ground, cases.REFRESH, lambda p: p.core.logins.refresh(pair.refresh_token))
+    await step(ground, cases.FIRST_SIGHT, lambda p: p.core.authenticate(pair.access_token))
+    await step(ground, cases.LOOK, lambda p: p.core.watch.look(), lambda p: p.core.watch.look())
+
+
+async def numbers(ground: Ground) -> None:
+    home, user = ground.home, person(next(_numbers))
+    await home.store.users.put(user, display_name=None, phone_number=None, now=1)
+    for name in (cases.FIRST_NUMBER, cases.NEXT_NUMBER):
+        await step(ground, name, lambda p: give(p, user, Phone().number))
+    known = [Phone().number for _ in range(cases.CONTACTS)]
+    for number in known:
+        await give(home, person(next(_numbers)), number)
+    await step(
+        ground,
+        cases.FIND_CONTACTS,
+        lambda p: p.core.logins.find_contacts(caller(user), known),
+    )
+
+
+async def give(process: Process, user: UserKey, number: str) -> None:
+    await process.store.users.put(user, display_name=None, phone_number=number, now=2)
+
+
+def caller(user: UserKey) -> UserCaller:
+    return UserCaller(user=user, device=None, expires_at=0)
+
+
+async def ends(ground: Ground) -> None:
+    session = (await Phone().session(ground.home)).session
+    me, named = caller(session.user), session.session_id
+    await step(ground, cases.END_SESSION, lambda p: p.core.logins.revoke_session(me, named))
+    await step(ground, cases.END_ALL, lambda p: p.core.logins.revoke_sessions.own(me))

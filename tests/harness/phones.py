@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phones: a webhook that takes texts, checks their signature, and shows what came to a number."""
+
+import hashlib
+import hmac
+import itertools
+import json
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.harness.engine import Settings
+
+SECRET: Final = "a-secret-that-the-phones-share-with-it"
+
+_numbers = itertools.count(1)
+
+
+def new_number() -> str:
+    """A number that nobody has had, far from all others: each has a prefix of its own."""
+    return f"+4179{next(_numbers):03d}0001"
+
+
+class Phones:
+    """All phones of the world."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.asked = 0
+        self.is_down = False
+        self.texts: dict[str, list[str]] = defaultdict(list)
+
+    @property
+    def settings(self) -> Settings:
+        """How a server is told to send its texts here."""
+        return {"sms": "webhook", "sms_url": self.url, "sms_secret": SECRET}
+
+    def code(self, number: str) -> str:
+        """The code that came last to a number."""
+        found = re.search(r"\b\d{6}\b", self.texts[number][-1])
+        assert found is not None, self.texts[number][-1]
+        return found[0]
+
+    async def take(self, request: web.Request) -> web.Response:
+        """What the webhook does."""
+        self.asked += 1
+        body = await request.read()
+        if self.is_down:
+            return web.Response(status=500)
+        match = re.fullmatch(r"t=(\d+),v1=([0-9a-f]{64})", request.headers["Tidings-Signature"])
+        assert match is not None
+        signed = f"{match[1]}.".encode() + body
+        if hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest() != match[2]:
+            return web.Response(status=401)
+        text = json.loads(body)
+        self.texts[text["phone_number"]].append(text["text"])
+        return web.Response(status=204)
+
+
+@asynccontextmanager
+async def some_phones() -> AsyncIterator[Phones]:
+    """Phones that can be reached."""
+    phones = Phones()
+    app = web.Application()
+    app.router.add_post("/texts", phones.take)
+    async with TestServer(app) as server:
+        phones.url = str(server.make_url("/texts"))
+        yield phones

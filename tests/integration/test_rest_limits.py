@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits over REST: what is counted, what answers tell, and what a flood gets."""
+
+import ipaddress
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.integration.rest_world import TENANT, Actor, Rest, open_rest, problem
+from tidings.actions.rate_limits import RateLimits
+from tidings.api.access import Access
+from tidings.limiters.in_process import InProcessBuckets
+from tidings.model import limits
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HOME = "203.0.113.9"
+OTHER = "198.51.100.7"
+SMALL = {
+    "USER_REQUESTS_PER_SECOND": 20,
+    "USER_REQUESTS_BURST": 200,
+    "USER_SENDS_PER_SECOND": 20,
+    "USER_SENDS_BURST": 200,
+    "TENANT_KEY_REQUESTS_PER_SECOND": 500,
+    "TENANT_KEY_REQUESTS_BURST": 5_000,
+    "ADDRESS_REQUESTS_PER_SECOND": 100,
+    "ADDRESS_REQUESTS_BURST": 1_000,
+}
+
+
+@dataclass
+class LimitTime:
+    """Stands still until it is moved."""
+
+    now_us: int = 0
+
+
+@dataclass
+class LimitedRest:
+    """An application behind a proxy, and the time of its limits."""
+
+    rest: Rest
+    time: LimitTime
+
+    def fill(self) -> None:
+        """Let all buckets fill again."""
+        self.time.now_us += 3_600 * 1_000_000
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def _world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LimitedRest]:
+    time_of_limits = LimitTime()
+    buckets = InProcessBuckets(lambda: time_of_limits.now_us * 1_000)
+    proxies = (ipaddress.ip_network("127.0.0.1"),)
+    access = Access(RateLimits(buckets, buckets), proxies)
+    async with open_rest(tmp_path_factory.mktemp("rest"), access=access) as rest:
+        with pytest.MonkeyPatch.context() as patch:
+            # Small ones, which few requests empty.
+            for name, rate in SMALL.items():
+                patch.setattr(limits, name, rate)
+            yield LimitedRest(rest, time_of_limits)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(_world: LimitedRest) -> LimitedRest:
+    _world.fill()
+    return _world
+
+
+def at(address: str) -> dict[str, str]:
+    """The headers with which the proxy passes on who calls."""
+    return {"X-Forwarded-For": address}
+
+
+async def me(user: Actor, address: str = HOME) -> httpx.Response:
+    return await user.call("GET", "/v1/me", headers=at(address))
+
+
+async def test_every_answer_tells_what_is_left(world: LimitedRest) -> None:
+    alice = await world.rest.user("alice")
+    world.fill()
+    answer = await me(alice)
+    assert answer.headers["ratelimit-policy"] == '"user";q=200;w=10, "address";q=1000;w=10'
+    assert answer.headers["ratelimit"] == '"user";r=199;t=1'
+    answer = await me(alice)
+    assert answer.headers["ratelimit"] == '"user";r=198;t=1'
+    missing = await alice.call("GET", "/v1/users/nobody", headers=at(HOME))
+    assert (missing.status_code, missing.headers["ratelimit"]) == (404, '"user";r=197;t=1')
+
+
+async def test_who_is_neither_counted_nor_told(world: LimitedRest) -> None:
+    root = await world.rest.root.call("GET", f"/v1/tenants/{TENANT}")
+    assert "ratelimit" not in root.headers, "root, from this machine itself"
+    for _ in range(limits.ADDRESS_REQUESTS_BURST + 10):
+        health = await world.rest.nobody.call("GET", "/healthz", headers=at(HOME))
+        assert (health.status_code, "ratelimit" in health.headers) == (200, False)
+
+
+@pytest.mark.attack("F01")
+async def test_a_flood_of_one_user_gets_429_and_nobody_else_does(world: LimitedRest) -> None:
+    alice, bob = await world.rest.users("alice", "bob")
+    world.fill()
+    for _ in range(limits.USER_REQUESTS_BURST):
+        assert (await me(alice)).status_code == 200
+    refused = await me(alice)
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["ratelimit"] == '"user";r=0;t=10'
+    assert (await me(bob)).status_code == 200
+    world.time.now_us += 50_000
+    assert (await me(alice)).status_code == 200
+    assert problem(await me(alice)) == (429, "rate.limited")
+
+
+@pytest.mark.attack("F01")
+async def test_messages_have_a_bucket_of_their_own(world: LimitedRest) -> None:
+    alice, _ = await world.rest.users("alice", "bob")
+    chat = await alice.direct("bob")
+    world.fill()
+    body = {"client_message_id": "m1", "content": "hello"}
+    sent = await alice.call("POST", f"/v1/chats/{chat}/messages", body, headers=at(HOME))
+    policies = sent.headers["ratelimit-policy"]
+    assert policies == '"messages";q=200;w=10, "user";q=200;w=10, "address";q=1000;w=10'
+    assert sent.headers["ratelimit"] == '"messages";r=199;t=1'
+
+
+async def test_one_address_of_many_users(world: LimitedRest) -> None:
+    users = await world.rest.users(*(f"user-{number}" for number in range(6)))
+    world.fill()
+    for number in range(limits.ADDRESS_REQUESTS_BURST):
+        assert (await me(users[number % 6])).status_code == 200
+    refused = await me(users[0])
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["ratelimit"].startswith('"address";r=0;')
+    assert (await me(users[0], OTHER)).status_code == 200
+
+
+@pytest.mark.attack("D16")
+async def test_an_address_that_the_caller_invents_counts_for_nothing(world: LimitedRest) -> None:
+    for number in range(limits.ADDRESS_REQUESTS_BURST):
+        spoofed = at(f"10.0.{number // 250}.{number % 250}, {HOME}")
+        assert (await world.rest.nobody.call("GET", "/docs", headers=spoofed)).status_code == 200
+    refused = await world.rest.nobody.call("GET", "/docs", headers=at(f"127.0.0.1, {HOME}"))
+    assert refused.status_code == 429
+
+
+@pytest.mark.attack("A16")
+async def test_wrong_keys_get_429_and_right_ones_are_still_let_in(world: LimitedRest) -> None:
+    alice = await world.rest.user("alice")
+    world.fill()
+    key = "sk_0123456789abcdef_" + "A" * 43
+    for number in range(limits.ADDRESS_WRONG_CREDENTIALS_BURST):
+        wrong = Actor(world.rest.http, "thief", key if number % 2 else f"guess-{number}")
+        assert problem(await me(wrong)) == (401, "auth.required")
+    refused = await me(Actor(world.rest.http, "thief", key))
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["retry-after"] == "1"
+    policies = refused.headers["ratelimit-policy"]
+    assert policies == '"credentials";q=60;w=60, "address";q=1000;w=10'
+    assert refused.headers["ratelimit"].startswith('"credentials";r=0;')
+    assert problem(await me(world.rest.nobody)) == (429, "rate.limited")
+    assert problem(await me(world.rest.nobody, OTHER)) == (401, "auth.required")
+    assert (await me(alice)).status_code == 200, "who has the right key does not suffer for others"
+
+
+@pytest.mark.attack("A16")
+async def test_a_flood_of_made_up_keys_reaches_the_store_no_oftener_than_its_address_may_ask(
+    world: LimitedRest,
+) -> None:
+    alice = await world.rest.user("alice")
+    world.fill()
+    authenticate = world.rest.core.authenticate
+    looked_up_before = authenticate.refused
+
+    async def guess(count: int) -> int:
+        """How many credentials were looked up since the flood began."""
+        for number in range(count):
+            key = f"sk_{number:016x}_{'A' * 43}"
+            assert (await me(Actor(world.rest.http, "thief", key))).status_code in (401, 429)
+        return authenticate.refused - looked_up_before
+
+    assert await guess(limits.ADDRESS_REQUESTS_BURST + 50) == limits.ADDRESS_REQUESTS_BURST
+    refused = await me(alice)
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["ratelimit-policy"] == '"address";q=1000;w=10', "nobody asked who it is"
+    world.time.now_us += 1_000_000
+    most = limits.ADDRESS_REQUESTS_BURST + limits.ADDRESS_REQUESTS_PER_SECOND
+    assert await guess(limits.ADDRESS_REQUESTS_PER_SECOND + 50) == most
+    elsewhere = await me(alice, OTHER)
+    assert elsewhere.headers["ratelimit"] == '"user";r=199;t=1'
+
+
+@pytest.mark.attack("A16")
+async def test_logging_in_is_for_people(world: LimitedRest) -> None:
+    body = {"tenant": TENANT, "phone_number": "+41791234567", "code": "000000", "device": "phone"}
+
+    async def log_in(address: str) -> httpx.Response:
+        return await world.rest.nobody.call("POST", "/v1/auth/sessions", body, headers=at(address))
+
+    for _ in range(limits.ADDRESS_LOGINS_BURST):
+        assert (await log_in(HOME)).status_code == 401
+    refused = await log_in(HOME)
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["ratelimit-policy"].startswith('"login";q=100;w=100')
+    assert (await log_in(OTHER)).status_code == 401
+
+
+async def test_an_office_full_of_people_can_refresh_at_once(world: LimitedRest) -> None:
+    body = {"refresh_token": f"rt_{'0' * 26}_{'A' * 43}"}
+    for _ in range(2 * limits.ADDRESS_LOGINS_BURST):
+        answer = await world.rest.nobody.call("POST", "/v1/auth/refresh", body, headers=at(HOME))
+        assert problem(answer) == (401, "session.ended")
+
+
+async def test_a_tenants_backend_may_ask_much_more(world: LimitedRest) -> None:
+    backend = await world.rest.tenant()
+    world.fill()
+    answer = await backend.call("GET", f"/v1/tenants/{TENANT}/settings", headers=at(HOME))
+    assert '"tenant-key";q=5000;w=10' in answer.headers["ratelimit-policy"]
+
+
+async def test_without_limits_nothing_is_counted_or_told(tmp_path: Path) -> None:
+    async with open_rest(tmp_path, access=Access()) as rest:
+        alice = await rest.user("alice")
+        for _ in range(limits.USER_REQUESTS_BURST + 20):
+            answer = await me(alice)
+            assert (answer.status_code, "ratelimit" in answer.headers) == (200, False)

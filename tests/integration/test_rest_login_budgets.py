@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be spent on login codes, over REST and on every engine."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.harness.phones import Phones, new_number
+from tests.integration.engines import engine as engine
+from tests.integration.login_world import ask_for_code, from_address, try_code, wish
+from tests.integration.login_world import phones as phones
+from tests.integration.login_world import rest as rest
+from tests.integration.rest_world import Json, Rest, open_rest, problem
+from tidings.actions import login_budgets
+from tidings.model import limits
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.attack("B02")
+async def test_a_number_gets_three_codes_in_ten_minutes_and_ten_a_day(
+    rest: Rest, phones: Phones
+) -> None:
+    number = new_number()
+    rest.clock.time += limits.DAY_MS - rest.clock.time % limits.DAY_MS  # a day begins
+    for _ in range(limits.NUMBER_DAY_CODES_MAX + limits.NUMBER_CODES_MAX):
+        for _ in range(limits.NUMBER_CODES_MAX + 1):
+            await rest.nobody.ok("POST", "/v1/auth/codes", wish(number))
+        rest.clock.time += limits.CODES_MS
+        count = len(phones.texts[number])
+        assert count % limits.NUMBER_CODES_MAX == 0 or count == limits.NUMBER_DAY_CODES_MAX
+    assert len(phones.texts[number]) == limits.NUMBER_DAY_CODES_MAX
+
+    rest.clock.time += limits.DAY_MS
+    await ask_for_code(rest, phones, number)
+
+
+@pytest.mark.attack("B02")
+async def test_an_address_that_asks_for_many_codes_has_to_wait(rest: Rest, phones: Phones) -> None:
+    greedy, other = from_address(rest, "203.0.113.7"), from_address(rest, "203.0.113.8")
+    for _ in range(limits.ADDRESS_CODES_MAX):
+        await greedy.ok("POST", "/v1/auth/codes", wish(new_number()))
+    asked = phones.asked
+    answer = await greedy.call("POST", "/v1/auth/codes", wish(new_number()))
+    assert problem(answer) == (429, "rate.limited")
+    left_ms = limits.CODES_MS - rest.clock.time % limits.CODES_MS
+    assert int(answer.headers["Retry-After"]) == -(-left_ms // limits.SECOND_MS)
+    assert phones.asked == asked
+    await other.ok("POST", "/v1/auth/codes", wish(new_number()))
+    rest.clock.time += left_ms
+    await greedy.ok("POST", "/v1/auth/codes", wish(new_number()))
+
+
+@pytest.mark.attack("B01")
+async def test_pumping_one_prefix_ends_at_its_budget_and_nobody_is_told(
+    rest: Rest, phones: Phones, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, withheld = phones.asked, rest.core.logins.request_code.withheld["prefix"]
+    numbers = [f"+4178555{last:04d}" for last in range(limits.PREFIX_DAY_CODES_MAX + 10)]
+    with caplog.at_level(logging.WARNING):
+        for number in numbers:
+            answer = await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
+            assert (answer.status_code, answer.content) == (202, b"{}")
+    assert phones.asked == asked + limits.PREFIX_DAY_CODES_MAX
+    assert rest.core.logins.request_code.withheld["prefix"] == withheld + 10
+    lines = [one for one in caplog.records if vars(one).get("action") == "code_withheld"]
+    assert [vars(one)["used_up"] for one in lines] == ["prefix"] * 10
+    assert not any("+4178" in str(vars(one)) for one in caplog.records)
+
+
+@pytest.mark.attack("B01")
+async def test_all_together_get_no_more_codes_than_a_day_may_cost(
+    tmp_path: Path, phones: Phones
+) -> None:
+    settings: Json = {**phones.settings, "sms_per_day": 3}
+    async with open_rest(tmp_path, settings=settings) as rest:
+        await rest.tenant()
+        asked = phones.asked
+        for _ in range(5):
+            await rest.nobody.ok("POST", "/v1/auth/codes", wish(new_number()))
+        assert phones.asked == asked + 3
+        assert rest.core.logins.request_code.withheld == {"all": 2}
+
+
+@pytest.mark.attack("B01")
+async def test_what_was_spent_is_known_after_a_restart(tmp_path: Path, phones: Phones) -> None:
+    number = new_number()
+    for sent in (1, 2, 3, 3):
+        async with open_rest(tmp_path, settings=phones.settings) as rest:
+            await rest.tenant()
+            await rest.nobody.ok("POST", "/v1/auth/codes", wish(number))
+        assert len(phones.texts[number]) == sent
+
+
+@pytest.mark.attack("B08")
+async def test_a_text_that_is_not_taken_is_tried_once_and_costs_nothing(
+    rest: Rest, phones: Phones
+) -> None:
+    number = new_number()
+    somebody = from_address(rest, "203.0.113.9")
+    phones.is_down = True
+    try:
+        for _ in range(limits.ADDRESS_CODES_MAX + 1):
+            asked = phones.asked
+            answer = await somebody.call("POST", "/v1/auth/codes", wish(number))
+            assert problem(answer) == (503, "sms.unavailable")
+            assert int(answer.headers["Retry-After"]) >= 1
+            assert phones.asked == asked + 1
+    finally:
+        phones.is_down = False
+    for _ in range(limits.NUMBER_CODES_MAX):
+        await somebody.ok("POST", "/v1/auth/codes", wish(number))
+    assert len(phones.texts[number]) == limits.NUMBER_CODES_MAX
+
+
+@pytest.mark.attack("B08")
+async def test_a_text_that_is_not_taken_leaves_the_code_before_it_as_it_was(
+    rest: Rest, phones: Phones
+) -> None:
+    number = new_number()
+    code = await ask_for_code(rest, phones, number)
+    phones.is_down = True
+    try:
+        answer = await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
+        assert problem(answer) == (503, "sms.unavailable")
+    finally:
+        phones.is_down = False
+    assert (await try_code(rest, number, code)).status_code == 201
+
+
+@pytest.mark.attack("B01")
+async def test_codes_that_are_used_do_not_count_for_their_prefix(
+    rest: Rest, phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(login_budgets._MOST, "prefix", 2)
+    for last in range(4):
+        number = f"+4176555{last:04d}"
+        code = await ask_for_code(rest, phones, number)
+        assert (await try_code(rest, number, code)).status_code == 201
+
+
+async def test_an_address_gets_so_many_codes_in_a_day(
+    rest: Rest, phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(login_budgets._MOST, "address_day", 2)
+    somebody = from_address(rest, "203.0.113.77")
+    for _ in range(2):
+        await somebody.ok("POST", "/v1/auth/codes", wish(new_number()))
+    answer = await somebody.call("POST", "/v1/auth/codes", wish(new_number()))
+    assert problem(answer) == (429, "rate.limited")
+    assert int(answer.headers["Retry-After"]) >= 1

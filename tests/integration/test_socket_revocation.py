@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sockets of the real server close when what they stand on ends, and only those."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.harness.client_socket import Socket
+from tests.harness.device import Device
+from tests.harness.engine import Settings, as_environment
+from tests.harness.people import Town
+from tests.harness.phones import Phones, new_number
+from tests.harness.server import ServerProcess
+from tests.integration.engines import engine as engine
+from tests.integration.login_world import phones as phones
+from tests.integration.socket_town import closed_with, code_of_hello, people, settled, troubles
+from tests.unit.forgery import OwnForge
+from tidings.wire.codes import Close
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(
+    tmp_path_factory: pytest.TempPathFactory, settings: Settings, phones: Phones
+) -> AsyncIterator[ServerProcess]:
+    """A server that sends its codes to the phones."""
+    environment = as_environment({**settings, **phones.settings})
+    data = tmp_path_factory.mktemp("server") / "data"
+    async with ServerProcess(data, environment=environment) as running:
+        yield running
+    assert troubles(running) == []
+
+
+class Keys:
+    """Root and a tenant's backend on a running server."""
+
+    def __init__(self, server: ServerProcess, town: Town) -> None:
+        self._root = server.root_key
+        self._town = town
+
+    async def root(self, method: str, path: str, body: object = None) -> Any:
+        return await self._call(self._root, method, path, body)
+
+    async def backend(self, method: str, path: str, body: object = None) -> Any:
+        key = await self._town.tenant_key()
+        return await self._call(key, method, f"/v1/tenants/{self._town.tenant}{path}", body)
+
+    async def _call(self, key: str, method: str, path: str, body: object) -> Any:
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = await self._town.http.request(method, path, json=body, headers=headers)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+
+@pytest.fixture
+def keys(server: ServerProcess, town: Town) -> Keys:
+    return Keys(server, town)
+
+
+async def log_in(town: Town, phones: Phones) -> dict[str, Any]:
+    """The tokens of a session of somebody new."""
+    body = {"tenant": town.tenant, "phone_number": new_number()}
+    (await town.http.post("/v1/auth/codes", json=body)).raise_for_status()
+    code = phones.code(body["phone_number"])
+    login = {**body, "code": code, "device": "phone"}
+    answer = await town.http.post("/v1/auth/sessions", json=login)
+    answer.raise_for_status()
+    return dict(answer.json())
+
+
+async def me(town: Town, token: str) -> httpx.Response:
+    """What a token is answered with."""
+    return await town.http.get("/v1/me", headers={"Authorization": f"Bearer {token}"})
+
+
+async def ends(town: Town, *devices: Device) -> None:
+    """Wait until each is sent away for good, on the socket and over REST."""
+    for device in devices:
+        assert await closed_with(device) == Close.NOT_AUTHENTICATED
+        bye = device.raw[-1]
+        assert (bye["op"], bye["reconnect"]) == ("bye", False)
+        assert (await me(town, device.token)).status_code == 401
+        assert await code_of_hello(Socket(town.url), token=device.token, device="phone") == 4401
+
+
+@pytest.mark.attack("A12", "A13")
+async def test_sockets_of_users_and_sessions_that_ended_close(
+    town: Town, keys: Keys, phones: Phones
+) -> None:
+    rita, dora, stays = await people(town, "rita", "dora", "stays")
+    tokens = await log_in(town, phones)
+    out = Device(town.url, tokens["access_token"], "phone")
+    async with rita.device() as one, rita.device("laptop") as two, dora.device() as three:
+        async with out, stays.device() as bystander:
+            await keys.backend("DELETE", f"/users/{rita.user_id}/sessions")
+            await keys.backend("PUT", f"/users/{dora.user_id}", {"deactivated": True})
+            ended = await town.http.delete(
+                f"/v1/sessions/{tokens['session_id']}",
+                headers={"Authorization": f"Bearer {tokens['access_token']}"},
+            )
+            assert ended.status_code == 204
+            again = await town.user(rita.user_id)
+            async with again.device() as anew:
+                await ends(town, one, two, three, out)
+                await settled(anew)
+                await settled(bystander)
+
+
+@pytest.mark.attack("A12", "A18")
+async def test_sockets_of_keys_that_were_taken_away_close(
+    server: ServerProcess, town: Town, keys: Keys
+) -> None:
+    path = f"/v1/tenants/{town.tenant}/keys"
+    made = await keys.root("POST", path)
+    asked = await town.http.post(
+        f"/v1/tenants/{town.tenant}/tokens",
+        json={"user_id": "kim"},
+        headers={"Authorization": f"Bearer {made['key']}"},
+    )
+    forge = OwnForge(Ed25519PrivateKey.generate())
+    now = int(time.time())
+    forge.claims |= {"tid": town.tenant, "sub": "own-ann", "iat": now, "exp": now + 600}
+    await keys.backend("PUT", "/token-issuer", {"keys": [forge.jwk]})
+    [old] = (await keys.backend("GET", "/signing-keys"))["data"]
+    (before,) = await people(town, "before")
+    await keys.backend("POST", "/signing-keys")
+    (stays,) = await people(town, "stays")
+    kim = Device(town.url, asked.json()["token"], "phone")
+    own = Device(town.url, forge.with_claims(), "phone")
+    async with stays.device() as bystander, before.device() as first, kim, own:
+        await keys.root("DELETE", f"{path}/{made['key_id']}")
+        await keys.backend("DELETE", "/token-issuer")
+        await keys.backend("DELETE", f"/signing-keys/{old['key_id']}")
+        await ends(town, first, kim, own)
+        await settled(bystander)
+
+
+@pytest.mark.attack("A13")
+async def test_all_sockets_of_a_suspended_tenant_close(
+    server: ServerProcess, town: Town, keys: Keys
+) -> None:
+    (stays,) = await people(town, "stays")
+    async with Town(server.url, server.root_key, "suspended") as other, stays.device() as bystander:
+        ann, bob = await people(other, "ann", "bob")
+        async with ann.device() as one, bob.device() as two:
+            await keys.root("PUT", "/v1/tenants/suspended", {"suspended": True})
+            await ends(other, one, two)
+        await keys.root("PUT", "/v1/tenants/suspended", {"suspended": False})
+        async with ann.device() as back:
+            await settled(back)
+        await settled(bystander)
+
+
+@pytest.mark.attack("A13")
+async def test_a_revocation_that_races_a_hello_ends_the_socket_all_the_same(
+    town: Town, keys: Keys
+) -> None:
+    racers = await people(town, *(f"racer{n}" for n in range(10)))
+    sockets = [Socket(town.url) for _ in racers]
+    for socket in sockets:
+        await socket.open()
+    ending = [
+        asyncio.ensure_future(keys.backend("DELETE", f"/users/{racer.user_id}/sessions"))
+        for racer in racers
+    ]
+    for socket, racer in zip(sockets, racers, strict=True):
+        socket.tell({"op": "hello", "token": racer.token, "device": "phone"})
+    await asyncio.gather(*ending)
+    assert [await closed_with(socket) for socket in sockets] == [4401] * len(sockets)
+
+
+@pytest.mark.attack("A19")
+async def test_a_socket_ends_with_its_token_unless_a_fresh_one_comes(town: Town) -> None:
+    ann, bob = await people(town, "ann", "bob")
+    short = {one.user_id: await town.token(one.user_id, expires_in=3) for one in (ann, bob)}
+    first = Device(town.url, short[ann.user_id], "phone")
+    second = Device(town.url, short[bob.user_id], "phone")
+    async with first, second:
+        second.tell({"op": "auth", "token": bob.token})
+        assert await closed_with(first) == Close.NOT_AUTHENTICATED
+        await settled(second)
+
+
+@pytest.mark.attack("A14")
+async def test_a_token_in_the_address_of_a_socket_lets_nobody_in(
+    server: ServerProcess, town: Town
+) -> None:
+    (ann,) = await people(town, "ann")
+    socket = Socket(town.url)
+    socket._url += f"?token={ann.token}&access_token={ann.token}"
+    await socket.open()
+    socket.tell({"op": "ping"})
+    assert await closed_with(socket) == Close.NOT_AUTHENTICATED
+    assert ann.token not in (server.data / "server.log").read_text()

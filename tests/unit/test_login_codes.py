@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codes: each as likely as the next, nothing to be read from what is kept, and what they cost."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.worlds import NOW, Urandom, open_world
+from tidings.actions import login_budgets
+from tidings.actions.login_budgets import Kind, LoginBudgets
+from tidings.actions.login_digests import LoginDigests
+from tidings.actions.logins import new_code
+from tidings.model import limits
+
+DIGESTS = LoginDigests(os.urandom(32))
+
+
+class Drawn:
+    """Chance as it is written down."""
+
+    def __init__(self, *values: int) -> None:
+        self._values = list(values)
+
+    def token(self, size: int) -> bytes:
+        return self._values.pop(0).to_bytes(size, "big")
+
+
+def test_a_code_is_six_digits() -> None:
+    for _ in range(200):
+        code = new_code(Urandom())
+        assert len(code) == limits.CODE_DIGITS and code.isascii() and code.isdigit()
+
+
+def test_no_code_is_more_likely_than_another() -> None:
+    even = 2**32 // 10**6 * 10**6
+    assert new_code(Drawn(0)) == "000000"
+    assert new_code(Drawn(even - 1)) == "999999"
+    # What is left over would all be small ones: drawn again.
+    assert new_code(Drawn(even, 2**32 - 1, 42)) == "000042"
+
+
+def test_a_digest_of_a_code_is_for_one_number_of_one_tenant_of_one_deployment() -> None:
+    number = "+41791234567"
+    digests = {
+        DIGESTS.code("acme", number, "123456"),
+        DIGESTS.code("acme", number, "123457"),
+        DIGESTS.code("acme", "+41791234568", "123456"),
+        DIGESTS.code("beta", number, "123456"),
+        DIGESTS.code("acme" + number, "", "123456"),
+        LoginDigests(os.urandom(32)).code("acme", number, "123456"),
+    }
+    assert len(digests) == 6
+    assert DIGESTS.code("acme", number, "123456") in digests
+
+
+NUMBERS: dict[Kind, list[str]] = {
+    "number": ["+41791234567"] * 3,
+    "number_day": ["+41791234567"] * 3,
+    "prefix": ["+41791234567", "+41791230000", "+41791239999"],
+    "country": ["+41791234567", "+41781234567", "+41761234567"],
+    "tenant": ["+41791234567", "+14155550123", "+442079460018"],
+    "all": ["+41791234567", "+14155550123", "+442079460018"],
+}
+
+
+@pytest.mark.attack("B01", "B02")
+@pytest.mark.parametrize("kind", NUMBERS)
+async def test_each_budget_ends_by_itself_and_counts_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    if kind != "all":
+        monkeypatch.setitem(login_budgets._MOST, kind, 2)
+    async with open_world(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 2 if kind == "all" else 100)
+        spent = [await budgets.spend("acme", number, NOW) for number in NUMBERS[kind]]
+        assert spent == [None, None, kind]
+        # What was refused has cost nothing: the first one given back, there is room again.
+        await budgets.give_back("acme", NUMBERS[kind][0], None, NOW)
+        assert await budgets.spend("acme", NUMBERS[kind][2], NOW) is None
+        assert await budgets.spend("acme", NUMBERS[kind][0], NOW) == kind
+        assert await budgets.spend("acme", NUMBERS[kind][0], NOW + limits.DAY_MS) is None
+
+
+@pytest.mark.attack("B02")
+async def test_an_address_is_counted_by_itself(tmp_path: Path) -> None:
+    async with open_world(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
+        for _ in range(limits.ADDRESS_CODES_MAX):
+            assert await budgets.spend_for_address("192.0.2.1", NOW) is None
+        left = limits.CODES_MS - NOW % limits.CODES_MS
+        assert await budgets.spend_for_address("192.0.2.1", NOW) == left
+        assert await budgets.spend_for_address("192.0.2.1", NOW + left) is None
+        assert await budgets.spend_for_address("192.0.2.2", NOW) is None
+        assert await budgets.spend_for_address(None, NOW) is None
+
+
+async def test_a_budget_s_name_says_nothing_about_a_number(tmp_path: Path) -> None:
+    number = "+41791234567"
+    async with open_world(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
+        await budgets.spend("acme", number, NOW)
+        await budgets.spend_for_address("192.0.2.1", NOW)
+    kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"codes:number:" in kept
+    for hidden in (number, number[1:], number[1:-4], "192.0.2.1"):
+        assert hidden.encode() not in kept
