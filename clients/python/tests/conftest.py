@@ -24,8 +24,17 @@ def engine() -> str:
 
 
 @pytest.fixture(scope="module")
+def limits() -> str:
+    """Rate limits are on, except in suites that do more than anyone honest."""
+    return "on"
+
+
+@pytest.fixture(scope="module")
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: str
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: str,
+    limits: str,
 ) -> Iterator[ServerProcess]:
     """One server process for a module."""
 
@@ -36,7 +45,8 @@ def server(
     with asyncio.Runner() as runner:
         settings = runner.run(stack.enter_async_context(some_engine(engine, endpoint)))
         process = ServerProcess(
-            tmp_path_factory.mktemp("server"), environment=as_environment(settings)
+            tmp_path_factory.mktemp("server"),
+            environment=as_environment({**settings, "limits": limits}),
         )
         runner.run(process.start())
         try:

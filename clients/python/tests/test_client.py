@@ -12,6 +12,7 @@ from clients.python.tests.screens import Screen
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
+from tests.integration.engines import no_limits as no_limits
 from tidings_client import (
     Backoff,
     ChatResynced,

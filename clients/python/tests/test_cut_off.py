@@ -14,7 +14,7 @@ import pytest
 from clients.python.tests.chaos_proxy import ChaosProxy
 from clients.python.tests.screens import Screen
 from tests.harness.people import Town
-from tests.harness.server import ServerProcess
+from tests.harness.server import NO_LIMITS, ServerProcess
 from tidings_client import Backoff, ChatResynced, Client, EntryEvent, FileStorage
 
 SEED = int(os.environ.get("SEED", "1"))
@@ -105,7 +105,7 @@ def _shows(screen: Screen, chat: str, content: str) -> bool:
 
 @asynccontextmanager
 async def a_story(folder: Path, cuts: int) -> AsyncIterator[Story]:
-    async with ServerProcess(folder / "server") as server:
+    async with ServerProcess(folder / "server", environment=NO_LIMITS) as server:
         async with (
             Town(server.url, server.root_key) as town,
             ChaosProxy(server.port, SEED) as proxy,

@@ -5,17 +5,24 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.harness.people import Town
+from tests.harness.phones import new_number
+from tests.harness.server import ServerProcess
 
 README = Path(__file__).parents[1] / "README.md"
 
 
-async def run(number: int, town: Town, folder: Path, **environment: str) -> list[str]:
-    """The first lines that an example prints: the first example one, the second two."""
+@asynccontextmanager
+async def running(
+    number: int, town: Town, folder: Path, **environment: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An example at work."""
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     example: str = examples[number]
     assert len([line for line in example.splitlines() if line]) <= 20
     script = folder / "example.py"
@@ -25,27 +32,55 @@ async def run(number: int, town: Town, folder: Path, **environment: str) -> list
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(script),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=folder,
         env={**os.environ, **environment},
     )
-    assert process.stdout is not None
     try:
         async with asyncio.timeout(20):
-            return [(await process.stdout.readline()).decode() for _ in range(number + 1)]
+            yield process
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        await process.communicate()
+
+
+async def line_of(process: asyncio.subprocess.Process) -> str:
+    """The next line that it prints."""
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode()
+
+
+async def code_sent_to(number: str, server: ServerProcess) -> str:
+    """The code that stands in the log for a number, once it does."""
+    while True:
+        for line in server.log_lines():
+            if line.get("action") == "sms" and line["phone_number"] == number:
+                return str(line["text"])[:6]
+        await asyncio.sleep(0.01)
 
 
 async def test_an_app(town: Town, tmp_path: Path) -> None:
     await town.user("bob")
-    printed = await run(0, town, tmp_path, TOKEN=await town.token("alice"))
-    assert printed == ["alice: Hello Bob!\n"]
+    async with running(0, town, tmp_path, TOKEN=await town.token("alice")) as app:
+        assert await line_of(app) == "alice: Hello Bob!\n"
+
+
+async def test_a_login(town: Town, server: ServerProcess, tmp_path: Path) -> None:
+    await town.tenant_key()
+    number = new_number()
+    async with running(1, town, tmp_path) as app:
+        assert app.stdin is not None
+        app.stdin.write(f"{number}\n".encode())
+        app.stdin.write(f"{await code_sent_to(number, server)}\n".encode())
+        assert (await line_of(app)).endswith("[]\n")
+    async with running(1, town, tmp_path) as again:
+        assert await line_of(again) == "[]\n"
 
 
 async def test_a_backend(town: Town, tmp_path: Path) -> None:
-    printed = await run(1, town, tmp_path, TIDINGS_TENANT_KEY=await town.tenant_key())
-    assert printed[0] == "2 users\n"
-    assert printed[1].startswith("Progress(")
+    key = await town.tenant_key()
+    async with running(2, town, tmp_path, TIDINGS_TENANT_KEY=key) as backend:
+        assert await line_of(backend) == "2 users\n"
+        assert (await line_of(backend)).startswith("Progress(")

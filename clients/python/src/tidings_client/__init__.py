@@ -7,6 +7,7 @@ from tidings_client.client import Client, History
 from tidings_client.errors import (
     ClientClosed,
     ClientStopped,
+    LoggedOut,
     OutboxFull,
     Refused,
     SendExpired,
@@ -44,6 +45,7 @@ from tidings_client.events import (
     UnreadChanged,
 )
 from tidings_client.inbox import Inbox, NotificationPage, Unread
+from tidings_client.login import PhoneLogin
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
 from tidings_client.tenant_api import InboxConfig, NewNotification, Posted, Progress, TenantApi
@@ -67,6 +69,7 @@ __all__ = [
     "Inbox",
     "InboxConfig",
     "InboxUnreadChanged",
+    "LoggedOut",
     "MemberAdded",
     "MemberRemoved",
     "MemoryStorage",
@@ -77,6 +80,7 @@ __all__ = [
     "NotificationRetracted",
     "OtherEntry",
     "OutboxFull",
+    "PhoneLogin",
     "Posted",
     "Presence",
     "Progress",

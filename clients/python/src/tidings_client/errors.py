@@ -8,10 +8,15 @@ TidingsError
 ├── OutboxFull      too many messages wait already
 ├── ClientClosed    the client was closed meanwhile; what is in the outbox stays there
 ├── ClientStopped   the server does not want this client back
+│   └── LoggedOut       the session has ended, or there never was one: log in
 └── StorageTrouble  what has to be kept cannot be kept
     ├── StorageBusy     another client has the file open
     └── WrongUser       the file belongs to another user
 """
+
+from typing import Final
+
+NOT_AUTHENTICATED: Final = 4401
 
 
 class TidingsError(Exception):
@@ -53,6 +58,13 @@ class ClientStopped(TidingsError):
     def __init__(self, code: int, reason: str) -> None:
         self.code, self.reason = code, reason
         super().__init__(f"{reason} ({code})")
+
+
+class LoggedOut(ClientStopped):
+    """Nobody is logged in: the session was ended, has expired, or was never opened."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(NOT_AUTHENTICATED, reason)
 
 
 class StorageTrouble(TidingsError):

@@ -93,6 +93,8 @@ class Keeper:
         """Connect and stay until it ends; how it ended."""
         try:
             self._token = await self._good_token()
+        except ClientStopped:
+            raise
         except Exception as error:
             # The provider is the application's: whatever it raises, there is no token for now.
             log.warning("no token: %r", error)

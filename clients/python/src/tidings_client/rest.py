@@ -28,12 +28,12 @@ class _Problem(msgspec.Struct):
 
 
 class Rest:
-    """One server, asked with one kind of key."""
+    """One server, asked with one kind of key, or with none."""
 
     def __init__(
         self,
         url: str,
-        tokens: Tokens,
+        tokens: Tokens | None,
         world: World,
         ssl_context: SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -67,9 +67,10 @@ class Rest:
         *,
         query: Mapping[str, str] | None = None,
         key: str | None = None,
+        is_safe: bool = False,
     ) -> T:
         """As `request`; what was answered."""
-        answer = await self.request(method, path, body, query=query, key=key)
+        answer = await self.request(method, path, body, query=query, key=key, is_safe=is_safe)
         return msgspec.json.decode(answer.content, type=kind)
 
     async def request(
@@ -80,9 +81,10 @@ class Rest:
         *,
         query: Mapping[str, str] | None = None,
         key: str | None = None,
+        is_safe: bool = False,
     ) -> httpx.Response:
         """Ask, and ask again where that is safe and may help. With a `key`, under which the
-        server knows a repeat, it is always safe.
+        server knows a repeat, it is always safe; likewise if the body says so by itself.
 
         Raises:
             Refused: The server declines.
@@ -90,7 +92,7 @@ class Rest:
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         request = self._http.build_request(method, path, json=body, params=query, headers=headers)
-        is_repeatable = method in REPEATABLE or key is not None
+        is_repeatable = method in REPEATABLE or key is not None or is_safe
         for attempt in range(1, ATTEMPTS_MAX + 1):
             is_last = attempt == ATTEMPTS_MAX or not is_repeatable
             try:
@@ -108,7 +110,9 @@ class Rest:
         raise AssertionError("the last attempt ends the loop")
 
     async def _once(self, request: httpx.Request) -> httpx.Response:
-        """One attempt; a refused token is replaced, once."""
+        """One attempt; a refused token is replaced, once, if there are tokens."""
+        if self._tokens is None:
+            return await self._http.send(request)
         token = await self._tokens.current()
         request.headers["Authorization"] = f"Bearer {token}"
         answer = await self._http.send(request)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logging in by phone: a code that comes as a text, then tokens that renew themselves."""
+
+import asyncio
+import os
+from ssl import SSLContext
+from typing import Self
+
+import httpx
+
+from tidings_client.errors import LoggedOut, Refused
+from tidings_client.login_file import LoginFile, SessionTokens
+from tidings_client.rest import Rest, path_of
+from tidings_client.tokens import Tokens
+from tidings_client.world import SystemWorld, World
+
+
+class PhoneLogin:
+    """One user on one device, logged in by phone or not yet. Use it as an async context manager.
+
+    `token` is what a Client asks for tokens: each call renews the session. Its refresh token is
+    good for one renewal, and the next one is kept before anything else is done with the answer;
+    an answer that is lost is asked for again with the token that it was asked for with, for which
+    the server allows half a minute.
+
+    Every method raises Refused if the server declines, and Unavailable if it cannot be reached.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tenant: str,
+        device: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        ssl_context: SSLContext | None = None,
+        world: World | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """
+        Args:
+            url: The server, such as `https://chat.example.org`.
+            tenant: Whose user it is.
+            device: The name of this device: a login ends an earlier one on the same device.
+            file: Where to keep the session over a restart, readable by its owner only and for one
+                process at a time; in memory only if there is none.
+            ssl_context: Whom to trust, for `https`; the system's trust if it is not given.
+            world: Clock and chance.
+            transport: Takes the place of the network in tests.
+        """
+        self._tenant = tenant
+        self._device = device
+        self._world: World = world or SystemWorld()
+        url = url.rstrip("/")
+        self._rest = Rest(url, None, self._world, ssl_context, transport)
+        own = Tokens(self.token, self._world.wall)
+        self._own_rest = Rest(url, own, self._world, ssl_context, transport)
+        self._file = None if file is None else LoginFile(file)
+        self._tokens = self._file.load() if self._file else None
+        self._fresh: str | None = None
+        """An access token that nobody was given yet."""
+        self._renewing: asyncio.Task[str] | None = None
+        self._turn = asyncio.Lock()
+        """Held while the tokens change."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish a renewal that is under way, and let go of the connections. Still logged in."""
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
+        await self._rest.close()
+        await self._own_rest.close()
+
+    @property
+    def user(self) -> str | None:
+        """Who is logged in, as far as is known here; None if nobody is."""
+        return None if self._tokens is None else self._tokens.user_id
+
+    async def request_code(self, phone_number: str) -> None:
+        """Have a code sent to a number, written as +41 79 123 45 67. Not repeated by itself: each
+        request may send a text."""
+        body = {"tenant": self._tenant, "phone_number": phone_number}
+        await self._rest.request("POST", "/v1/auth/codes", body)
+
+    async def log_in(self, phone_number: str, code: str) -> str:
+        """Log in with the code that came; the user's id. An earlier login here is replaced."""
+        body = {
+            "tenant": self._tenant,
+            "phone_number": phone_number,
+            "code": code,
+            "device": self._device,
+        }
+        tokens = await self._rest.ask(SessionTokens, "POST", "/v1/auth/sessions", body)
+        async with self._turn:
+            await self._keep(tokens)
+        return tokens.user_id
+
+    async def token(self) -> str:
+        """A fresh token. Many who ask at once cost one renewal.
+
+        Raises:
+            LoggedOut: Nobody is logged in, or not any more: log in again.
+            StorageTrouble: It cannot be kept; the next call gets it again.
+        """
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._next())
+            self._renewing.add_done_callback(_look)
+        # Whoever gives up waiting must not stop it half-way: the old token would be used up, and
+        # the new one lost.
+        return await asyncio.shield(self._renewing)
+
+    async def log_out(self) -> None:
+        """End the session, on the server and here."""
+        tokens = self._tokens
+        if tokens is None:
+            return
+        try:
+            await self._own_rest.request("DELETE", path_of("sessions", tokens.session_id))
+        except LoggedOut:
+            return
+        except Refused as refused:
+            if refused.status not in (401, 404):
+                raise
+        async with self._turn:
+            await self._forget()
+
+    async def _next(self) -> str:
+        async with self._turn:
+            if self._tokens is None:
+                raise LoggedOut("nobody is logged in")
+            if self._fresh is None:
+                await self._keep(await self._renew(self._tokens))
+            token, self._fresh = self._fresh, None
+            assert token is not None
+            return token
+
+    async def _renew(self, tokens: SessionTokens) -> SessionTokens:
+        body = {"refresh_token": tokens.refresh_token}
+        try:
+            return await self._rest.ask(
+                SessionTokens, "POST", "/v1/auth/refresh", body, is_safe=True
+            )
+        except Refused as refused:
+            if refused.status != 401:
+                raise
+            await self._forget()
+            raise LoggedOut(refused.detail) from None
+
+    async def _keep(self, tokens: SessionTokens) -> None:
+        if self._file is not None:
+            await asyncio.to_thread(self._file.save, tokens)
+        self._tokens, self._fresh = tokens, tokens.access_token
+
+    async def _forget(self) -> None:
+        self._tokens = self._fresh = None
+        if self._file is not None:
+            await asyncio.to_thread(self._file.remove)
+
+
+def _look(task: "asyncio.Task[str]") -> None:
+    """Nobody may be waiting any more: what went wrong is raised by the next call then."""
+    if not task.cancelled():
+        task.exception()
