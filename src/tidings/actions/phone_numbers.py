@@ -49,7 +49,8 @@ def find_normal_form(text: str) -> str | None:
         number = phonenumbers.parse(f"+{digits}", None)
     except phonenumbers.NumberParseException:
         return None
-    if not phonenumbers.is_valid_number(number):
+    # Not whether it is given out: what the library knows of that ages, and new ranges come.
+    if not phonenumbers.is_possible_number(number):
         return None
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
