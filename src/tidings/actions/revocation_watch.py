@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Protocol
 
+from tidings.model import limits
 from tidings.model.refusals import Unavailable
 from tidings.ports.revocations import Revocation, Revocations
 from tidings.tasks import Tasks
@@ -16,7 +17,7 @@ log = logging.getLogger("tidings.identity")
 
 LOOK_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.5
-BLIND_SECONDS_MAX: Final = 5.0
+BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
 """So long a process may be unable to read the feed before it believes nothing it remembers."""
 
 

@@ -115,6 +115,7 @@ CONTACTS_MAX: Final = 100
 USER_DAY_CONTACTS_MAX: Final = 2_000
 """Phone numbers that a user looks up in a day."""
 REVOKED_SECONDS_MAX: Final = 5
+"""What ended counts no longer than this, anywhere."""
 
 # Rates: so many a second for as long as one likes, and so many at once after a rest.
 USER_REQUESTS_PER_SECOND: Final = 50
