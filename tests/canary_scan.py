@@ -3,6 +3,7 @@
 
 `python tests/canary_scan.py FOLDER` looks into every file below the folder, databases and their
 write-ahead logs included, and fails if it finds something, or had nothing worth looking into.
+A user's own tokens may be in one place: the login file of a client, closed to everybody else.
 """
 
 import re
@@ -24,8 +25,11 @@ OVERLAP_BYTES: Final = 4_096
 SECRETS: Final = {
     "content of a message": re.compile(re.escape(MARK.encode())),
     "a user token": re.compile(rb"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\."),
+    "a refresh token": re.compile(rb"rt_[A-Za-z0-9_-]{8,}_[A-Za-z0-9_-]{43}"),
     "a tenant key": re.compile(rb"sk_[0-9a-f]{16}_[A-Za-z0-9_-]{43}"),
 }
+LOGIN_FILE_SUFFIX: Final = ".login"
+LOGIN_FILE_HOLDS: Final = {"a user token", "a refresh token"}
 
 
 @dataclass(slots=True)
@@ -65,8 +69,14 @@ def scan(folder: Path) -> Scan:
         result.databases += path.suffix == ".db"
         result.write_ahead_logs += path.suffix == ".db-wal"
         result.logs += path.suffix == ".log"
-        result.found += [f"{path} holds {what}" for what in sorted(_secrets_in(path))]
+        result.found += [f"{path} holds {what}" for what in _misplaced_in(path)]
     return result
+
+
+def _misplaced_in(path: Path) -> list[str]:
+    closed_to_others = path.stat().st_mode & 0o077 == 0
+    is_a_login = path.suffix == LOGIN_FILE_SUFFIX and closed_to_others
+    return sorted(_secrets_in(path) - (LOGIN_FILE_HOLDS if is_a_login else set()))
 
 
 def _secrets_in(path: Path) -> set[str]:
