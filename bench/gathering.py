@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everyone of a large group on a live socket: a few send, the others only listen."""
 
-from array import array
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
@@ -99,7 +98,7 @@ class Gathering:
     def forget_latencies(self) -> None:
         """Take times from now on."""
         for member in self._members:
-            member.latencies_ms = array("d")
+            member.forget_latencies()
 
     def latency(self) -> Latency:
         """From a send to its answer."""

@@ -16,9 +16,10 @@ import msgspec
 from bench.gathering import Gathering
 from bench.scale import deployment
 from bench.server import Target, own_folder, unpin
+from bench.steadiness import Span, spans_of, took_ms, witnessed
 from tidings.load import runs
 from tidings.load.crowd import Crowd
-from tidings.load.results import Latency
+from tidings.load.results import Latency, latency_of
 
 PACE_SECONDS: Final = 0.01
 OTHERS_RATE: Final = 20.0
@@ -37,6 +38,11 @@ class HotChatResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of messages in other chats, before."""
     beside: Latency
     """The same while the chat is hot."""
+    steady_alone: Latency
+    steady_beside: Latency
+    """Of those alone that no slow core of the machine was in the way of."""
+    slow_share: float
+    """How much of the time a core was slow."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -56,7 +62,9 @@ async def run(options: Namespace) -> HotChatResult:
         f"{options.rate:.0f} messages/s offered to one chat by {options.senders} senders on two "
         f"gateways: {result.accepted / result.seconds:.0f}/s accepted, "
         f"{result.refused / result.seconds:.0f}/s told to come again, {result.missing} missing\n"
-        f"other chats: p99 {result.alone.p99:.1f} ms before, {result.beside.p99:.1f} ms beside it",
+        f"other chats: p99 {result.alone.p99:.1f} ms before, {result.beside.p99:.1f} ms beside it\n"
+        f"A core of the machine was slow for {result.slow_share:.0%} of the time; otherwise "
+        f"{result.steady_alone.p99:.1f} and {result.steady_beside.p99:.1f} ms",
         flush=True,
     )
     return result
@@ -70,11 +78,12 @@ async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
         others = await stack.enter_async_context(Crowd(url, key, gateways=gateways))
         hot = await stack.enter_async_context(Gathering(url, key, senders, senders, gateways))
         hot.give_up_when_refused()
-        alone = await runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, options.seconds)
+        steadiness = await stack.enter_async_context(witnessed())
+        alone = await _spans(others, options.seconds)
         offering = asyncio.create_task(_offer(hot, options.rate))
         try:
             sent, refused, started = hot.sent, hot.refused, perf_counter()
-            beside = await runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, options.seconds)
+            beside = await _spans(others, options.seconds)
             accepted, again, elapsed = hot.sent, hot.refused, perf_counter() - started
         finally:
             offering.cancel()
@@ -84,9 +93,18 @@ async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
         accepted=accepted - sent,
         refused=again - refused,
         missing=missing,
-        alone=alone.latency,
-        beside=beside.latency,
+        alone=latency_of(took_ms(alone)),
+        beside=latency_of(took_ms(beside)),
+        steady_alone=latency_of(took_ms(filter(steadiness.was_steady, alone))),
+        steady_beside=latency_of(took_ms(filter(steadiness.was_steady, beside))),
+        slow_share=steadiness.slow_share((alone[0][0], beside[-1][1])),
     )
+
+
+async def _spans(others: Crowd, seconds: float) -> list[Span]:
+    """When messages in the other chats were sent and answered."""
+    await runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, seconds)
+    return sorted(spans_of(await others.talkers(OTHERS_PAIRS)))
 
 
 async def _offer(hot: Gathering, rate: float) -> None:

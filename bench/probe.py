@@ -22,7 +22,7 @@ PING: Final = b'{"op":"ping"}'
 
 
 class Sample(msgspec.Struct, array_like=True, frozen=True):
-    """One ping, in milliseconds."""
+    """One ping: when, by the clock that all processes share, and for how many milliseconds."""
 
     at: float
     took: float
@@ -57,7 +57,7 @@ def _probe(plain: PlainSocket, pid: int, seconds: float) -> list[Sample]:
         plain.receive("pong")
         took_ns = plain.arrived_ns - sent_ns
         waited = _waited_ns(pid) - waited
-        samples.append(Sample((now - started) * 1e3, took_ns / 1e6, waited / 1e6))
+        samples.append(Sample(now, took_ns / 1e6, waited / 1e6))
     return samples
 
 

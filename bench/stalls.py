@@ -17,6 +17,7 @@ import msgspec
 from bench.probe import Sample
 from bench.seeds import Seed, copied, fill, seeded
 from bench.server import Target, own_server
+from bench.steadiness import witnessed
 from tidings.load import runs
 from tidings.load.crowd import Crowd
 from tidings.load.rest import Rest
@@ -39,6 +40,11 @@ class StallsResult(msgspec.Struct, frozen=True, kw_only=True):
     longer: int
     """Pings that took longer than 20 ms."""
     longer_net: int
+    steady: Latency
+    """The same of those alone that no slow core of the machine was in the way of."""
+    longer_steady: int
+    slow_share: float
+    """How much of the time a core was slow."""
     log_bytes: int
     """How long the write-ahead log became."""
 
@@ -69,7 +75,7 @@ async def _stalls(store: Seed, target: Target, options: Namespace) -> StallsResu
         talkers = await crowd.talkers(options.pairs)
         for talker in talkers[::2]:
             talker.expire_after(TTL_SECONDS)
-        async with _reading(store, target, token):
+        async with _reading(store, target, token), witnessed() as steadiness:
             probing = asyncio.create_task(_probe(target, token, options.seconds))
             load = await runs.throughput(
                 crowd,
@@ -81,15 +87,28 @@ async def _stalls(store: Seed, target: Target, options: Namespace) -> StallsResu
             )
             samples = await probing
     took = [sample.took for sample in samples]
-    net = [max(0.0, sample.took - sample.waited) for sample in samples]
+    net = [_net(sample) for sample in samples]
+    spans = [(sample.at, sample.at + sample.took / 1e3) for sample in samples]
+    steady = [
+        _net(sample)
+        for sample, span in zip(samples, spans, strict=True)
+        if steadiness.was_steady(span)
+    ]
     return StallsResult(
         load=load,
         pings=latency_of(took),
         net=latency_of(net),
         longer=sum(one > STALL_MS for one in took),
         longer_net=sum(one > STALL_MS for one in net),
+        steady=latency_of(steady),
+        longer_steady=sum(one > STALL_MS for one in steady),
+        slow_share=steadiness.slow_share((spans[0][0], spans[-1][1])),
         log_bytes=(store.data / f"{DATABASE}-wal").stat().st_size,
     )
+
+
+def _net(sample: Sample) -> float:
+    return max(0.0, sample.took - sample.waited)
 
 
 @asynccontextmanager
@@ -132,9 +151,14 @@ def _print(result: StallsResult) -> None:
     for name, pings, longer in (
         ("answer", result.pings, result.longer),
         ("without waiting for the core", result.net, result.longer_net),
+        ("and while no core was slow", result.steady, result.longer_steady),
     ):
         print(
             f"{name:34}{pings.p50:8.1f}{pings.p99:8.1f}{pings.p999:8.1f}{pings.max:8.1f}"
             f"  {longer} of {pings.count}"
         )
-    print(f"write-ahead log up to {result.log_bytes / 2**20:.0f} MiB", flush=True)
+    print(
+        f"write-ahead log up to {result.log_bytes / 2**20:.0f} MiB; "
+        f"a core of the machine was slow for {result.slow_share:.0%} of the time",
+        flush=True,
+    )

@@ -7,11 +7,12 @@ from typing import Final
 import msgspec
 
 from bench.server import OUTPUT, Target, own_server
+from bench.steadiness import spans_of, took_ms, witnessed
 from tidings.load import runs
 from tidings.load.crowd import Crowd
 from tidings.load.files import allow_connections
 from tidings.load.picture import picture
-from tidings.load.results import HEAD, Result, line
+from tidings.load.results import HEAD, Latency, Result, latency_of, line
 from tidings.load.talker import CONTENT as CONTENT
 from tidings.load.talker import RECEIVED_EVERY as RECEIVED_EVERY
 
@@ -32,6 +33,10 @@ class HalfLoad(msgspec.Struct, frozen=True):
     maximum: float
     """Messages in a second, at most."""
     result: Result
+    steady: Latency
+    """Of messages that were not under way while a core of the machine was slow, nor right after."""
+    slow_share: float
+    """How much of the time one was."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -78,10 +83,23 @@ async def run_half_load(options: Namespace) -> HalfLoad:
             peak = await throughput(target, options.pairs, ALONE, options.seconds)
         maximum = peak.rate
     async with own_server() as target, Crowd(target.url, target.root_key) as crowd:
-        result = await runs.paced(
-            crowd, options.pairs, maximum / 2, options.seconds, server_cpu=target.cpu_seconds
-        )
+        async with witnessed() as steadiness:
+            result = await runs.paced(
+                crowd, options.pairs, maximum / 2, options.seconds, server_cpu=target.cpu_seconds
+            )
+        spans = sorted(spans_of(await crowd.talkers(options.pairs)))
+    half = HalfLoad(
+        maximum,
+        result,
+        steady=latency_of(took_ms(filter(steadiness.was_steady, spans))),
+        slow_share=steadiness.slow_share((spans[0][0], spans[-1][1])),
+    )
     print(f"Half of the {maximum:,.0f} messages/s that one by one are possible, evenly spread.")
     print(line(HEAD))
-    print(line(result.row()), flush=True)
-    return HalfLoad(maximum, result)
+    print(line(result.row()))
+    print(
+        f"A core of the machine was slow for {half.slow_share:.0%} of the time; otherwise p50 "
+        f"{half.steady.p50:.1f} ms, p99 {half.steady.p99:.1f} ms, max {half.steady.max:.1f} ms",
+        flush=True,
+    )
+    return half

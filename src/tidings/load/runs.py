@@ -2,7 +2,6 @@
 """Runs of a crowd: as fast as it goes, or at a given pace."""
 
 import asyncio
-from array import array
 from collections.abc import Callable
 from time import perf_counter, process_time
 from typing import Final
@@ -110,7 +109,7 @@ async def _measured(
     tick: Tick | None,
 ) -> Result:
     for talker in talkers:
-        talker.latencies_ms = array("d")
+        talker.forget_latencies()
     start = _mark(talkers, server_cpu)
 
     def told() -> None:

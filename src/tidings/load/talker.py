@@ -3,7 +3,7 @@
 
 import asyncio
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Final
 
@@ -39,7 +39,7 @@ class Talker(WSListener):
     def __init__(self, chat: str, token: str, device: str, trouble: Callable[[str], None]) -> None:
         """`trouble` is told if the server ends what should go on."""
         self.is_live = False
-        self.latencies_ms = array("d")
+        self.forget_latencies()
         self.acknowledged = 0
         self.delivered = 0
         self.refused = 0
@@ -70,6 +70,16 @@ class Talker(WSListener):
     def unanswered(self) -> int:
         """Sends whose answer has yet to come."""
         return len(self._sent_at)
+
+    def forget_latencies(self) -> None:
+        """Take times from now on."""
+        self.latencies_ms = array("d")
+        self._answered_at = array("d")
+
+    def spans(self) -> Iterator[tuple[float, float]]:
+        """When each message was sent, and when its answer came."""
+        for took_ms, answered_at in zip(self.latencies_ms, self._answered_at, strict=True):
+            yield answered_at - took_ms / 1e3, answered_at
 
     # What the socket says.
 
@@ -102,7 +112,9 @@ class Talker(WSListener):
 
     def _on_sent(self, number: int) -> None:
         self.acknowledged += 1
-        self.latencies_ms.append((perf_counter() - self._sent_at.pop(number)) * 1e3)
+        now = perf_counter()
+        self._answered_at.append(now)
+        self.latencies_ms.append((now - self._sent_at.pop(number)) * 1e3)
         if self._is_sending:
             self.send()
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the machine itself kept its pace.
+
+The cores of a virtual machine may run several times slower for a tenth of a second, because its
+host has other guests, and nothing inside is told: such time counts as used, not as stolen. So a
+witness on each core does the same small piece of work every two milliseconds and compares the
+processor time it took with the least it ever took. What was under way while a core was slow can be
+told apart afterwards, for it says more about the host than about the server.
+"""
+
+import asyncio
+import os
+import sys
+from argparse import ArgumentParser
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from select import select
+from statistics import median
+from time import perf_counter, thread_time_ns
+from typing import Final
+
+import msgspec
+
+from tidings.load.talker import Talker
+
+INTERVAL_SECONDS: Final = 0.002
+STEPS: Final = 200
+"""Of the piece of work: about ten microseconds."""
+TRIES: Final = 5_000
+SLOW_FACTOR: Final = 2.0
+IN_A_ROW: Final = 3
+"""Slow is what the middle one of so many pieces says: a single one may have met an interrupt."""
+RECOVERY: Final = 1.0
+"""What piled up in a slow time takes time to go: so much of the slow time is added to it."""
+
+Span = tuple[float, float]
+"""From, to, on the clock that all processes share (`perf_counter`)."""
+
+
+class Steadiness:
+    """When the cores were slow; known once the watching is over."""
+
+    def __init__(self) -> None:
+        self._slow: list[Span] = []
+        self._disturbed: list[Span] = []
+
+    def saw(self, slow: Iterable[Span]) -> None:
+        """Take in what a witness saw."""
+        self._slow = _joined([*self._slow, *slow])
+        self._disturbed = _joined(
+            [(start, end + (end - start) * RECOVERY) for start, end in self._slow]
+        )
+
+    def was_steady(self, span: Span) -> bool:
+        """Whether no core was slow in this time, nor shortly before it."""
+        first = bisect_left(self._disturbed, span[0], key=lambda disturbed: disturbed[1])
+        return first == len(self._disturbed) or self._disturbed[first][0] > span[1]
+
+    def slow_share(self, span: Span) -> float:
+        """How much of this time a core was slow."""
+        overlaps = (min(span[1], end) - max(span[0], start) for start, end in self._slow)
+        return sum(overlap for overlap in overlaps if overlap > 0) / (span[1] - span[0])
+
+
+def spans_of(talkers: Iterable[Talker]) -> list[Span]:
+    """From send to answer, of all their messages since they last forgot."""
+    return [span for talker in talkers for span in talker.spans()]
+
+
+def took_ms(spans: Iterable[Span]) -> Iterator[float]:
+    """How long each took."""
+    return ((end - start) * 1e3 for start, end in spans)
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+@asynccontextmanager
+async def witnessed() -> AsyncIterator[Steadiness]:
+    """Have every core watched meanwhile."""
+    steadiness = Steadiness()
+    witnesses = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.steadiness", str(core),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=Path(__file__).parents[1],
+        )
+        for core in range(os.cpu_count() or 1)
+    ]  # fmt: skip
+    try:
+        yield steadiness
+    finally:
+        for witness in witnesses:
+            output, _ = await witness.communicate(b"")  # ends its standard input
+            steadiness.saw(msgspec.json.decode(output, type=list[Span]))
+
+
+def main() -> None:
+    """Be the witness of one core until standard input ends, then write down when it was slow."""
+    parser = ArgumentParser(prog="bench.steadiness", description=__doc__)
+    parser.add_argument("core", type=int)
+    os.sched_setaffinity(0, {parser.parse_args().core})
+    least = min(_piece() for _ in range(TRIES))
+    pieces: list[tuple[float, float]] = []
+    while not select([sys.stdin], [], [], INTERVAL_SECONDS)[0]:
+        at = perf_counter()
+        _piece()  # warms the caches, which the server had meanwhile
+        pieces.append((at, _piece() / least))
+    sys.stdout.buffer.write(msgspec.json.encode(slow_spans(pieces)))
+
+
+def slow_spans(pieces: list[tuple[float, float]]) -> list[Span]:
+    """When the pieces of work, with their time and how many times too long they took, were slow."""
+    rows = zip(*(pieces[offset:] for offset in range(IN_A_ROW)), strict=False)
+    return _joined(
+        [
+            (row[0][0], row[-1][0] + INTERVAL_SECONDS)
+            for row in rows
+            if median(factor for _, factor in row) > SLOW_FACTOR
+        ]
+    )
+
+
+def _piece() -> float:
+    started, total = thread_time_ns(), 0
+    for step in range(STEPS):
+        total += step * step
+    return thread_time_ns() - started
+
+
+if __name__ == "__main__":
+    main()
