@@ -2,19 +2,18 @@
 """Gateways with a registry: nothing is lost, whatever Redis forgets; nothing comes twice."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.harness.services import RedisServer
-from tests.integration.gateways import GAP_SECONDS, Gateway, Gateways, some_gateways
+from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chat_list import Held
 from tidings.model.ids import UserKey
-from tidings.ports.log import Page
 from tidings.ports.registry import RegistryUnavailable
 from tidings.wire.codes import Close
 
@@ -122,53 +121,6 @@ async def test_an_echo_does_not_bring_a_removed_member_back(
     await bob.until(lambda: bob.of("gone"))
     assert bob.sequences(chat) == [1, 2, 3]
     assert chat not in bob.progress.chats()
-
-
-async def test_entries_out_of_order_are_sent_in_order_without_a_look_at_the_log(
-    gateways: Gateways,
-) -> None:
-    bench, post = gateways.bench, gateways.post
-    gateway = await gateways.open("g1")
-    chat = await bench.group(ANN, BOB)
-    reads = 0
-
-    async def count(read: Callable[[], Awaitable[Page]]) -> Page:
-        nonlocal reads
-        reads += 1
-        return await read()
-
-    verbs = bench.desk_with_reads(count).verbs
-    bob = await gateway.line(replace(gateway.desk, verbs=verbs)).live(BOB)
-    reads_at_hello = reads
-    await bench.post(ANN, chat, 2)
-    late, early = post.parcels[2][0], post.parcels[1][0]
-
-    bob.deliver(late, late.frame, is_small=True)  # one's own gateway was faster than the worker
-    assert bob.sequences(chat) == [1]
-    bob.deliver(early, early.frame, is_small=True)
-    bob.deliver(late, late.frame, is_small=True)
-
-    assert bob.sequences(chat) == [1, 2, 3]
-    # Timers fire in the order they are due: the one that would have read the log comes first.
-    gap_is_over = asyncio.Event()
-    asyncio.get_running_loop().call_later(GAP_SECONDS, gap_is_over.set)
-    await gap_is_over.wait()
-    assert reads == reads_at_hello
-
-
-async def test_an_entry_that_does_not_come_in_time_is_read_from_the_log(
-    gateways: Gateways,
-) -> None:
-    bench, post = gateways.bench, gateways.post
-    gateway = await gateways.open("g1")
-    chat = await bench.group(ANN, BOB)
-    bob = await gateway.line().live(BOB)
-    await bench.post(ANN, chat, 2)
-
-    await post.hand(gateway, [2])
-
-    await bob.until_entries(chat, 3)
-    assert bob.sequences(chat) == [1, 2, 3]
 
 
 async def test_what_passes_by_during_hello_may_come_in_any_order(gateways: Gateways) -> None:

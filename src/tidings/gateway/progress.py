@@ -7,6 +7,7 @@ log) is not kept anywhere: the chat is behind, and is read from the log later. S
 costs no memory, whatever it misses.
 """
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from tidings.model import limits
@@ -78,10 +79,19 @@ class Progress:
         position.head = max(position.head, sequence)
         return True
 
-    def fall_behind(self) -> None:
-        """What has not come by now is read from the log."""
-        for position in self._positions.values():
-            if position.sent < position.head:
+    def waiting(self) -> dict[ChatId, int]:
+        """The chats in which entries have yet to come that others deliver, and up to which one."""
+        return {
+            chat: position.head
+            for chat, position in self._positions.items()
+            if position.sent < position.head and not position.is_behind
+        }
+
+    def fall_behind(self, awaited: Mapping[ChatId, int]) -> None:
+        """What was awaited and has not come by now is read from the log."""
+        for chat, sequence in awaited.items():
+            position = self._positions.get(chat)
+            if position is not None and position.sent < sequence:
                 position.is_behind = True
 
     def offer(self, position: Position, sequence: int) -> Verdict:

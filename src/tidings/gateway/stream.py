@@ -32,8 +32,8 @@ class Stream:
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
         """Until the chats are known: where to start in those that passed by, how far they reach."""
         self._is_pumping = True
-        self._is_waiting = False
-        """For entries that others have yet to deliver."""
+        self._awaited: dict[ChatId, int] = {}
+        """Up to where others have yet to deliver, as of when the waiting began."""
         self._has_room: asyncio.Event | None = None
         """There while somebody waits for it."""
         self._stalled_at: int | None = None
@@ -187,14 +187,21 @@ class Stream:
 
     def _wait_for_others(self) -> None:
         """Another process delivers what comes before; if it does not, the log is read."""
-        if not self._is_waiting:
-            self._is_waiting = True
+        if not self._awaited:
+            self._awaited = self._line.progress.waiting()
             loop = asyncio.get_running_loop()
             loop.call_later(self._desk.gap_seconds, self._wait_no_longer)
 
     def _wait_no_longer(self) -> None:
-        self._is_waiting = False
-        self._line.progress.fall_behind()
+        """Read what is overdue; what began to be missing meanwhile has its own time to come.
+
+        In a busy chat something is always missing, for a moment: whoever read the log for it would
+        never do anything else.
+        """
+        awaited, self._awaited = self._awaited, {}
+        self._line.progress.fall_behind(awaited)
+        if self._line.progress.waiting():
+            self._wait_for_others()
         self.wake()
 
     def reached(self, heads: Mapping[ChatId, int]) -> bool:

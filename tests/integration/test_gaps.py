@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries that come to a gateway out of order: waited for, and read from the log if need be."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateways import GAP_SECONDS, Gateway, Gateways, some_gateways
+from tests.unit.gateway_bench import ANN, BOB
+from tidings.model.ids import ChatId
+from tidings.ports.log import Page
+
+
+@pytest.fixture
+async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
+    async with some_gateways(tmp_path / "data", redis_url) as opened:
+        yield opened
+
+
+class _Bob:
+    """A user with a live line, to which a worker hands entries of one chat."""
+
+    def __init__(self, gateways: Gateways, chat: ChatId) -> None:
+        self.chat = chat
+        self.reads = 0
+        """How often the log was read."""
+        self._parcels = gateways.post.parcels
+        self._verbs = gateways.bench.desk_with_reads(self._count).verbs
+
+    async def _count(self, read: Callable[[], Awaitable[Page]]) -> Page:
+        self.reads += 1
+        return await read()
+
+    async def live(self, gateway: Gateway) -> None:
+        self.line = await gateway.line(replace(gateway.desk, verbs=self._verbs)).live(BOB)
+        self.reads = 0
+
+    def handed(self, *sequences: int) -> None:
+        for sequence in sequences:
+            parcel, _ = self._parcels[sequence - 1]
+            self.line.deliver(parcel, parcel.frame, is_small=True)
+
+    def sequences(self) -> list[int]:
+        return self.line.sequences(self.chat)
+
+
+async def _bob_in_a_chat_of(entries: int, gateways: Gateways) -> _Bob:
+    """Live before all of them but the first were written, and handed none of those yet."""
+    chat = await gateways.bench.group(ANN, BOB)
+    bob = _Bob(gateways, chat)
+    await bob.live(await gateways.open("g1"))
+    await gateways.bench.post(ANN, chat, entries - 1)
+    return bob
+
+
+async def _gap_is_over() -> None:
+    """Timers fire in the order they are due: the one that would read the log comes first."""
+    gap_is_over = asyncio.Event()
+    asyncio.get_running_loop().call_later(GAP_SECONDS, gap_is_over.set)
+    await gap_is_over.wait()
+
+
+async def test_entries_out_of_order_are_sent_in_order_without_a_look_at_the_log(
+    gateways: Gateways,
+) -> None:
+    bob = await _bob_in_a_chat_of(6, gateways)
+    bob.handed(3)  # one's own gateway was faster than the worker
+    assert bob.sequences() == [1]
+    bob.handed(2, 3)
+    assert bob.sequences() == [1, 2, 3]
+    await _gap_is_over()
+    assert bob.reads == 0
+
+
+async def test_in_a_busy_chat_where_something_is_always_missing_the_log_is_not_read(
+    gateways: Gateways,
+) -> None:
+    bob = await _bob_in_a_chat_of(6, gateways)
+    bob.handed(3)
+    bob.handed(2, 3, 5)  # what was missing has come; something else is missing
+    await _gap_is_over()
+    assert bob.reads == 0
+    assert bob.sequences() == [1, 2, 3]
+    bob.handed(4, 5, 6)
+    await _gap_is_over()
+    assert bob.reads == 0
+    assert bob.sequences() == [1, 2, 3, 4, 5, 6]
+
+
+async def test_what_stays_missing_in_a_busy_chat_is_read_from_the_log(gateways: Gateways) -> None:
+    bob = await _bob_in_a_chat_of(6, gateways)
+    bob.handed(3, 2, 3, 5)
+    assert bob.sequences() == [1, 2, 3]
+    await bob.line.until_entries(bob.chat, 6)
+    assert bob.sequences() == [1, 2, 3, 4, 5, 6]
+
+
+async def test_an_entry_that_does_not_come_in_time_is_read_from_the_log(
+    gateways: Gateways,
+) -> None:
+    bob = await _bob_in_a_chat_of(3, gateways)
+    bob.handed(3)
+    await bob.line.until_entries(bob.chat, 3)
+    assert bob.sequences() == [1, 2, 3]
+    assert bob.reads == 1
