@@ -74,9 +74,11 @@ async def test_a_lost_slot_leaves_at_most_a_key_without_an_entry(store: Store) -
     await append(store, state, message(BOB))
     late = message(ANN, cmid="late")
 
-    assert await append(store, stale, late, keys=[key(late)]) == SlotTaken()
+    outcome = await append(store, stale, late, keys=[key(late)])
 
+    assert isinstance(outcome, SlotTaken)
     found = await store.log.find_sent(state.chat_id, key(late), NOW)
+    assert (found is not None) == outcome.keys_are_claimed
     assert found is None or found.entry is None
 
 

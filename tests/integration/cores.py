@@ -3,7 +3,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Event
 from tidings.ports.failpoints import Failpoints, Place
+from tidings.ports.log import Log
 from tidings.world import back_off
 
 T = TypeVar("T")
@@ -115,13 +116,12 @@ class Deployment:
         created = await self.core.verbs.create(owner, "group", name, others, None)
         return created.chat_id
 
-    def another_writing(
-        self, back_off: Callable[[int], Coroutine[Any, Any, None]] = back_off
-    ) -> Writing:
+    def another_writing(self, log: Log | None = None) -> Writing:
         """A second writer on the same store, who learns of the first one's entries only there."""
         core = self.core
         return Writing(
-            core, Appender(core.store.log, InProcessBus(), core.clock, core.chance, back_off)
+            core,
+            Appender(log or core.store.log, InProcessBus(), core.clock, core.chance, back_off),
         )
 
     async def log(self, chat: ChatId, reader: UserKey) -> list[Entry]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two writers on one chat, each with a cache of its own: what lies between a key and its entry."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,8 @@ from tidings.model import limits
 from tidings.model.entries import Entry, Key
 from tidings.model.ids import ChatId
 from tidings.model.refusals import ChatBusy, ChatNotFound, StoreUnavailable
-from tidings.ports.log import Sent
+from tidings.ports.log import Log, Run, Sent
+from tidings.tasks import Tasks
 
 
 @pytest.fixture
@@ -36,6 +38,32 @@ async def paused(tmp_path: Path, pause: PauseAt) -> AsyncIterator[Deployment]:
     """A core that can be stopped between a key and its entry."""
     async with open_deployment(tmp_path / "data", failpoints=pause) as opened:
         yield opened
+
+
+class SlowLog:
+    """A log that takes its time before each write, in which something else can happen."""
+
+    def __init__(self, log: Log) -> None:
+        self.writes = 0
+        self._log = log
+        self._meanwhile: Callable[[], Awaitable[object]] | None = None
+        self._tasks = Tasks("slow log")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def before_each_write(self, meanwhile: Callable[[], Awaitable[object]] | None) -> None:
+        """Have this happen once the writer has made up its mind."""
+        self._meanwhile = meanwhile
+
+    def append_later(self, make_run: Callable[[], Run | None]) -> None:
+        self._tasks.start(self._append(make_run))
+
+    async def _append(self, make_run: Callable[[], Run | None]) -> None:
+        self.writes += 1
+        if self._meanwhile is not None:
+            await self._meanwhile()
+        self._log.append_later(make_run)
 
 
 async def messages(deployment: Deployment, chat: ChatId) -> list[str | None]:
@@ -72,22 +100,17 @@ async def test_a_writer_gives_up_after_some_lost_slots_and_may_be_asked_again(
     deployment: Deployment,
 ) -> None:
     chat = await deployment.group(ANN, BOB)
-    lost = 0
-
-    async def lose_again(_attempt: int) -> None:
-        nonlocal lost
-        lost += 1
-        await deployment.writing.send(BOB, chat)
-
-    unlucky = deployment.another_writing(lose_again)
+    log = SlowLog(deployment.core.store.log)
+    unlucky = deployment.another_writing(log)
     await unlucky.send(ANN, chat)
-    await deployment.writing.send(BOB, chat)
+    log.before_each_write(lambda: deployment.writing.send(BOB, chat))
     with pytest.raises(ChatBusy) as refusal:
         await unlucky.send(ANN, chat, "again", cmid="again")
     assert refusal.value.retryable
-    assert lost == limits.SLOT_ATTEMPTS_MAX - 1
+    assert log.writes == 1 + limits.SLOT_ATTEMPTS_MAX
     assert "again" not in await messages(deployment, chat)
-    # Meanwhile the writer has caught up, and nobody is in its way.
+    # Meanwhile the writer has caught up, and nobody is in its way any more.
+    log.before_each_write(None)
     assert not (await unlucky.send_soon(ANN, chat, "again", cmid="again")).is_replay
     assert (await messages(deployment, chat)).count("again") == 1
 

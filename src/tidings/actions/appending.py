@@ -10,12 +10,13 @@ uncommitted change is ever seen.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
 
 from tidings.actions.lanes import Lane, Lanes
 from tidings.actions.proposals import Proposal
+from tidings.actions.repeats import Repeats, doubt_claims
 from tidings.actions.slices import Slices
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -25,7 +26,6 @@ from tidings.model.refusals import (
     ChatBusy,
     ChatNotFound,
     Refusal,
-    SendConflict,
     StoreUnavailable,
 )
 from tidings.ports.bus import Appended, Bus
@@ -56,6 +56,7 @@ class Appender:
         self._clock = clock
         self._backoff = backoff
         self._lanes = Lanes()
+        self._repeats = Repeats(log, clock)
         self._mark = chance.token(8).hex()
         self._runs = 0
         self._tasks = Tasks("appender")
@@ -208,7 +209,7 @@ class Appender:
         elif proposal.key is None:
             proposal.refused(refusal)
         else:
-            self._tasks.start(self._refuse_unless_sent(lane.chat_id, proposal, refusal))
+            self._tasks.start(self._repeats.refuse_unless_sent(lane.chat_id, proposal, refusal))
         return []
 
     async def _look_into(self, lane: Lane) -> None:
@@ -236,7 +237,7 @@ class Appender:
             case KeyTaken(indexes):
                 self._start(lane, partial(self._answer_repeats, lane, steps, set(indexes)))
             case SlotTaken():
-                self._start(lane, partial(self._catch_up, lane, steps))
+                self._start(lane, partial(self._catch_up, lane, steps, outcome))
             case Declined():
                 assert len(steps) == 1, "a change goes alone"
                 steps[0][0].declined(outcome)
@@ -265,71 +266,47 @@ class Appender:
         """
         again = []
         for index, (proposal, _) in enumerate(steps):
-            if index not in taken or not await self._answer_if_sent(lane.chat_id, proposal):
+            if index not in taken or not await self._repeats.answer_if_sent(lane.chat_id, proposal):
                 again.append(proposal)
         lane.waiting.extendleft(reversed(again))
         self._next(lane)
 
-    async def _answer_if_sent(self, chat: ChatId, proposal: Proposal) -> bool:
-        assert proposal.key is not None
-        try:
-            sent = await self._log.find_sent(chat, proposal.key, self._clock.now())
-        except Refusal as refusal:
-            proposal.refused(refusal)
-            return True
-        if sent is None:
-            return False  # it expired a moment ago: claim it afresh
-        if sent.digest != proposal.key.digest:
-            proposal.refused(SendConflict())
-            return True
-        if sent.entry is not None:
-            proposal.replayed(sent.entry)
-            return True
-        proposal.is_claimed = True
-        return False
-
-    async def _refuse_unless_sent(self, chat: ChatId, proposal: Proposal, refusal: Refusal) -> None:
-        """The last word to a sender who was removed: a repeat of an own send is still answered."""
-        assert proposal.key is not None
-        try:
-            sent = await self._log.find_sent(chat, proposal.key, self._clock.now())
-        except Refusal as trouble:
-            proposal.refused(trouble)
-            return
-        if sent and sent.entry is not None and sent.digest == proposal.key.digest:
-            proposal.replayed(sent.entry)
-        else:
-            proposal.refused(refusal)
-
-    async def _catch_up(self, lane: Lane, steps: list[_Step]) -> None:
+    async def _catch_up(self, lane: Lane, steps: list[_Step], lost: SlotTaken) -> None:
         """Another writer was first: take in what it wrote, then try again after it."""
-        try:
-            await self._read_on(lane)
-        except Refusal as refusal:
-            for proposal, _ in steps:
-                proposal.refused(refusal)
-            self._next(lane)
-            return
-        again = [proposal for proposal, _ in steps if not self._gave_up(proposal)]
-        lane.waiting.extendleft(reversed(again))
+        again = [proposal for proposal, _ in steps if not _gave_up(proposal)]
+        for proposal in again:
+            proposal.is_claimed = proposal.is_claimed or lost.keys_are_claimed
         if again:
+            # Before the reading, not after it: who has just read is rarely late again.
             await self._backoff(again[0].attempts)
+        try:
+            await self._read_on(lane, again)
+        except Refusal as refusal:
+            for proposal in again:
+                proposal.refused(refusal)
+        else:
+            lane.waiting.extendleft(reversed(again))
         self._next(lane)
 
-    async def _read_on(self, lane: Lane) -> None:
-        """Bring the lane's state up to the end of the log."""
+    async def _read_on(self, lane: Lane, held: Iterable[Proposal] = ()) -> None:
+        """Bring the lane's state up to the end of the log; `held` were taken out of the lane."""
         assert lane.state is not None
         state = lane.state.copy()
-        while missed := await self._log.tail(lane.chat_id, state.head):
-            for entry in missed:
+        missed: list[Entry] = []
+        is_at_end = False
+        while not is_at_end:
+            some = await self._log.tail(lane.chat_id, state.head)
+            for entry in some:
                 state.fold(entry)
+            missed += some
+            is_at_end = len(some) < limits.TAIL_ENTRIES_MAX
         self._lanes.keep_state(lane, state)
+        doubt_claims([*held, *lane.waiting], missed)
 
-    def _gave_up(self, proposal: Proposal) -> bool:
-        # The winner may have been a repeat of this very send: claiming the key anew will tell.
-        proposal.is_claimed = False
-        proposal.attempts += 1
-        if proposal.attempts < limits.SLOT_ATTEMPTS_MAX:
-            return False
-        proposal.refused(ChatBusy())
-        return True
+
+def _gave_up(proposal: Proposal) -> bool:
+    proposal.attempts += 1
+    if proposal.attempts < limits.SLOT_ATTEMPTS_MAX:
+        return False
+    proposal.refused(ChatBusy())
+    return True

@@ -84,9 +84,7 @@ def send_in_turn(members: int, content: int) -> Cost:
     entry = MESSAGE_BYTES + content
     lost = [
         _writes("claim_slot", "messages", 1),
-        _writes("claim_key", "idempotency_keys", 1),
-        _reads("find_key", "idempotency_keys", 1),
-        _reads("read_log", "messages", 2 * strong_units(entry) + 1, 3),
+        _reads("read_log", "messages", strong_units(entry)),
     ]
     return Cost([*alone.to_the_answer, *lost], alone.afterwards)
 

@@ -39,6 +39,7 @@ REQUEST_KEY_CHARS_MAX: Final = 255
 
 # The appender.
 SLOT_ATTEMPTS_MAX: Final = 8
+TAIL_ENTRIES_MAX: Final = 256
 RUN_ENTRIES_MAX: Final = 256
 """How many waiting proposals of one chat go to the store at once."""
 LANE_PROPOSALS_MAX: Final = 4_096

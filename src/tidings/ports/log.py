@@ -18,7 +18,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class SlotTaken(msgspec.Struct, frozen=True):
-    """Another writer was first; nothing was written, except perhaps the run's keys."""
+    """Another writer was first; no entry was written."""
+
+    keys_are_claimed: bool = False
+    """The run's keys are claimed nevertheless, for the slots it wanted."""
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
@@ -117,7 +120,10 @@ class Log(Protocol):
         ...
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
-        """For writers who lost a slot: the next entries after a sequence, at most 256 of them."""
+        """For writers who lost a slot: the next entries after a sequence, up to a number of them.
+
+        Fewer than `limits.TAIL_ENTRIES_MAX`: the log ends there.
+        """
         ...
 
     async def find_sent(self, chat: ChatId, key: Key, now: int) -> Sent | None:

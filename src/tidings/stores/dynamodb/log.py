@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key, head_of
 from tidings.model.ids import ChatId, UserKey
@@ -28,7 +29,6 @@ from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.dynamodb")
 
-TAIL_ENTRIES: Final = 256
 CHATS_AT_ONCE: Final = 64
 WAITING_MAX: Final = 512
 """A chat takes one claim after the other, a hundred and more a second: so this is a few seconds,
@@ -102,7 +102,7 @@ class DynamoLog:
         return await load_state(self._dynamo, chat)
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
-        items = await items_after(self._dynamo, chat, after, TAIL_ENTRIES)
+        items = await items_after(self._dynamo, chat, after, limits.TAIL_ENTRIES_MAX)
         entries = await to_entries(self._dynamo, items)
         if entries:
             self._heads.saw(chat, head_of(entries[-1]))

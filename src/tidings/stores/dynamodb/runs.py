@@ -13,7 +13,7 @@ from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.failpoints import Failpoints
-from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run
+from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
 from tidings.ports.world import Chance
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.heads import Heads
@@ -45,6 +45,7 @@ log = logging.getLogger("tidings.dynamodb")
 FREE_SLOT: Final = "attribute_not_exists(#chat_id)"
 _FREE_KEY: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 _KEPT: Final = Kept()
+_SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
 
 
 class Runs:
@@ -67,6 +68,8 @@ class Runs:
                 return KeyTaken(taken)
             self._failpoints.reach("between_key_and_entry")
             outcome = await self._write_entries(run)
+            if outcome == SLOT_TAKEN and any(run.keys):
+                return _SLOT_LOST_KEYS_CLAIMED
             self._failpoints.reach("after_commit_before_answer")
         except StoreUnavailable:
             return Failed()

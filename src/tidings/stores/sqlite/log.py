@@ -19,7 +19,6 @@ from tidings.stores.sqlite.rows import COLUMNS, to_entry
 from tidings.stores.sqlite.runs import RunJob
 from tidings.stores.sqlite.writer import Writer
 
-TAIL_ENTRIES: Final = 256
 SCAN_ENTRIES_MAX: Final = 1_000
 """How many entries one page of messages looks through."""
 
@@ -53,7 +52,7 @@ class SqliteLog:
         return await self._readers.read(
             lambda db: _entries(
                 db, "chat_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-                (chat, after, TAIL_ENTRIES),
+                (chat, after, limits.TAIL_ENTRIES_MAX),
             )
         )  # fmt: skip
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two appenders on one store, as in two processes: a send that loses its slot, and its repeats."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.contract.builders import ANN, BOB, a_chat, added, key, message, page, removed
+from tests.contract.engines import Store
+from tests.unit.worlds import HandClock
+from tidings.actions.appending import Appender
+from tidings.actions.changing import Change
+from tidings.actions.proposals import Proposal
+from tidings.buses.in_process import InProcessBus
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, Key
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound, Refusal
+from tidings.ports.log import Declined, Log
+from tidings.world import SystemChance, back_off
+
+
+class Sending:
+    """A message on its way."""
+
+    def __init__(self, sender: UserKey, cmid: str) -> None:
+        self._sender, self._cmid = sender, cmid
+        self.key: Key | None = key(message(sender, cmid=cmid))
+        self.is_claimed = False
+        self.attempts = 0
+        self.was_looked_into = False
+        self.is_ready = True
+        self.answer: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
+        """The message, and whether it had been sent before."""
+
+    async def prepare(self) -> None:
+        raise AssertionError("it is ready")
+
+    def decide(self, state: ChatState, _now: int) -> list[Entry]:
+        if self._sender not in state.members:
+            raise ChatNotFound
+        entry = message(self._sender, cmid=self._cmid)
+        entry.chat_id = state.chat_id
+        return [entry]
+
+    def kept(self, entries: list[Entry]) -> None:
+        self.answer.set_result((entries[0], False))
+
+    def replayed(self, entry: Entry) -> None:
+        self.answer.set_result((entry, True))
+
+    def declined(self, declined: Declined) -> None:
+        raise AssertionError(declined)
+
+    def refused(self, refusal: Refusal) -> None:
+        self.answer.set_exception(refusal)
+
+
+class WatchedLog:
+    """A log before whose tail is read something else can happen."""
+
+    def __init__(self, log: Log, *before_tails: Callable[[], Awaitable[object]]) -> None:
+        self._log = log
+        self._before_tails = list(before_tails)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def tail(self, chat: ChatId, after: int) -> list[Entry]:
+        if self._before_tails:
+            await self._before_tails.pop(0)()
+        return await self._log.tail(chat, after)
+
+
+@asynccontextmanager
+async def appender_on(log: Log) -> AsyncIterator[Appender]:
+    appender = Appender(log, InProcessBus(), HandClock(), SystemChance(), back_off)
+    yield appender
+    await appender.close()
+
+
+async def sent(appender: Appender, chat: ChatState, sender: UserKey, cmid: str) -> tuple[int, bool]:
+    """Send; the sequence, and whether it had been sent before."""
+    sending = Sending(sender, cmid)
+    appender.propose(chat.chat_id, sending)
+    entry, was_sent = await sending.answer
+    return entry.sequence, was_sent
+
+
+async def sent_late(
+    log: Log, chat: ChatState, sender: UserKey, *, before: Appender
+) -> tuple[int, bool]:
+    """Send "once" through an appender that does not know what another one wrote before."""
+    async with appender_on(log) as late:
+        await sent(late, chat, ANN, "first")
+        await sent(before, chat, ANN, "in the way")
+        return await sent(late, chat, sender, "once")
+
+
+async def changed(appender: Appender, chat: ChatState, entry: Entry) -> None:
+    """Have somebody come or go."""
+    entry.chat_id = chat.chat_id
+    change = Change(lambda _state, _now: [entry])
+    appender.propose(chat.chat_id, change)
+    await change.answer
+
+
+async def messages(store: Store, chat: ChatState) -> list[str | None]:
+    found = await page(store, chat)
+    return [entry.client_message_id for entry in found.entries if entry.kind == "message"]
+
+
+@pytest.fixture
+async def chat(store: Store) -> ChatState:
+    return await a_chat(store)
+
+
+@pytest.fixture
+async def other(store: Store) -> AsyncIterator[Appender]:
+    async with appender_on(store.log) as appender:
+        yield appender
+
+
+async def test_who_loses_a_slot_sends_after_the_winner(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    async with appender_on(store.log) as one:
+        assert await sent(one, chat, ANN, "a1") == (2, False)
+        assert await sent(other, chat, BOB, "b1") == (3, False)
+        assert await sent(one, chat, ANN, "a2") == (4, False)
+        assert await sent(one, chat, ANN, "a2") == (4, True)
+        assert await sent(other, chat, ANN, "a2") == (4, True)
+    assert await messages(store, chat) == ["a1", "b1", "a2"]
+
+
+async def test_a_repeat_elsewhere_that_wins_meanwhile_is_the_one_message(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    async def repeat_elsewhere() -> None:
+        assert await sent(other, chat, ANN, "once") == (4, False)
+
+    log = WatchedLog(store.log, repeat_elsewhere)
+    assert await sent_late(log, chat, ANN, before=other) == (4, True)
+    assert await messages(store, chat) == ["first", "in the way", "once"]
+
+
+async def test_a_repeat_elsewhere_while_the_sender_was_away_is_the_one_message(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    async def let_bob_go() -> None:
+        await changed(other, chat, removed(BOB))
+
+    async def have_bob_back_who_repeats() -> None:
+        await changed(other, chat, added(BOB))
+        assert await sent(other, chat, BOB, "once") == (6, False)
+
+    log = WatchedLog(store.log, let_bob_go, have_bob_back_who_repeats)
+    assert await sent_late(log, chat, BOB, before=other) == (6, True)
+    assert await messages(store, chat) == ["first", "in the way", "once"]
+
+
+async def test_the_same_sends_through_two_writers_at_once_are_one_message_each(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    cmids = [f"m{number}" for number in range(12)]
+    async with appender_on(store.log) as one:
+        for cmid in cmids:
+            answers = await asyncio.gather(
+                *(sent(appender, chat, ANN, cmid) for appender in (one, other, one, other))
+            )
+            assert len({sequence for sequence, _ in answers}) == 1
+            assert [was_sent for _, was_sent in answers].count(False) == 1
+    assert await messages(store, chat) == cmids
+
+
+_conforms: type[Proposal] = Sending
