@@ -9,7 +9,9 @@ import pytest
 
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
+from tidings.gateway.progress import KEPT_MAX
 from tidings.model import limits
+from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.log import Page
 from tidings.wire.codes import Close
@@ -82,6 +84,64 @@ async def test_a_socket_that_does_not_drain_gets_the_rest_later(bench: GatewayBe
 
     await line.until_entries(chat, 154)
     assert line.sequences(chat) == list(range(2, 156))
+
+
+async def test_what_comes_while_a_page_is_read_needs_no_other_page(bench: GatewayBench) -> None:
+    line, chat, reads = await behind_while_posting(bench, 3)
+    assert line.sequences(chat) == list(range(2, 10))
+    assert reads == 1
+
+
+async def test_more_than_is_kept_while_a_page_is_read_is_read_as_well(bench: GatewayBench) -> None:
+    line, chat, reads = await behind_while_posting(bench, KEPT_MAX + 1)
+    assert line.sequences(chat) == list(range(2, 7 + KEPT_MAX + 1))
+    assert reads == 2
+
+
+async def test_who_is_removed_while_a_page_is_read_gets_nothing_after_it(
+    bench: GatewayBench,
+) -> None:
+    async def go(chat: ChatId) -> None:
+        await bench.post(ANN, chat, 1)
+        await bench.core.verbs.remove_member(ANN, chat, BOB)
+        await bench.post(ANN, chat, 2)
+
+    line, chat = await behind(bench, go)
+    await line.until(lambda: line.of("gone"))
+    assert line.sequences(chat) == list(range(2, 7))
+
+
+async def behind_while_posting(bench: GatewayBench, count: int) -> tuple[FakeLine, ChatId, int]:
+    """Fall behind by five, and have so many more come while they are read; how often it was."""
+    reads = 0
+
+    async def post(chat: ChatId) -> None:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            await bench.post(ANN, chat, count)
+
+    line, chat = await behind(bench, post)
+    await line.until_entries(chat, 5 + count)
+    return line, chat, reads
+
+
+async def behind(
+    bench: GatewayBench, after_a_read: Callable[[ChatId], Awaitable[None]]
+) -> tuple[FakeLine, ChatId]:
+    """A line that fell behind by five entries; something happens before what was read is there."""
+
+    async def around(read: Callable[[], Awaitable[Page]]) -> Page:
+        page = await read()
+        await after_a_read(chat)
+        return page
+
+    chat = await bench.group(ANN, BOB)
+    line = await bench.line(desk=bench.desk_with_reads(around)).live(BOB, have={chat: 1})
+    line.pause()
+    await bench.post(ANN, chat, 5)
+    line.resume()
+    return line, chat
 
 
 async def test_what_is_missing_and_cannot_be_read_is_not_passed_over(bench: GatewayBench) -> None:

@@ -3,8 +3,9 @@
 
 Entries of a chat go out in order, without a gap, each at most once. An entry that may not go out
 now (the window is full, the socket does not drain, earlier ones are still being read from the
-log) is not kept anywhere: the chat is behind, and is read from the log later. So a slow client
-costs no memory, whatever it misses.
+log) is not kept: the chat is behind, and is read from the log later. So a slow client costs no
+memory, whatever it misses. Only the few that come while a page is being read are kept until it is
+there, or a busy chat that fell behind once would be read without end.
 """
 
 from collections.abc import Mapping
@@ -15,11 +16,14 @@ from tidings.model.ids import ChatId
 
 Verdict = Literal["send", "drop", "later"]
 
+KEPT_MAX: Final = 32
+"""Entries kept while a page is being read; with more there is another page to read."""
+
 
 class Position:
     """One chat on one connection."""
 
-    __slots__ = ("head", "is_behind", "is_small", "received", "sent", "unacknowledged")
+    __slots__ = ("head", "is_behind", "is_small", "kept", "received", "sent", "unacknowledged")
 
     def __init__(self, start: int, head: int, is_small: bool) -> None:
         self.sent = start
@@ -31,6 +35,15 @@ class Position:
         """Entries sent since the last `received`: what the window counts."""
         self.is_behind = start < head
         self.is_small = is_small
+        self.kept: list[tuple[int, bytes]] | None = None
+        """What came while a page is being read, with its frames; None if nothing may be kept."""
+
+    def keep(self, sequence: int, frame: bytes) -> None:
+        """Keep an entry that comes while a page is being read."""
+        if self.kept is not None:
+            self.kept.append((sequence, frame))
+            if len(self.kept) > KEPT_MAX:
+                self.kept = None
 
 
 class Progress:

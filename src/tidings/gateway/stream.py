@@ -14,13 +14,14 @@ from tidings.gateway.greeting import identify, welcome
 from tidings.gateway.line import Line
 from tidings.gateway.offers import Offer, is_first, is_last, newest_start, start_before
 from tidings.gateway.progress import Position
+from tidings.gateway.pump import Pump
 from tidings.model import limits
 from tidings.model.chat_list import Held
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
 from tidings.ports.handover import Parcel
 from tidings.wire.codes import Close
-from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode, encode_entry
+from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 
 
 class Stream:
@@ -31,12 +32,9 @@ class Stream:
         self._line = line
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
         """Until the chats are known: where to start in those that passed by, how far they reach."""
-        self._is_pumping = True
+        self._pump = Pump(desk, line)
         self._awaited: dict[ChatId, int] = {}
         """Up to where others have yet to deliver, as of when the waiting began."""
-        self._has_room: asyncio.Event | None = None
-        """There while somebody waits for it."""
-        self._stalled_at: int | None = None
 
     @property
     def _user(self) -> UserKey:
@@ -104,10 +102,8 @@ class Stream:
             self._follow(row, row.head.sequence)
         self._follow_newcomers()
         for chat, position, head in goals:
-            while position.sent < head and self._is_open():
-                await self._pump_one(chat, position)
-        self._is_pumping = False
-        self.wake()
+            await self._pump.bring_to(head, chat, position)
+        self._pump.start()
 
     async def _reaching(self, row: Held, have: int) -> Held:
         """The chat with a head that is not behind what the device has, if its log reaches there.
@@ -165,6 +161,9 @@ class Stream:
                 if entry.kind == "removed" and is_last(entry, self._user):
                     progress.leave(chat)
             case "later":
+                if is_last(entry, self._user):
+                    position.kept = None  # the log says when the user goes
+                position.keep(sequence, frame)
                 self.wake()
             case "drop":
                 pass
@@ -222,71 +221,12 @@ class Stream:
         self.wake()
         return True
 
-    def _is_open(self) -> bool:
-        return self._line.conversation.state is State.OPEN
-
     # Behind.
 
     def wake(self) -> None:
         """There may be room, or something to read from the log."""
-        if self._line.progress.room > 0:
-            self._stalled_at = None
-            if self._has_room is not None:
-                self._has_room.set()
-        if not self._is_pumping and self._is_open() and self._line.progress.behind():
-            self._is_pumping = True
-            self._line.start(self._pump())
+        self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:
         """Whether the client has left its window full, or its socket unread, for too long."""
-        return (
-            self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
-        )
-
-    async def _pump(self) -> None:
-        try:
-            while self._is_open() and (behind := self._line.progress.behind()):
-                for chat in behind:
-                    position = self._line.progress.get(chat)
-                    if position is not None:
-                        await self._pump_one(chat, position)
-        except Unavailable:
-            # What is missing cannot be read now, and must not be passed over.
-            self._line.close(Close.OVERLOADED)
-        finally:
-            self._is_pumping = False
-
-    async def _pump_one(self, chat: ChatId, position: Position) -> None:
-        """Send one page of a chat from the log, as far as there is room."""
-        progress = self._line.progress
-        await self._wait_for_room()
-        try:
-            page = await self._desk.verbs.read.entries(
-                self._user, chat, after=position.sent, limit=min(progress.room, limits.PAGE_MAX)
-            )
-        except ChatNotFound:
-            self._leave(chat, position)
-            return
-        if progress.get(chat) is not position:
-            return
-        for entry in page.entries:
-            if entry.sequence != position.sent + 1 or progress.room <= 0 or not self._is_open():
-                break
-            self._line.tell(encode_entry(entry))
-            progress.sent(position, entry.sequence)
-        position.head = max(position.head, page.head.sequence)
-        progress.caught_up(position)
-
-    def _leave(self, chat: ChatId, position: Position) -> None:
-        if self._line.progress.get(chat) is position:
-            self._line.progress.leave(chat)
-            self._line.tell(encode(GoneFrame(chat)))
-        position.sent = position.head
-
-    async def _wait_for_room(self) -> None:
-        while self._line.progress.room <= 0:
-            if self._stalled_at is None:
-                self._stalled_at = self._line.now()
-            self._has_room = asyncio.Event()
-            await self._has_room.wait()
-        self._has_room = None
+        return self._pump.is_stalled(now)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading the log for one connection: what it missed, as far as it has room."""
+
+import asyncio
+
+from tidings.gateway.conversation import State
+from tidings.gateway.desk import Desk
+from tidings.gateway.line import Line
+from tidings.gateway.progress import Position
+from tidings.model import limits
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import ChatNotFound, Unavailable
+from tidings.wire.codes import Close
+from tidings.wire.frames import GoneFrame, encode, encode_entry
+
+
+class Pump:
+    """Brings chats that are behind up to their heads, a page at a time."""
+
+    def __init__(self, desk: Desk, line: Line) -> None:
+        self._desk = desk
+        self._line = line
+        self._is_busy = True
+        """Until it is started, hello does the work."""
+        self._has_room: asyncio.Event | None = None
+        """There while somebody waits for it."""
+        self._stalled_at: int | None = None
+
+    @property
+    def _user(self) -> UserKey:
+        user = self._line.conversation.user
+        assert user is not None
+        return user
+
+    def start(self) -> None:
+        """From now on read by itself whatever falls behind."""
+        self._is_busy = False
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be room, or something to read."""
+        if self._line.progress.room > 0:
+            self._stalled_at = None
+            if self._has_room is not None:
+                self._has_room.set()
+        if not self._is_busy and self._is_open() and self._line.progress.behind():
+            self._is_busy = True
+            self._line.start(self._work())
+
+    def is_stalled(self, now: int) -> bool:
+        """Whether the client has left its window full, or its socket unread, for too long."""
+        return (
+            self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
+        )
+
+    async def bring_to(self, head: int, chat: ChatId, position: Position) -> None:
+        """Send what is missing up to a head."""
+        while position.sent < head and self._is_open():
+            await self._send_page(chat, position)
+
+    def _is_open(self) -> bool:
+        return self._line.conversation.state is State.OPEN
+
+    async def _work(self) -> None:
+        try:
+            while self._is_open() and (behind := self._line.progress.behind()):
+                for chat in behind:
+                    position = self._line.progress.get(chat)
+                    if position is not None:
+                        await self._send_page(chat, position)
+        except Unavailable:
+            # What is missing cannot be read now, and must not be passed over.
+            self._line.close(Close.OVERLOADED)
+        finally:
+            self._is_busy = False
+
+    async def _send_page(self, chat: ChatId, position: Position) -> None:
+        """Send a page from the log, as far as there is room, and then what came meanwhile."""
+        progress = self._line.progress
+        await self._wait_for_room()
+        position.kept = []
+        try:
+            page = await self._desk.verbs.read.entries(
+                self._user, chat, after=position.sent, limit=min(progress.room, limits.PAGE_MAX)
+            )
+        except ChatNotFound:
+            self._leave(chat, position)
+            return
+        kept, position.kept = position.kept or [], None
+        if progress.get(chat) is not position:
+            return
+        for entry in page.entries:
+            if not self._send_next(position, entry.sequence, encode_entry(entry)):
+                break
+        for sequence, frame in kept:
+            self._send_next(position, sequence, frame)
+        position.head = max(position.head, page.head.sequence)
+        progress.caught_up(position)
+
+    def _send_next(self, position: Position, sequence: int, frame: bytes) -> bool:
+        """Send an entry if it is the next one and there is room."""
+        progress = self._line.progress
+        if sequence != position.sent + 1 or progress.room <= 0 or not self._is_open():
+            return False
+        self._line.tell(frame)
+        progress.sent(position, sequence)
+        return True
+
+    def _leave(self, chat: ChatId, position: Position) -> None:
+        if self._line.progress.get(chat) is position:
+            self._line.progress.leave(chat)
+            self._line.tell(encode(GoneFrame(chat)))
+        position.sent = position.head
+
+    async def _wait_for_room(self) -> None:
+        while self._line.progress.room <= 0:
+            if self._stalled_at is None:
+                self._stalled_at = self._line.now()
+            self._has_room = asyncio.Event()
+            await self._has_room.wait()
+        self._has_room = None
