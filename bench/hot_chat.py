@@ -16,7 +16,7 @@ import msgspec
 from bench.gathering import Gathering
 from bench.scale import deployment
 from bench.server import Target, own_folder, unpin
-from bench.steadiness import Span, spans_of, took_ms, witnessed
+from bench.steadiness import Span, spans_of, told, took_ms, witnessed
 from tidings.load import runs
 from tidings.load.crowd import Crowd
 from tidings.load.results import Latency, latency_of
@@ -41,7 +41,8 @@ class HotChatResult(msgspec.Struct, frozen=True, kw_only=True):
     steady_alone: Latency
     steady_beside: Latency
     """Of those alone that no slow core of the machine was in the way of."""
-    slow_share: float
+    slow_alone: float
+    slow_beside: float
     """How much of the time a core was slow."""
 
 
@@ -63,8 +64,10 @@ async def run(options: Namespace) -> HotChatResult:
         f"gateways: {result.accepted / result.seconds:.0f}/s accepted, "
         f"{result.refused / result.seconds:.0f}/s told to come again, {result.missing} missing\n"
         f"other chats: p99 {result.alone.p99:.1f} ms before, {result.beside.p99:.1f} ms beside it\n"
-        f"A core of the machine was slow for {result.slow_share:.0%} of the time; otherwise "
-        f"{result.steady_alone.p99:.1f} and {result.steady_beside.p99:.1f} ms",
+        f"A core of the machine was slow for {result.slow_alone:.0%} and {result.slow_beside:.0%} "
+        "of the time; otherwise\n"
+        f"  before: {told(result.steady_alone, result.alone.count)}\n"
+        f"  beside: {told(result.steady_beside, result.beside.count)}",
         flush=True,
     )
     return result
@@ -97,7 +100,8 @@ async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
         beside=latency_of(took_ms(beside)),
         steady_alone=latency_of(took_ms(filter(steadiness.was_steady, alone))),
         steady_beside=latency_of(took_ms(filter(steadiness.was_steady, beside))),
-        slow_share=steadiness.slow_share((alone[0][0], beside[-1][1])),
+        slow_alone=steadiness.slow_share((alone[0][0], alone[-1][1])),
+        slow_beside=steadiness.slow_share((beside[0][0], beside[-1][1])),
     )
 
 

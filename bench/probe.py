@@ -52,12 +52,12 @@ def _probe(plain: PlainSocket, pid: int, seconds: float) -> list[Sample]:
         if now < due:
             sleep(due - now)
         due = max(due + INTERVAL_SECONDS, perf_counter())
-        waited, sent_ns = _waited_ns(pid), time_ns()
+        waited, at, sent_ns = _waited_ns(pid), perf_counter(), time_ns()
         plain.send(PING)
         plain.receive("pong")
         took_ns = plain.arrived_ns - sent_ns
         waited = _waited_ns(pid) - waited
-        samples.append(Sample(now, took_ns / 1e6, waited / 1e6))
+        samples.append(Sample(at, took_ns / 1e6, waited / 1e6))
     return samples
 
 

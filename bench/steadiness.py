@@ -14,7 +14,7 @@ import sys
 from argparse import ArgumentParser
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from select import select
 from statistics import median
@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.load.results import Latency
 from tidings.load.talker import Talker
 
 INTERVAL_SECONDS: Final = 0.002
@@ -35,6 +36,8 @@ IN_A_ROW: Final = 3
 RECOVERY: Final = 1.0
 """What piled up in a slow time takes time to go: so much of the slow time is added to it."""
 
+DISTURBED_SHARE: Final = 0.5
+
 Span = tuple[float, float]
 """From, to, on the clock that all processes share (`perf_counter`)."""
 
@@ -43,30 +46,64 @@ class Steadiness:
     """When the cores were slow; known once the watching is over."""
 
     def __init__(self) -> None:
+        self.pieces = 0
+        """How many pieces of work the witnesses have done."""
         self._slow: list[Span] = []
         self._disturbed: list[Span] = []
 
-    def saw(self, slow: Iterable[Span]) -> None:
+    def saw(self, pieces: int, slow: Iterable[Span]) -> None:
         """Take in what a witness saw."""
+        self.pieces += pieces
         self._slow = _joined([*self._slow, *slow])
         self._disturbed = _joined(
             [(start, end + (end - start) * RECOVERY) for start, end in self._slow]
         )
 
     def was_steady(self, span: Span) -> bool:
-        """Whether no core was slow in this time, nor shortly before it."""
-        first = bisect_left(self._disturbed, span[0], key=lambda disturbed: disturbed[1])
-        return first == len(self._disturbed) or self._disturbed[first][0] > span[1]
+        """Whether for most of this time no core was slow, nor had just been.
+
+        Most of it: what takes long meets something sooner or later, and must not be let off for it.
+        """
+        return _share(span, self._disturbed) < DISTURBED_SHARE
 
     def slow_share(self, span: Span) -> float:
         """How much of this time a core was slow."""
-        overlaps = (min(span[1], end) - max(span[0], start) for start, end in self._slow)
-        return sum(overlap for overlap in overlaps if overlap > 0) / (span[1] - span[0])
+        return _share(span, self._slow)
+
+
+def _share(span: Span, parts: list[Span]) -> float:
+    """How much of a span these parts, which are in order and apart, take."""
+    covered = 0.0
+    first = bisect_left(parts, span[0], key=lambda part: part[1])
+    for start, end in parts[first:]:
+        if start >= span[1]:
+            break
+        covered += min(span[1], end) - max(span[0], start)
+    return covered / (span[1] - span[0])
 
 
 def spans_of(talkers: Iterable[Talker]) -> list[Span]:
     """From send to answer, of all their messages since they last forgot."""
     return [span for talker in talkers for span in talker.spans()]
+
+
+async def idle_share(seconds: float) -> float:
+    """How much of the time a core is slow while nothing is measured: to compare with."""
+    async with witnessed() as steadiness:
+        started = perf_counter()
+        await asyncio.sleep(seconds)
+        span = started, perf_counter()
+    return steadiness.slow_share(span)
+
+
+def told(latency: Latency, among: int) -> str:
+    """The latency of those answers among all of which no slow core was in the way."""
+    if not latency.count:
+        return f"none of {among:,} answers was steady"
+    return (
+        f"p50 {latency.p50:.1f} ms, p99 {latency.p99:.1f} ms, max {latency.max:.1f} ms "
+        f"of {latency.count:,} among {among:,} answers"
+    )
 
 
 def took_ms(spans: Iterable[Span]) -> Iterator[float]:
@@ -102,21 +139,24 @@ async def witnessed() -> AsyncIterator[Steadiness]:
     finally:
         for witness in witnesses:
             output, _ = await witness.communicate(b"")  # ends its standard input
-            steadiness.saw(msgspec.json.decode(output, type=list[Span]))
+            steadiness.saw(*msgspec.json.decode(output, type=tuple[int, list[Span]]))
 
 
 def main() -> None:
     """Be the witness of one core until standard input ends, then write down when it was slow."""
     parser = ArgumentParser(prog="bench.steadiness", description=__doc__)
     parser.add_argument("core", type=int)
-    os.sched_setaffinity(0, {parser.parse_args().core})
+    with suppress(OSError):  # a core that this process may not use is watched from another one
+        os.sched_setaffinity(0, {parser.parse_args().core})
     least = min(_piece() for _ in range(TRIES))
     pieces: list[tuple[float, float]] = []
-    while not select([sys.stdin], [], [], INTERVAL_SECONDS)[0]:
+    is_over = False
+    while not is_over:
         at = perf_counter()
         _piece()  # warms the caches, which the server had meanwhile
         pieces.append((at, _piece() / least))
-    sys.stdout.buffer.write(msgspec.json.encode(slow_spans(pieces)))
+        is_over = bool(select([sys.stdin], [], [], INTERVAL_SECONDS)[0])
+    sys.stdout.buffer.write(msgspec.json.encode((len(pieces), slow_spans(pieces))))
 
 
 def slow_spans(pieces: list[tuple[float, float]]) -> list[Span]:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from bench.server import OUTPUT, Target, own_server
-from bench.steadiness import spans_of, took_ms, witnessed
+from bench.steadiness import idle_share, spans_of, told, took_ms, witnessed
 from tidings.load import runs
 from tidings.load.crowd import Crowd
 from tidings.load.files import allow_connections
@@ -37,6 +37,8 @@ class HalfLoad(msgspec.Struct, frozen=True):
     """Of messages that were not under way while a core of the machine was slow, nor right after."""
     slow_share: float
     """How much of the time one was."""
+    idle_slow_share: float
+    """The same before, with nothing to do."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -82,6 +84,7 @@ async def run_half_load(options: Namespace) -> HalfLoad:
         async with own_server() as target:
             peak = await throughput(target, options.pairs, ALONE, options.seconds)
         maximum = peak.rate
+    idle_slow_share = await idle_share(options.seconds)
     async with own_server() as target, Crowd(target.url, target.root_key) as crowd:
         async with witnessed() as steadiness:
             result = await runs.paced(
@@ -93,13 +96,14 @@ async def run_half_load(options: Namespace) -> HalfLoad:
         result,
         steady=latency_of(took_ms(filter(steadiness.was_steady, spans))),
         slow_share=steadiness.slow_share((spans[0][0], spans[-1][1])),
+        idle_slow_share=idle_slow_share,
     )
     print(f"Half of the {maximum:,.0f} messages/s that one by one are possible, evenly spread.")
     print(line(HEAD))
     print(line(result.row()))
     print(
-        f"A core of the machine was slow for {half.slow_share:.0%} of the time; otherwise p50 "
-        f"{half.steady.p50:.1f} ms, p99 {half.steady.p99:.1f} ms, max {half.steady.max:.1f} ms",
+        f"A core of the machine was slow for {half.slow_share:.0%} of the time (idle, before: "
+        f"{half.idle_slow_share:.0%}); otherwise {told(half.steady, len(spans))}",
         flush=True,
     )
     return half

@@ -2,7 +2,7 @@
 """Two appenders on one store, as in two processes: a send that loses its slot, and its repeats."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,12 +15,15 @@ from tidings.actions.appending import Appender
 from tidings.actions.changing import Change
 from tidings.actions.proposals import Proposal
 from tidings.buses.in_process import InProcessBus
+from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatNotFound, Refusal
+from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal
 from tidings.ports.log import Declined, Log
 from tidings.world import SystemChance, back_off
+
+Meanwhile = Callable[[], Awaitable[object]]
 
 
 class Sending:
@@ -60,19 +63,25 @@ class Sending:
 
 
 class WatchedLog:
-    """A log before whose tail is read something else can happen."""
+    """A log around the reading of whose tail something else can happen."""
 
-    def __init__(self, log: Log, *before_tails: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self, log: Log, *before_tails: Meanwhile, after_tails: Sequence[Meanwhile] = ()
+    ) -> None:
         self._log = log
-        self._before_tails = list(before_tails)
+        self._before = list(before_tails)
+        self._after = list(after_tails)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
-        if self._before_tails:
-            await self._before_tails.pop(0)()
-        return await self._log.tail(chat, after)
+        if self._before:
+            await self._before.pop(0)()
+        entries = await self._log.tail(chat, after)
+        if self._after:
+            await self._after.pop(0)()
+        return entries
 
 
 @asynccontextmanager
@@ -160,6 +169,25 @@ async def test_a_repeat_elsewhere_while_the_sender_was_away_is_the_one_message(
     log = WatchedLog(store.log, let_bob_go, have_bob_back_who_repeats)
     assert await sent_late(log, chat, BOB, before=other) == (6, True)
     assert await messages(store, chat) == ["first", "in the way", "once"]
+
+
+async def test_who_gave_up_is_sent_once_when_it_is_repeated(
+    store: Store, chat: ChatState, other: Appender
+) -> None:
+    async def be_in_the_way() -> None:
+        await sent(other, chat, BOB, f"in the way {len(await messages(store, chat))}")
+
+    attempts = limits.SLOT_ATTEMPTS_MAX
+    log = WatchedLog(store.log, after_tails=[be_in_the_way] * (attempts - 1))
+    async with appender_on(log) as unlucky:
+        await sent(unlucky, chat, ANN, "first")
+        await be_in_the_way()
+        with pytest.raises(ChatBusy):
+            await sent(unlucky, chat, ANN, "once")
+        assert "once" not in await messages(store, chat)
+        answers = [await sent(writer, chat, ANN, "once") for writer in (unlucky, other, unlucky)]
+    place = 2 + attempts + 1
+    assert answers == [(place, False), (place, True), (place, True)]
 
 
 async def test_the_same_sends_through_two_writers_at_once_are_one_message_each(

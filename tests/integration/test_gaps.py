@@ -12,6 +12,7 @@ from tests.integration.gateways import GAP_SECONDS, Gateway, Gateways, some_gate
 from tests.unit.gateway_bench import ANN, BOB
 from tidings.model.ids import ChatId
 from tidings.ports.log import Page
+from tidings.wire.codes import Close
 
 
 @pytest.fixture
@@ -38,9 +39,10 @@ class _Bob:
         self.line = await gateway.line(replace(gateway.desk, verbs=self._verbs)).live(BOB)
         self.reads = 0
 
-    def handed(self, *sequences: int) -> None:
+    def handed(self, *sequences: int, chat: ChatId | None = None) -> None:
+        places = {(parcel.chat_id, parcel.sequence): parcel for parcel, _ in self._parcels}
         for sequence in sequences:
-            parcel, _ = self._parcels[sequence - 1]
+            parcel = places[chat or self.chat, sequence]
             self.line.deliver(parcel, parcel.frame, is_small=True)
 
     def sequences(self) -> list[int]:
@@ -96,6 +98,33 @@ async def test_what_stays_missing_in_a_busy_chat_is_read_from_the_log(gateways: 
     assert bob.sequences() == [1, 2, 3]
     await bob.line.until_entries(bob.chat, 6)
     assert bob.sequences() == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_gap_in_another_chat_has_its_own_time(gateways: Gateways) -> None:
+    bob = await _bob_in_a_chat_of(4, gateways)
+    other = await gateways.bench.group(ANN, BOB)
+    bob.handed(1, chat=other)
+    await bob.line.until_entries(other, 1)
+    await gateways.bench.post(ANN, other, 3)
+    bob.handed(3)
+    bob.reads = 0
+    bob.handed(3, chat=other)  # misses something while the other chat does, too
+    bob.handed(2, 3)
+    await _gap_is_over()
+    assert bob.reads == 0
+    await bob.line.until_entries(other, 4)
+    assert bob.line.sequences(other) == [1, 2, 3, 4]
+    assert bob.sequences() == [1, 2, 3]
+
+
+async def test_a_gap_of_a_connection_that_closes_is_forgotten(gateways: Gateways) -> None:
+    bob = await _bob_in_a_chat_of(4, gateways)
+    bob.handed(3)
+    bob.line.close(Close.RESTARTING)
+    await _gap_is_over()
+    await _gap_is_over()
+    assert bob.reads == 0
+    assert bob.sequences() == [1]
 
 
 async def test_an_entry_that_does_not_come_in_time_is_read_from_the_log(

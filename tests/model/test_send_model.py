@@ -21,7 +21,9 @@ from tests.model.exploring import Exploration
 Slot = Literal["created", "expiring", "emptied", "other", "removal", "message"] | None
 """What stands at a place of the log; None once it was deleted."""
 Log = tuple[Slot, ...]
-Step = Literal["idle", "deciding", "claiming", "searching", "putting", "last look", "done"]
+Step = Literal[
+    "idle", "deciding", "claiming", "searching", "putting", "reading", "last look", "done"
+]
 
 STATES_MIN: Final = 3_000
 """Fewer would mean that the model no longer does what it is for."""
@@ -138,6 +140,8 @@ class Model:
                     yield writer._replace(step="deciding", is_claimed=True), world
             case "putting":
                 yield self._put(world, writer)
+            case "reading":
+                yield self._read(world, writer), world
             case "last look":
                 found = find_sent(world) if self._rules.looks_before_refusing else None
                 yield writer._replace(step="done", answer=found or "refused"), world
@@ -161,9 +165,16 @@ class Model:
         if log is not None:
             done = writer._replace(step="done", answer=writer.head + 1)
             return done, world._replace(log=log)
-        is_claimed = writer.is_claimed and not self._rules.looks_for_own
-        caught_up = writer._replace(step="deciding", head=head_of(world.log), is_claimed=is_claimed)
-        return caught_up, world
+        return writer._replace(step="reading"), world
+
+    def _read(self, world: World, writer: Writer) -> Writer:
+        """Who lost a slot reads on; its claim stands unless the send is among what it missed."""
+        is_sent = self._rules.looks_for_own and "message" in world.log[writer.head :]
+        return writer._replace(
+            step="deciding",
+            head=head_of(world.log),
+            is_claimed=writer.is_claimed and not is_sent,
+        )
 
 
 def violations(world: World) -> Iterator[str]:

@@ -145,16 +145,13 @@ async def behind(
 
 
 async def test_what_is_missing_and_cannot_be_read_is_not_passed_over(bench: GatewayBench) -> None:
-    async def fail(read: Callable[[], Awaitable[Page]]) -> Page:
+    async def fail(_chat: ChatId) -> None:
         raise StoreUnavailable
 
-    chat = await bench.group(ANN, BOB)
-    line = await bench.line(desk=bench.desk_with_reads(fail)).live(BOB, have={chat: 1})
-    line.pause()
-    await bench.post(ANN, chat, 2)
-    line.resume()
+    line, chat = await behind(bench, fail)
     await line.until(lambda: line.closes)
     assert line.closes == [Close.OVERLOADED]
+    assert line.sequences(chat) == []
 
 
 @pytest.mark.parametrize("seed", range(5))

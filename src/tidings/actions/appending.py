@@ -10,7 +10,7 @@ uncommitted change is ever seen.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -276,32 +276,29 @@ class Appender:
         again = [proposal for proposal, _ in steps if not _gave_up(proposal)]
         for proposal in again:
             proposal.is_claimed = proposal.is_claimed or lost.keys_are_claimed
+        lane.waiting.extendleft(reversed(again))
         if again:
             # Before the reading, not after it: who has just read is rarely late again.
             await self._backoff(again[0].attempts)
         try:
-            await self._read_on(lane, again)
+            await self._read_on(lane)
         except Refusal as refusal:
-            for proposal in again:
-                proposal.refused(refusal)
-        else:
-            lane.waiting.extendleft(reversed(again))
+            for _ in again:
+                lane.waiting.popleft().refused(refusal)
         self._next(lane)
 
-    async def _read_on(self, lane: Lane, held: Iterable[Proposal] = ()) -> None:
-        """Bring the lane's state up to the end of the log; `held` were taken out of the lane."""
+    async def _read_on(self, lane: Lane) -> None:
+        """Bring the lane's state up to the end of the log."""
         assert lane.state is not None
         state = lane.state.copy()
-        missed: list[Entry] = []
         is_at_end = False
         while not is_at_end:
-            some = await self._log.tail(lane.chat_id, state.head)
-            for entry in some:
+            missed = await self._log.tail(lane.chat_id, state.head)
+            for entry in missed:
                 state.fold(entry)
-            missed += some
-            is_at_end = len(some) < limits.TAIL_ENTRIES_MAX
+            doubt_claims(lane.waiting, missed)
+            is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
         self._lanes.keep_state(lane, state)
-        doubt_claims([*held, *lane.waiting], missed)
 
 
 def _gave_up(proposal: Proposal) -> bool:

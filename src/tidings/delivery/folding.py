@@ -124,9 +124,12 @@ class Folds:
         return state
 
     async def _catch_up(self, state: ChatState) -> None:
-        while missed := await self._log.tail(state.chat_id, state.head):
+        is_at_end = False
+        while not is_at_end:
+            missed = await self._log.tail(state.chat_id, state.head)
             for entry in missed:
                 state.fold(entry)
+            is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
 
     async def _read(self, chat: ChatId, after: int, goal: int) -> list[Entry]:
         self.log_reads += 1

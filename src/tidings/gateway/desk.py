@@ -52,7 +52,8 @@ class Desk:
     """Have other processes find a connection; never fails."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     gap_seconds: float = 0.0
-    """How long an entry that another process delivers may be late before the log is read."""
+    """How long an entry that another process delivers may be late before the log is read; if
+    others are late already when it is missed, up to twice as long."""
     limits: RateLimits | None = None
     """None: nothing is counted."""
     vigil: Vigil = field(default_factory=Vigil)

@@ -186,8 +186,8 @@ class Stream:
 
     def _wait_for_others(self) -> None:
         """Another process delivers what comes before; if it does not, the log is read."""
-        if not self._awaited:
-            self._awaited = self._line.progress.waiting()
+        if not self._awaited and (awaited := self._line.progress.waiting()):
+            self._awaited = awaited
             loop = asyncio.get_running_loop()
             loop.call_later(self._desk.gap_seconds, self._wait_no_longer)
 
@@ -199,8 +199,7 @@ class Stream:
         """
         awaited, self._awaited = self._awaited, {}
         self._line.progress.fall_behind(awaited)
-        if self._line.progress.waiting():
-            self._wait_for_others()
+        self._wait_for_others()
         self.wake()
 
     def reached(self, heads: Mapping[ChatId, int]) -> bool:

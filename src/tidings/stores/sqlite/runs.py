@@ -54,13 +54,14 @@ class RunJob:
     def write(self, db: apsw.Connection) -> Outcome:
         run = self._prepared
         _claim_keys(db, run)
-        if self._failpoints.armed("between_key_and_entry"):
+        keys_stay = self._failpoints.armed("between_key_and_entry")
+        if keys_stay:
             # What an engine without a transaction over both may show: the keys alone.
             db.execute("RELEASE job; COMMIT")
             self._failpoints.reach("between_key_and_entry")
             db.execute("BEGIN IMMEDIATE; SAVEPOINT job")
         if _exists(db, run.entries[0]):
-            raise Undo(SlotTaken())
+            raise Undo(SlotTaken(keys_are_claimed=keys_stay))
         for index, entry in enumerate(run.entries):
             db.execute(INSERT_ENTRY, to_row(entry))
             if entry.kind != "message":
