@@ -26,6 +26,8 @@ class Stay:
     opened: int
     closed: int | None = None
     code: int | None = None
+    was_dropped: bool = False
+    """By the device itself, and not by the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Roamer(Device):
     def on_open(self, transport: WSTransport) -> None:
         self.stays.append(Stay(self._goes_to, time.monotonic_ns()))
         super().on_open(transport)
+
+    async def drop(self) -> None:
+        self.stays[-1].was_dropped = True
+        await super().drop()
 
     def on_frame(self, frame: Frame) -> None:
         self.heard.append(Heard(time.monotonic_ns(), self.stays[-1], frame))

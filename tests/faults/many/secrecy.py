@@ -103,7 +103,7 @@ def stale(roamers: Iterable[Roamer], pauses: Sequence[Pause]) -> Iterator[str]:
                 ]
                 if late:
                     yield f"stale: {roamer.label} was told {_short(late[0].frame)} after a pause"
-                elif stay.code not in (None, RESTARTING):
+                elif stay.code not in (None, RESTARTING) and not stay.was_dropped:
                     yield f"stale: {roamer.label} was closed with {stay.code} after a pause"
 
 

@@ -35,6 +35,12 @@ def a_roamer(*frames: Frame, at: int, opened: int = 0, code: int | None = None) 
     return roamer
 
 
+def a_roamer_that_dropped(*frames: Frame, at: int) -> Roamer:
+    roamer = a_roamer(*frames, at=at, code=1006)
+    roamer.stays[-1].was_dropped = True
+    return roamer
+
+
 def entry(sequence: int, content: str = "hello") -> Frame:
     return {"op": "entry", "chat": CHAT, "sequence": sequence, "content": content}
 
@@ -55,6 +61,9 @@ BAD = {
     "unhidden": lambda: secrecy.unhidden([a_roamer(entry(2, "secret"), at=20)], [ROUND], 11),
     "pushed again": lambda: secrecy.pushed_again([notice(2)], [ROUND], NOW),
     "stale": lambda: secrecy.stale([a_roamer(entry(3), at=201)], [PAUSE]),
+    "stale before it dropped": lambda: secrecy.stale(
+        [a_roamer_that_dropped(entry(3), at=201)], [PAUSE]
+    ),
     "closed wrongly": lambda: secrecy.stale([a_roamer(at=201, code=1006)], [PAUSE]),
 }
 GOOD = {
@@ -64,6 +73,7 @@ GOOD = {
     "before": lambda: secrecy.unhidden([a_roamer(entry(2, "secret"), at=10)], [ROUND], 11),
     "still new": lambda: secrecy.pushed_again([notice(2)], [ROUND], NOW - 80),
     "closed": lambda: secrecy.stale([a_roamer(at=201, code=1012)], [PAUSE]),
+    "dropped": lambda: secrecy.stale([a_roamer_that_dropped(at=201)], [PAUSE]),
     "came later": lambda: secrecy.stale([a_roamer(entry(3), at=201, opened=150)], [PAUSE]),
 }
 
