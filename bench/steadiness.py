@@ -4,8 +4,8 @@
 The cores of a virtual machine may run several times slower for a tenth of a second, because its
 host has other guests, and nothing inside is told: such time counts as used, not as stolen. So a
 witness on each core does the same small piece of work every two milliseconds and compares the
-processor time it took with the least it ever took. What was under way while a core was slow can be
-told apart afterwards, for it says more about the host than about the server.
+processor time it took with what it takes when nothing is in the way. What was under way while a
+core was slow can be told apart afterwards, for it says more about the host than about the server.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from select import select
-from statistics import median
+from statistics import median, quantiles
 from time import perf_counter, thread_time_ns
 from typing import Final
 
@@ -148,13 +148,13 @@ def main() -> None:
     parser.add_argument("core", type=int)
     with suppress(OSError):  # a core that this process may not use is watched from another one
         os.sched_setaffinity(0, {parser.parse_args().core})
-    least = min(_piece() for _ in range(TRIES))
+    usual = quantiles([_piece() for _ in range(TRIES)], n=10)[0]
     pieces: list[tuple[float, float]] = []
     is_over = False
     while not is_over:
         at = perf_counter()
         _piece()  # warms the caches, which the server had meanwhile
-        pieces.append((at, _piece() / least))
+        pieces.append((at, _piece() / usual))
         is_over = bool(select([sys.stdin], [], [], INTERVAL_SECONDS)[0])
     sys.stdout.buffer.write(msgspec.json.encode((len(pieces), slow_spans(pieces))))
 
