@@ -47,8 +47,8 @@ def jitter_ms(most: int) -> int:
 
 
 async def back_off(attempt: int) -> None:
-    """Wait before another attempt at a contended slot: full jitter, doubling from 2 ms."""
-    await asyncio.sleep(random.uniform(0, 0.002 * 2**attempt))
+    """Wait before another attempt at a contended slot: full jitter, doubling from 5 ms."""
+    await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
 
 
 async def wait_patiently(attempt: int) -> None:
