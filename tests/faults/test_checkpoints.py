@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copying the write-ahead log into the database: trouble with the disk does not pass unnoticed."""
 
+import os
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tidings.stores.sqlite.checkpoints import COPY_PAGES, Checkpoints
+from tidings.stores.sqlite.checkpoints import COPY_PAGES, NICENESS, Checkpoints
 
 
 @pytest.fixture
@@ -57,3 +60,25 @@ def test_a_copy_that_failed_is_told_to_the_next_commit(
         checkpoints.close()
         with pytest.raises(apsw.IOError):
             checkpoints.between_commits(writing)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own here")
+def test_the_copying_thread_lets_the_others_go_first(path: Path, writing: apsw.Connection) -> None:
+    seen = []
+
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    class Watched(apsw.Connection):
+        def wal_checkpoint(self, *_args: object, **_options: object) -> tuple[int, int]:
+            seen.append(niceness())
+            return 0, 0
+
+    before = niceness()
+    with closing(Watched(str(path))) as own:
+        checkpoints = Checkpoints(writing, own)
+        fill_log(writing)
+        checkpoints.between_commits(writing)
+        checkpoints.close()
+    assert seen == [min(before + NICENESS, 19)]
+    assert niceness() == before
