@@ -13,6 +13,7 @@ import uvloop
 
 from bench import (
     fan_out,
+    half_load,
     history,
     hot_chat,
     idle,
@@ -40,9 +41,7 @@ class Part(msgspec.Struct, frozen=True):
 
 PARTS: Final = {
     "throughput": Part("1:1 throughput", throughput.add_options, throughput.run),
-    "half-load": Part(
-        "latency at half load", throughput.add_half_load_options, throughput.run_half_load
-    ),
+    "half-load": Part("latency at half load", half_load.add_options, half_load.run),
     "fan-out": Part("group fan-out", fan_out.add_options, fan_out.run),
     "idle": Part("idle connections", idle.add_options, idle.run),
     "history": Part("history pages", history.add_options, history.run),

@@ -26,7 +26,7 @@ log = logging.getLogger("tidings.store")
 
 T = TypeVar("T")
 
-BATCH_ROWS_MAX: Final = 200
+BATCH_ROWS_MAX: Final = 150
 """How much one transaction takes: a few milliseconds of statements."""
 WAITING_JOBS_MAX: Final = 100_000
 
