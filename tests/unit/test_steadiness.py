@@ -6,7 +6,14 @@ import os
 
 import pytest
 
-from bench.steadiness import INTERVAL_SECONDS, Steadiness, slow_spans, told, witnessed
+from bench.steadiness import (
+    AWAY_SECONDS,
+    INTERVAL_SECONDS,
+    Steadiness,
+    slow_spans,
+    told,
+    witnessed,
+)
 from tidings.load.results import latency_of
 
 EVERY = INTERVAL_SECONDS
@@ -42,6 +49,14 @@ def test_several_in_a_row_are_a_slow_core() -> None:
 def test_slow_times_apart_are_two() -> None:
     slow, steady = [5.0] * 3, [1.0] * 9
     assert len(slow_spans(pieces(*slow, *steady, *slow))) == 2
+
+
+def test_a_witness_that_comes_late_means_that_the_core_was_away() -> None:
+    usual = pieces(1.0, 1.0, 1.0)
+    late = [(at + AWAY_SECONDS * 5, factor) for at, factor in pieces(1.0, 1.0, 1.0, 1.0)[3:]]
+    assert slow_spans(usual + late) == [(usual[-1][0], late[0][0])]
+    waited_for_the_server = [(usual[-1][0] + AWAY_SECONDS, 1.0)]
+    assert slow_spans(usual + waited_for_the_server) == []
 
 
 @pytest.mark.parametrize(
