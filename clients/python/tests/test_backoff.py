@@ -3,7 +3,15 @@
 
 import pytest
 
-from tidings_client.backoff import WORDS, Backoff, Close, Ended, Retry, Stop
+from tidings_client.backoff import (
+    WORDS,
+    Backoff,
+    Close,
+    Ended,
+    Retry,
+    Stop,
+    retry_after_seconds,
+)
 
 
 def a_backoff() -> Backoff:
@@ -62,3 +70,28 @@ def test_a_refused_token_is_replaced_at_once_and_then_more_slowly() -> None:
 
 def test_every_code_has_words() -> None:
     assert set(WORDS) == set(Close)
+
+
+def test_who_was_turned_away_stays_away_as_long_as_asked_and_then_spreads() -> None:
+    backoff = a_backoff()
+    assert backoff.after(Ended("", away_seconds=7)) == Retry(7 + 1)
+    assert backoff.after(Ended("", away_seconds=7)) == Retry(7 + 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("86400", 60.0),
+        ("inf", 60.0),
+        ("nan", 3.0),
+        ("-1", 3.0),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 3.0),
+        ("", 3.0),
+        (None, 3.0),
+    ],
+)
+def test_retry_after_is_followed_within_reason(text: str | None, seconds: float) -> None:
+    assert retry_after_seconds(text, otherwise=3.0, most=60.0) == seconds

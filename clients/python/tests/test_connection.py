@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
 
-from tidings_client.backoff import Ended
-from tidings_client.connection import Connection
+from tidings_client import Backoff, Client, ClientStopped, Disconnected
+from tidings_client.backoff import Ended, Stop
+from tidings_client.connection import Connection, TurnedAway
 from tidings_client.frames import Bye, Hello, Pong, ServerFrame, encode
 
 Act = Callable[[WSTransport], None]
@@ -127,3 +128,44 @@ async def test_whoever_does_not_shake_hands_is_no_server(answer: bytes) -> None:
 async def test_nobody_is_there() -> None:
     with pytest.raises(OSError):
         await Connection(lambda _: None).open("ws://127.0.0.1:9/")
+
+
+@asynccontextmanager
+async def full_house(headers: bytes) -> AsyncIterator[str]:
+    """The address of a server that takes nobody."""
+
+    async def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\n" + headers)
+        writer.write(b"Content-Length: 4\r\n\r\nbusy")
+        writer.close()
+
+    server = await asyncio.start_server(turn_away, "127.0.0.1", 0)
+    async with server, asyncio.timeout(5):
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"), [(b"Retry-After: 7\r\n", 7.0), (b"", 0.0)], ids=["told when", "not"]
+)
+async def test_a_server_that_takes_nobody_says_for_how_long(headers: bytes, seconds: float) -> None:
+    async with full_house(headers) as address:
+        with pytest.raises(TurnedAway, match="503") as away:
+            await Connection(lambda _: None).open(f"ws://{address}")
+    assert away.value.away_seconds == seconds
+
+
+async def test_a_client_that_is_turned_away_heeds_it() -> None:
+    class Noted(Backoff):
+        def after(self, ended: Ended) -> Stop:
+            noted.append(ended.away_seconds)
+            return Stop()
+
+    noted: list[float] = []
+    async with full_house(b"Retry-After: 7\r\n") as address:
+        token, backoff = "x.y.z", Noted(lambda _, most: most)
+        async with Client(f"http://{address}", token=lambda: token, backoff=backoff) as client:
+            with pytest.raises(ClientStopped):
+                async for event in client.events():
+                    assert isinstance(event, Disconnected)
+    assert noted == [7.0]

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-SLICE_SECONDS: Final = 0.002
+SLICE_SECONDS: Final = 0.003
 
 
 class Slices:

@@ -52,6 +52,9 @@ class Ended(msgspec.Struct, frozen=True):
     """The close code; None if there was none, because the network broke or nobody answered."""
     retry_after_ms: int | None = None
     """When the server wants the client back, if it said so."""
+    away_seconds: float = 0.0
+    """How long whoever turned the client away wants it to stay away, before it tries again as after
+    any failure: everybody else was told the same."""
     is_final: bool = False
     """Whether the server said, in so many words, not to come back."""
 
@@ -90,7 +93,7 @@ class Backoff:
             return Stop()
         if ended.retry_after_ms is not None:
             return Retry(ended.retry_after_ms / 1_000)
-        return Retry(self._pause())
+        return Retry(ended.away_seconds + self._pause())
 
     def steady(self) -> None:
         """The connection has held for a while: the next pause is a short one again."""
@@ -105,3 +108,12 @@ class Backoff:
         longest = min(self._seconds_max, self._seconds_min * 2**self._failures)
         self._failures = min(self._failures + 1, _DOUBLINGS_MAX)
         return self._jitter(0, longest)
+
+
+def retry_after_seconds(text: str | None, *, otherwise: float, most: float) -> float:
+    """What a `Retry-After` asks for, within reason; a date counts as nothing said."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return otherwise
+    return min(seconds, most) if seconds >= 0 else otherwise

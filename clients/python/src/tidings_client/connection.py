@@ -8,9 +8,17 @@ from contextlib import suppress
 from ssl import SSLContext
 from typing import Final
 
-from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from picows import (
+    WSError,
+    WSFrame,
+    WSHandshakeError,
+    WSListener,
+    WSMsgType,
+    WSTransport,
+    ws_connect,
+)
 
-from tidings_client.backoff import WORDS, Close, Ended
+from tidings_client.backoff import PAUSE_SECONDS_MAX, WORDS, Close, Ended, retry_after_seconds
 from tidings_client.frames import Bye, ClientFrame, ServerFrame, decode, encode
 
 CONNECT_SECONDS_MAX: Final = 15.0
@@ -21,6 +29,15 @@ FRAME_BYTES_MAX: Final = 1_024 * 1_024
 log = logging.getLogger("tidings_client")
 _picows_log = logging.getLogger("tidings_client.socket")
 _picows_log.setLevel(logging.ERROR)  # a broken connection is daily bread, and an event anyway
+
+
+class TurnedAway(OSError):
+    """Somebody answered, and did not open a socket."""
+
+    def __init__(self, reason: str, away_seconds: float) -> None:
+        super().__init__(reason)
+        self.away_seconds = away_seconds
+        """How long to stay away, if that was said."""
 
 
 class Connection(WSListener):
@@ -40,6 +57,7 @@ class Connection(WSListener):
         """Connect; over TLS the system's trust counts if no other is given.
 
         Raises:
+            TurnedAway: The server, or a proxy before it, takes no socket for now.
             OSError: Nobody is there, or it was not a socket that answered.
         """
         try:
@@ -56,6 +74,8 @@ class Connection(WSListener):
                 )
         except TimeoutError:
             raise OSError("no answer in time") from None
+        except WSHandshakeError as error:
+            raise TurnedAway(f"the handshake failed: {error}", _away_seconds(error)) from error
         except WSError as error:
             raise OSError(f"the handshake failed: {error}") from error
         if self._transport is None and not self._ended.done():
@@ -154,3 +174,8 @@ def _as_told(bye: Bye) -> Ended:
 
 def _in_words(code: int) -> str:
     return WORDS[Close(code)] if code in WORDS else f"the server closed the connection ({code})"
+
+
+def _away_seconds(error: WSHandshakeError) -> float:
+    asked = error.response.headers.get("Retry-After") if error.response else None
+    return retry_after_seconds(asked, otherwise=0.0, most=PAUSE_SECONDS_MAX)

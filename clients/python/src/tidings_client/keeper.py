@@ -7,7 +7,7 @@ from ssl import SSLContext
 from typing import Final
 
 from tidings_client.backoff import Backoff, Ended, Stop
-from tidings_client.connection import Connection
+from tidings_client.connection import Connection, TurnedAway
 from tidings_client.conversation import CONNECTION, Conversation
 from tidings_client.errors import ClientStopped
 from tidings_client.event_queue import EventQueue
@@ -102,6 +102,8 @@ class Keeper:
         connection = Connection(self._receive)
         try:
             await connection.open(self._url, self._ssl_context)
+        except TurnedAway as error:
+            return Ended(str(error), away_seconds=error.away_seconds)
         except OSError as error:
             return Ended(str(error) or repr(error))
         return await self._converse(connection)

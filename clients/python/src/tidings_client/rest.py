@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from tidings_client.backoff import retry_after_seconds
 from tidings_client.errors import Refused, Unavailable
 from tidings_client.tokens import Tokens
 from tidings_client.world import World
@@ -142,7 +143,5 @@ def _problem(answer: httpx.Response) -> _Problem:
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    try:
-        return min(PAUSE_SECONDS_MAX, float(answer.headers.get("Retry-After", "1")))
-    except ValueError:
-        return 1.0
+    asked = answer.headers.get("Retry-After")
+    return retry_after_seconds(asked, otherwise=1.0, most=PAUSE_SECONDS_MAX)
