@@ -42,10 +42,10 @@ def main() -> None:
     """Turn in circles on one core until killed, whenever nobody else wants it."""
     parser = ArgumentParser(prog="bench.awake", description=__doc__)
     parser.add_argument("core", type=int)
+    parent = os.getppid()
     os.sched_setaffinity(0, {parser.parse_args().core})
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     print("awake", flush=True)
-    parent = os.getppid()
     while os.getppid() == parent:  # whoever started it may have been killed
         for _ in range(STEPS):
             pass

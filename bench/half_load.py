@@ -8,6 +8,7 @@ and halves that, and the middle one of the rounds counts.
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -26,8 +27,6 @@ ALONE: Final = 1
 """Half of a load is half of what the same traffic reaches: messages that come one by one cost more
 than those that come eight to a packet, and evenly spread ones come one by one."""
 TARGET_MS: Final = 15.0
-
-
 AS_IT_IS: Final = "as it is"
 AWAKE: Final = "awake"
 
@@ -54,7 +53,7 @@ class Half(msgspec.Struct, frozen=True):
             f"{result.server_cpu or 0:.0%}",
             f"{result.latency.p50:.1f}",
             f"{result.latency.p99:.1f}",
-            f"{self.steady.p99:.1f}",
+            f"{self.steady.p99:.1f}" if self.steady.count else "-",
             f"{1 - self.steady.count / result.latency.count:.0%}",
             f"{self.slow_share:.0%}",
         ]
@@ -117,7 +116,7 @@ def _line(cells: Iterable[str]) -> str:
 
 def _summary(core: str, halves: list[Half]) -> str:
     overall = [half.result.latency.p99 for half in halves]
-    steady = [half.steady.p99 for half in halves]
+    steady = [half.steady.p99 if half.steady.count else inf for half in halves]
     return (
         f"{core}: p99 in the middle round {median(overall):.1f} ms, steady {median(steady):.1f}; "
         f"up to {TARGET_MS:.0f} ms in {_kept(overall)} of {len(halves)}, "
