@@ -37,8 +37,9 @@ SLOW_FACTOR: Final = 2.0
 IN_A_ROW: Final = 3
 """Slow is what the middle one of so many pieces says: a single one may have met an interrupt."""
 AWAY_SECONDS: Final = 0.010
-"""From so late on the core was away. Under full load a witness is 4 ms late once in a thousand
-times; the sum of what is more than this is what the kernel counts as stolen."""
+"""From so late on the core was away. Under full load the witness of the server's core was 4 ms late
+once in a thousand times and never more than 5; what was later than this, on either core, agreed
+with what the kernel counted as stolen, to two ticks."""
 RECOVERY: Final = 1.0
 """What piled up in a slow time takes time to go: so much of the slow time is added to it."""
 
