@@ -198,6 +198,12 @@ async def test_the_least_used_views_go_when_they_are_too_many(
     assert engine.reads == 7
 
 
+WRITERS, ENTRIES = 3, 9
+assert ENTRIES - ENTRIES // WRITERS < limits.SLOT_ATTEMPTS_MAX, (
+    "each attempt is lost to another entry of another writer: nobody can run out of attempts"
+)
+
+
 async def test_places_are_claimed_by_several_writers_without_loss(world: World) -> None:
     store = world.store.notifications
 
@@ -205,18 +211,18 @@ async def test_places_are_claimed_by_several_writers_without_loss(world: World) 
         await asyncio.sleep(0)
 
     writers = []
-    for _ in range(3):
+    for _ in range(WRITERS):
         views, _ = views_of(world, 60_000)
         writers.append(Announcer(store, views, world.clock, at_once))
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(writers[number % 3](entry(0, mark=f"w{number}")))
-            for number in range(12)
+            group.create_task(writers[number % WRITERS](entry(0, mark=f"w{number}")))
+            for number in range(ENTRIES)
         ]
     placed = [task.result()[0] for task in tasks]
     kept = await store.announcements(*KEY, after=0, limit=100)
-    assert [one.sequence for one in kept] == list(range(1, 13))
-    assert sorted(one.mark for one in kept) == sorted(f"w{number}" for number in range(12))
+    assert [one.sequence for one in kept] == list(range(1, ENTRIES + 1))
+    assert sorted(one.mark for one in kept) == sorted(f"w{number}" for number in range(ENTRIES))
     assert sorted(placed, key=lambda one: one.sequence) == kept
     times = [one.posted_at for one in kept]
     assert times == sorted(set(times))
