@@ -188,6 +188,7 @@ async def _log_in(street: Street) -> Any:
     return await nobody.ok("POST", "/v1/auth/sessions", body)
 
 
+@pytest.mark.attack("H12")
 async def test_every_frame_has_a_row_and_every_row_has_a_frame() -> None:
     assert {kind.__struct_config__.tag for kind in get_args(ClientFrame)} == FRAMES.keys()
     for row in FRAMES.values():

@@ -40,6 +40,7 @@ def told(status: int, content: bytes) -> Answer:
     return Answer(status, None if status < 400 else json.loads(content)["code"])
 
 
+@pytest.mark.attack("H12")
 async def test_every_operation_and_page_has_a_row_and_every_row_has_one(rest: Rest) -> None:
     assert {one.name for one in OPERATIONS} == matrix.OPERATIONS.keys()
     assert page_paths(rest) == matrix.PAGES.keys()

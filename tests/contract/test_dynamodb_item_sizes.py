@@ -152,6 +152,7 @@ async def keep_the_largest_of_the_inbox(store: Store) -> None:
         await store.copies.read_announcements(user, inbox, range(start, start + 100), NOW + 1)
 
 
+@pytest.mark.attack("E16")
 async def test_no_item_is_large(dynamodb_endpoint: str, prefix: str) -> None:
     async with DynamoEngine(dynamodb_endpoint, prefix).open() as store:
         await send_the_largest(store, await a_full_chat(store))

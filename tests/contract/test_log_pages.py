@@ -54,6 +54,7 @@ def entries_of(pages: list[Page]) -> list[Entry]:
     return [entry for one in pages for entry in one.entries]
 
 
+@pytest.mark.attack("E18")
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 9, 100])
 async def test_pages_together_are_the_whole_log(store: Store, limit: int) -> None:
     state = await a_chat(store)
@@ -95,6 +96,7 @@ async def test_only_messages_passes_over_the_rest(store: Store) -> None:
         assert entries_of(down) == messages[::-1]
 
 
+@pytest.mark.attack("E18")
 async def test_an_empty_page_of_messages_is_not_the_last(store: Store) -> None:
     state = await a_chat(store)
     await append(store, state, message(ANN, "far below"))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many proposals may wait for a chat: no more than its engine says, then come again."""
 
+import pytest
+
 from tests.contract.builders import a_chat
 from tests.contract.engines import Store
 from tidings.actions.appending import Appender
@@ -10,6 +12,7 @@ from tidings.model.refusals import ChatBusy
 from tidings.world import SystemChance, SystemClock, back_off
 
 
+@pytest.mark.attack("F02")
 async def test_what_a_chat_cannot_take_soon_is_told_to_come_again(store: Store) -> None:
     chat = (await a_chat(store)).chat_id
     appender = Appender(store.log, InProcessBus(), SystemClock(), SystemChance(), back_off)

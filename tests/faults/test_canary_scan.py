@@ -29,6 +29,7 @@ def test_a_clean_folder_passes(folder: Path) -> None:
     assert canary_scan.main(folder) == 0
 
 
+@pytest.mark.attack("H05")
 @pytest.mark.parametrize("name", [*WATCHED, "a/b/other"])
 @pytest.mark.parametrize("secret", [canary("hello").encode(), TOKEN, REFRESH_TOKEN, KEY])
 def test_a_secret_in_any_file_is_found(folder: Path, name: str, secret: bytes) -> None:

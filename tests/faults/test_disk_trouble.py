@@ -40,6 +40,7 @@ async def expect_503(person: Person, chat: str, attempt: Attempt) -> None:
     assert int(answer.headers["Retry-After"]) >= 1
 
 
+@pytest.mark.attack("F12")
 @pytest.mark.parametrize("trouble", ["full", "failing"])
 @pytest.mark.parametrize("way", ["socket", "rest"])
 async def test_a_sick_disk_stops_the_server_cleanly(

@@ -106,7 +106,7 @@ async def test_a_removed_member_is_handed_its_removal_and_nothing_after_it(offic
     assert office.posts.of(BOB) == []
 
 
-@pytest.mark.attack("D02")
+@pytest.mark.attack("D02", "W08")
 async def test_who_is_removed_between_the_two_looks_is_not_handed_it_by_the_second(
     office: Office,
 ) -> None:
@@ -160,7 +160,7 @@ async def test_an_event_beyond_the_log_is_refused(office: Office) -> None:
 # Content.
 
 
-@pytest.mark.attack("D23")
+@pytest.mark.attack("D23", "W08")
 async def test_a_redacted_message_is_a_tombstone_in_the_same_run(office: Office) -> None:
     chat = await office.chat(ANN, BOB)
     device = office.town.connect(BOB)

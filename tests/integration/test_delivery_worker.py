@@ -166,6 +166,7 @@ async def test_a_busy_chat_is_handed_out_at_once_and_its_head_written_seldom(
     assert await office.head(chat) == 11
 
 
+@pytest.mark.attack("F11")
 async def test_what_makes_no_sense_is_put_aside_and_holds_nobody_up(office: Office) -> None:
     feed = ListFeed()
     chat = await office.chat(ANN, BOB)
@@ -206,6 +207,7 @@ async def test_while_the_store_does_not_answer_nothing_is_put_aside(office: Offi
     assert await office.head(chat) == 1
 
 
+@pytest.mark.attack("F11")
 async def test_a_chat_the_store_never_answers_for_is_put_aside_in_the_end(office: Office) -> None:
     feed = ListFeed()
     bad = await office.chat(ANN, BOB)
@@ -230,6 +232,7 @@ async def test_a_chat_the_store_never_answers_for_is_put_aside_in_the_end(office
     assert await office.head(bad) == 0
 
 
+@pytest.mark.attack("F11")
 async def test_one_bad_event_does_not_take_its_neighbours_with_it(office: Office) -> None:
     feed = ListFeed()
     chat = await office.chat(ANN, BOB)

@@ -170,6 +170,7 @@ async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics
     ]
 
 
+@pytest.mark.attack("F11")
 async def test_what_is_put_aside_is_kept_with_its_reason(
     kafka_address: str, topics: Topics
 ) -> None:

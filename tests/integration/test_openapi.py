@@ -103,12 +103,14 @@ def inhabited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inhabited]:
         yield Inhabited(url, credentials, chat, count())
 
 
+@pytest.mark.attack("E05")
 @SCHEMA.parametrize()
 @UNHURRIED
 def test_requests_for_what_is_hardly_ever_there(case: Case, inhabited: Inhabited) -> None:
     case.call_and_validate(base_url=inhabited.url, headers=inhabited.headers(case))
 
 
+@pytest.mark.attack("E05")
 @SCHEMA.include(path_regex="{").parametrize()
 @UNHURRIED
 def test_requests_for_what_is_there(case: Case, inhabited: Inhabited) -> None:

@@ -96,6 +96,7 @@ async def test_two_writers_with_stale_caches_share_one_log(deployment: Deploymen
     assert await messages(deployment, chat) == [entry.client_message_id for entry in in_order]
 
 
+@pytest.mark.attack("F02")
 async def test_a_writer_gives_up_after_some_lost_slots_and_may_be_asked_again(
     deployment: Deployment,
 ) -> None:

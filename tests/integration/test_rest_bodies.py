@@ -38,7 +38,7 @@ async def send_raw(actor: Actor, body: bytes, **headers: str) -> httpx.Response:
     return await actor.call("POST", "/v1/chats", headers=given, content=body)
 
 
-@pytest.mark.attack("D06")
+@pytest.mark.attack("D06", "E13")
 @pytest.mark.parametrize("one", OF_KNOWN_FIELDS, ids=lambda one: one.name)
 async def test_an_unknown_field_is_refused_by_name(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
@@ -48,6 +48,7 @@ async def test_an_unknown_field_is_refused_by_name(rest: Rest, one: Operation) -
         assert answer.json()["errors"][0]["pointer"] == f"/{name}"
 
 
+@pytest.mark.attack("E05")
 @pytest.mark.parametrize("one", WITH_BODY, ids=lambda one: one.name)
 async def test_a_body_of_another_shape_is_refused(rest: Rest, one: Operation) -> None:
     actor = await rest.caller_of(one)
@@ -63,7 +64,7 @@ async def test_a_body_of_another_shape_is_refused(rest: Rest, one: Operation) ->
         assert problem(answer) == (400, "request.invalid"), body
 
 
-@pytest.mark.attack("A08")
+@pytest.mark.attack("A08", "E01")
 async def test_however_deep_a_body_is_it_is_refused_and_never_a_failure(rest: Rest) -> None:
     backend = await rest.tenant()
     # Between those depths one reader gives up and another does not yet.
@@ -88,6 +89,7 @@ async def test_a_body_may_be_left_out_only_where_the_document_says_so(
     assert is_refused == described["required"], answer.text
 
 
+@pytest.mark.attack("E01", "E02", "E03")
 @pytest.mark.parametrize(
     "body",
     [

@@ -66,6 +66,7 @@ async def test_a_page_goes_up_or_down(talk: Talk) -> None:
     assert await ann.refused("GET", path) == (400, "request.invalid")
 
 
+@pytest.mark.attack("E18")
 async def test_an_empty_page_is_not_the_end(rest: Rest, talk: Talk) -> None:
     chat, ann, _ = talk
     await ann.send(chat, "brief", ttl_seconds=1)
@@ -78,6 +79,7 @@ async def test_an_empty_page_is_not_the_end(rest: Rest, talk: Talk) -> None:
     assert (sequences(page), page["next_after"]) == ([3], None)
 
 
+@pytest.mark.attack("E18")
 async def test_new_messages_do_not_shift_a_page(talk: Talk) -> None:
     chat, ann, _ = talk
     for number in range(4):

@@ -76,6 +76,7 @@ async def test_what_cannot_be_posted(rest: Rest, body: Json, pointer: str) -> No
     assert (await ann.page())["data"] == []
 
 
+@pytest.mark.attack("E08")
 @pytest.mark.parametrize(
     "link",
     [
@@ -106,6 +107,7 @@ async def test_links_that_are_taken(rest: Rest, link: str | None) -> None:
     assert shown["message"]["cta_uri"] == link
 
 
+@pytest.mark.attack("E07")
 @pytest.mark.parametrize(
     "field", [("title", limits.TITLE_BYTES_MAX), ("body", limits.BODY_BYTES_MAX)]
 )
@@ -129,6 +131,7 @@ async def raw(news: Newsroom, body: bytes) -> tuple[int, str]:
     return problem(await news.actor.call("POST", path, headers=headers, content=body))
 
 
+@pytest.mark.attack("E04")
 async def test_a_request_has_at_most_so_many_uids_and_bytes(rest: Rest) -> None:
     news = await open_newsroom(rest, "crowded")
     most = limits.AUDIENCE_USERS_MAX
@@ -167,6 +170,7 @@ async def test_as_many_users_as_there_may_be_pass_with_any_text(rest: Rest) -> N
     assert await raw(news, crowded([*uids, *more, "b#b"])) == TOO_LARGE
 
 
+@pytest.mark.attack("E04")
 @pytest.mark.parametrize("part", [b"{},", b"[],", b"1,", b'{"a":1},', b'"",'])
 async def test_a_body_of_many_small_parts_is_refused_unread(rest: Rest, part: bytes) -> None:
     news = await open_newsroom(rest, "crowded")
@@ -174,6 +178,7 @@ async def test_a_body_of_many_small_parts_is_refused_unread(rest: Rest, part: by
     assert await raw(news, start + part * limits.BODY_PARTS_MAX + b"1]}}") == TOO_LARGE
 
 
+@pytest.mark.attack("E04")
 async def test_names_count_as_well(rest: Rest) -> None:
     news = await open_newsroom(rest, "crowded")
     own_fields = {f"n{number}": "" for number in range(limits.BODY_PARTS_MAX // 2)}
@@ -215,6 +220,7 @@ async def test_a_body_of_the_largest_size_is_taken(rest: Rest) -> None:
     assert answer.status_code == 202
 
 
+@pytest.mark.attack("E03")
 async def test_names_given_twice_are_refused_at_any_depth(rest: Rest) -> None:
     news = await open_newsroom(rest, "twice")
     for body in (

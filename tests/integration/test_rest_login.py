@@ -330,6 +330,7 @@ async def test_a_token_made_up_for_a_session_of_somebody_else_does_it_no_harm(
     await refreshed(rest, victim)
 
 
+@pytest.mark.attack("H05")
 async def test_nothing_secret_is_logged(
     rest: Rest, phones: Phones, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -88,6 +88,7 @@ async def test_five_at_once_make_one_message(group: Group) -> None:
     assert len({answer.json()["sequence"] for answer in answers}) == 1
 
 
+@pytest.mark.attack("E07")
 @pytest.mark.parametrize(
     "content",
     [
@@ -108,7 +109,7 @@ async def test_content_up_to_the_limit_comes_back_unchanged(group: Group, conten
     assert (await owner.ok("PATCH", path, {"content": content}))["content"] == content
 
 
-@pytest.mark.attack("D22")
+@pytest.mark.attack("D22", "E07")
 @pytest.mark.parametrize(
     "content",
     [
@@ -132,6 +133,7 @@ async def test_content_one_byte_beyond_is_refused(group: Group, content: str) ->
     assert (await owner.ok("GET", path))["data"][0]["content"] == canary("first")
 
 
+@pytest.mark.attack("E07", "E13", "E14")
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -163,6 +165,7 @@ async def test_a_message_out_of_form_leaves_no_trace(
     assert (await owner.ok("GET", f"/v1/chats/{chat}/messages"))["data"] == []
 
 
+@pytest.mark.attack("E14")
 async def test_an_expired_message_vanishes_from_every_read(rest: Rest, group: Group) -> None:
     chat, owner, _, member = group
     path = f"/v1/chats/{chat}/messages"

@@ -92,6 +92,7 @@ async def test_options_that_ask_for_nothing_are_refused_as_ever(rest: Rest) -> N
     assert (await options(rest, "/v1/me", **ASKS)).status_code == 405
 
 
+@pytest.mark.attack("E08")
 async def test_every_answer_is_kept_out_of_frames_and_guesses(rest: Rest) -> None:
     for path in ("/", "/docs", "/healthz", "/v1/me", "/nowhere"):
         headers = (await rest.http.get(path)).headers

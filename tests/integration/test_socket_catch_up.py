@@ -103,6 +103,7 @@ async def test_a_device_gets_exactly_what_it_does_not_have(library: Library, see
     await socket.drop()
 
 
+@pytest.mark.attack("F14")
 async def test_one_hello_brings_so_much_and_the_newest_first(library: Library) -> None:
     socket = await hello(library.reader, None)
     assert (brought(socket), resyncs(socket)) == due(library, {})

@@ -98,14 +98,14 @@ async def every_one_is_refused(street: Street, cases: list[tuple[str, bytes]]) -
 # Frames of the protocol.
 
 
-@pytest.mark.attack("C11")
+@pytest.mark.attack("C11", "E05")
 async def test_fields_of_the_wrong_type(street: Street) -> None:
     cases = list(bad_frames.wrong_fields())
     assert len(cases) > 150
     await every_one_is_refused(street, cases)
 
 
-@pytest.mark.attack("C07")
+@pytest.mark.attack("C07", "E01", "E02")
 async def test_what_is_no_json(street: Street) -> None:
     await every_one_is_refused(street, list(bad_frames.raw_frames()))
 

@@ -55,6 +55,7 @@ async def test_passing_trouble_is_passed_over(trouble: Callable[[], Trouble]) ->
     assert attempts.made == 3
 
 
+@pytest.mark.attack("F13")
 async def test_there_is_an_end_to_it() -> None:
     attempts = Attempts(*[Throttled() for _ in range(99)])
     with pytest.raises(StoreUnavailable):
@@ -101,6 +102,7 @@ def test_pauses_double_up_to_a_limit_and_are_drawn_from_all_of_it() -> None:
     assert Retrying(Least(), Budget()).pause_before(5) == 0
 
 
+@pytest.mark.attack("F13")
 async def test_all_calls_share_a_budget_that_answers_refill() -> None:
     budget = Budget(retries=3)
     patient = Retrying(Least(), budget)

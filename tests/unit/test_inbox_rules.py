@@ -167,6 +167,7 @@ def test_progress_is_what_the_finished_jobs_stand_for(
     assert delivered_by(finished, recipients) == delivered
 
 
+@pytest.mark.attack("E08")
 @given(st.text(max_size=40))
 def test_no_text_slips_a_script_into_a_link(rest: str) -> None:
     for scheme in ("javascript", "JavaScript", "data", "vbscript", "java\tscript", "http"):

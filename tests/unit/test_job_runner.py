@@ -183,6 +183,7 @@ async def test_no_more_jobs_are_held_than_may_be(
 # Trouble.
 
 
+@pytest.mark.attack("F11")
 async def test_a_job_that_cannot_be_done_is_set_aside_and_the_others_are_done(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ async def test_a_job_that_cannot_be_done_is_set_aside_and_the_others_are_done(
     assert list(await office.store.jobs.take(10)) == []
 
 
+@pytest.mark.attack("F11")
 async def test_jobs_that_fail_do_not_keep_others_from_being_done(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +289,7 @@ async def test_a_queue_that_is_away_is_asked_again(
 # What was taken back, what is old.
 
 
+@pytest.mark.attack("W08")
 async def test_nobody_gets_a_copy_of_what_was_taken_back_or_has_expired(office: Office) -> None:
     gone, old = some_jobs(2), some_jobs(1, tenant="other")
     retraction = a_retraction(1, gone[0].notification_id)

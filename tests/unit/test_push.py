@@ -66,6 +66,7 @@ async def settled(push: WebhookPush, count: int = 1) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.attack("W09")
 async def test_a_notice_is_posted_and_signed() -> None:
     receiver = Receiver()
     async with serving(receiver) as push:

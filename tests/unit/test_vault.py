@@ -85,6 +85,7 @@ async def test_first_sends_at_once_end_with_one_key(tmp_path: Path) -> None:
         assert {await read(world.vault, sealed_message(sealed)) for sealed in boxes} == {"x"}
 
 
+@pytest.mark.attack("E15")
 @pytest.mark.parametrize(
     "change",
     [
@@ -240,6 +241,7 @@ async def test_a_cancelled_erasure_is_carried_through(tmp_path: Path) -> None:
         assert await read(world.vault, after) == "after"
 
 
+@pytest.mark.attack("E15")
 async def test_a_data_key_that_was_changed_wedges_nothing(tmp_path: Path) -> None:
     async with open_world(tmp_path / "data") as world:
         entry, other = await write(world.vault, "mine"), await write(world.vault, "other", BOB)
