@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings: where they come from, what they may be, and all mistakes at once."""
 
+import random
 from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.worlds import Urandom
 from tidings.config import Config, ConfigMistakes, load_config
 from tidings.keyrings.root import ensure_root_key
+from tidings.keyrings.strength import why_weak
 
 STRONG = "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa"
 KEY = b64encode(bytes(range(32))).decode()
@@ -200,7 +202,7 @@ def test_a_key_in_a_file_that_others_may_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_loopback_needs_no_root_key(host: str) -> None:
     assert load(HOST=host).is_loopback
-    assert load(HOST=host, ROOT_KEY="weak").root_key == "weak"
+    assert not load(HOST=host).is_public
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.com", "::ffff:1.2.3.4"])
@@ -210,12 +212,39 @@ def test_a_public_address_needs_a_root_key(tmp_path: Path, host: str) -> None:
     assert load(HOST=host, DATA=data, ROOT_KEY=STRONG).host == host
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["a" * 64, STRONG[:31], "password" * 8, "0123456789" * 4, "change-me-" * 5, "abcdefghijk" * 3],
-)
-def test_a_public_address_needs_a_strong_root_key(key: str) -> None:
-    assert "the root key is weak" in mistakes(HOST="0.0.0.0", ROOT_KEY=key)[0]
+WEAK = [
+    "admin",
+    "a" * 64,
+    STRONG[:31],
+    "password" * 8,
+    "0123456789" * 4,
+    "change-me-" * 5,
+    "abcdefghijk" * 3,
+    "correct-horse-correct-horse-corre1",
+    "abcdefghijklmnopqrstuvwxyz0123456789",
+    "please-ChangeMe-before-you-go-to-work",
+    "the-root-Password-of-our-fine-server1",
+]
+
+
+@pytest.mark.attack("S11", "H06")
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("key", WEAK)
+def test_a_weak_root_key_is_refused_on_every_address(tmp_path: Path, key: str, host: str) -> None:
+    [told] = mistakes(HOST=host, ROOT_KEY=key)
+    assert "TIDINGS_ROOT_KEY: the root key is weak" in told
+    assert key not in told
+    (tmp_path / "root.key").write_text(f"{key}\n")
+    (tmp_path / "root.key").chmod(0o600)
+    [told] = mistakes(HOST=host, DATA=str(tmp_path))
+    assert "root.key is weak" in told
+
+
+def test_random_keys_are_strong() -> None:
+    chance = random.Random(7)
+    made = [chance.randbytes(32) for _ in range(2_000)]
+    keys = [key.hex() for key in made] + [b64encode(key).decode() for key in made]
+    assert [key for key in keys if why_weak(key)] == []
 
 
 def test_a_root_key_made_on_an_earlier_start_is_strong(tmp_path: Path) -> None:
@@ -225,9 +254,31 @@ def test_a_root_key_made_on_an_earlier_start_is_strong(tmp_path: Path) -> None:
     assert "chmod 600" in mistakes(HOST="0.0.0.0", DATA=str(tmp_path))[0]
 
 
-def test_limits_are_not_turned_off_in_public() -> None:
-    assert load(LIMITS="off").limits == "off"
-    assert "limits off" in mistakes(LIMITS="off", HOST="0.0.0.0", ROOT_KEY=STRONG)[0]
+PUBLIC: list[dict[str, str]] = [
+    {"HOST": "0.0.0.0"},
+    {"TRUSTED_PROXIES": "127.0.0.1"},
+    {"ALLOWED_ORIGINS": "https://app.example.com"},
+]
+
+
+@pytest.mark.attack("S11", "H06")
+@pytest.mark.parametrize("public", PUBLIC)
+def test_whoever_names_a_proxy_or_an_origin_is_in_public(public: dict[str, str]) -> None:
+    reached = {**public, "ROOT_KEY": STRONG}
+    assert load(None, NO_FILE, **reached).is_public
+    [told] = mistakes(None, NO_FILE, **reached, LIMITS="off")
+    assert "limits are not turned off" in told
+    [told] = mistakes(None, NO_FILE, **reached, SMS="log")
+    assert "TIDINGS_SMS=log writes login codes into the log" in told
+
+
+def test_behind_a_proxy_the_first_start_makes_the_root_key(tmp_path: Path) -> None:
+    assert load(TRUSTED_PROXIES="127.0.0.1", DATA=str(tmp_path)).root_key is None
+
+
+def test_a_page_on_this_machine_makes_nothing_public() -> None:
+    config = load(LIMITS="off", ALLOWED_ORIGINS="http://localhost:3000,http://[::1]:3000")
+    assert (config.limits, config.texts) == ("off", "log")
 
 
 def test_trusted_proxies_are_addresses_and_networks() -> None:

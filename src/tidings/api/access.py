@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask how often, from where: what the guard counts and what answers tell of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
@@ -9,7 +9,8 @@ from litestar.types import Scope
 
 from tidings.actions.identity import Caller
 from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, together
-from tidings.api.addresses import client_address
+from tidings.actions.unnamed_proxy import UnnamedProxy
+from tidings.api.addresses import client_address, forwarded_for
 from tidings.api.operations import UNCOUNTED, Operation
 from tidings.model.addresses import Networks
 from tidings.ports.buckets import Bucket
@@ -28,6 +29,7 @@ class Access:
     """None: nothing is counted."""
     trusted_proxies: Networks = ()
     allowed_origins: frozenset[str] = frozenset()
+    unnamed_proxy: UnnamedProxy = field(default_factory=UnnamedProxy)
 
     async def count_arrival(self, scope: Scope, operation: Operation | None) -> None:
         """Count a request by its address, before anybody asks whose it is.
@@ -38,6 +40,8 @@ class Access:
         if self.limits is None or (operation is not None and operation.path in UNCOUNTED):
             return
         address = client_address(scope, self.trusted_proxies)
+        if address is None and not self.trusted_proxies:
+            self.unnamed_proxy.look(forwarded_for(scope))
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:

@@ -16,10 +16,14 @@ def client_address(scope: Scope, trusted: Networks) -> str | None:
     Behind one of the `trusted` proxies it is who they say it is.
     """
     client = scope["client"]
-    forwarded = [
+    return counted_address(client[0] if client else None, forwarded_for(scope), trusted)
+
+
+def forwarded_for(scope: Scope) -> list[str]:
+    """What each `X-Forwarded-For` header of a request says, in their order."""
+    return [
         value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
     ]
-    return counted_address(client[0] if client else None, forwarded, trusted)
 
 
 def came_encrypted(scope: Scope, trusted: Networks) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from tidings.config.settings import ROLES
+from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
 from tidings.model.addresses import Networks
 
 PREFIX_CHARS_MAX: Final = 100
@@ -89,6 +90,8 @@ def webhook_secret(text: str) -> str:
             f"at least {SECRET_CHARS_MIN} printable ASCII characters are expected: "
             "openssl rand -base64 32 makes them"
         )
+    if reason := why_weak(text):
+        raise ValueError(f"the secret is weak: {reason}; {MAKES_A_GOOD_ONE}")
     return text
 
 

@@ -78,7 +78,27 @@ class Config:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return _is_this_machine(self.host)
+        return is_this_machine(self.host)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether others can reach this process: directly, through a proxy, or by a web page.
+
+        An origin on this machine is the page of a developer, and makes nothing public.
+        """
+        return bool(
+            not self.is_loopback
+            or self.trusted_proxies
+            or any(not is_local_url(origin) for origin in self.allowed_origins)
+        )
+
+    @property
+    def why_public(self) -> str:
+        """What makes it public, in words for the operator."""
+        if not self.is_loopback:
+            return f"{self.host} can be reached by others"
+        named = "TIDINGS_TRUSTED_PROXIES" if self.trusted_proxies else "TIDINGS_ALLOWED_ORIGINS"
+        return f"others reach {self.host} as {named} says"
 
     @property
     def has_local_tables(self) -> bool:
@@ -98,18 +118,21 @@ class Config:
     @property
     def texts(self) -> str:
         """How login codes are sent: into the log only where nobody else can ask for one."""
-        is_at_home = self.is_loopback and not self.trusted_proxies
-        return self.sms or ("log" if is_at_home else "off")
+        return self.sms or ("off" if self.is_public else "log")
 
 
 def local_region(endpoint: str | None) -> str | None:
     """The region of a DynamoDB at this address, if that is on this machine."""
-    if endpoint is None or not _is_this_machine(urlsplit(endpoint).hostname or ""):
-        return None
-    return LOCAL_REGION
+    return LOCAL_REGION if endpoint is not None and is_local_url(endpoint) else None
 
 
-def _is_this_machine(host: str) -> bool:
+def is_local_url(url: str) -> bool:
+    """Whether the host of an address is this machine."""
+    return is_this_machine(urlsplit(url).hostname or "")
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host name or address is loopback."""
     if host == "localhost":
         return True
     try:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from tidings.config.settings import ROLES, Config
-from tidings.config.values import why_weak
 from tidings.keyrings.root import read_root_key
+from tidings.keyrings.strength import MAKES_A_GOOD_ONE
 from tidings.ports.secrets import KeyRefused
 
 _ENGINE_OF: Final = {
@@ -61,8 +61,10 @@ def mistakes_together(
     if config.push != "off" and config.is_alone and "bus" not in wrong:
         yield f"TIDINGS_PUSH={config.push} is for delivery workers: it needs TIDINGS_BUS=kafka"
     yield from _master_keys(config)
-    if not config.is_loopback:
+    if config.is_public:
         yield from _in_public(config)
+    if not {"root_key", "data"}.intersection(wrong):
+        yield from _root_key(config)
 
 
 def _variable(name: str) -> str:
@@ -130,26 +132,24 @@ def _master_keys(config: Config) -> Iterator[str]:
 
 def _in_public(config: Config) -> Iterator[str]:
     if config.limits == "off":
-        yield f"limits off: not on {config.host}, which others can reach"
+        yield f"{config.why_public}: limits are not turned off there"
     if config.sms == "log":
         yield (
-            f"TIDINGS_SMS=log writes login codes into the log: not on {config.host}, which others "
-            "can reach"
+            f"{config.why_public}: TIDINGS_SMS=log writes login codes into the log, which is for "
+            "development"
         )
+
+
+def _root_key(config: Config) -> Iterator[str]:
+    """A weak key is refused when it is read, wherever it is from; here a missing one is."""
     try:
-        root_key = config.root_key or read_root_key(config.data)
+        key = config.root_key or read_root_key(config.data)
     except KeyRefused as error:
         yield str(error)
         return
-    if root_key is None:
-        if config.is_alone:
-            yield (
-                f"{config.host} can be reached by others, and there is no root key yet: set "
-                "TIDINGS_ROOT_KEY (openssl rand -base64 32 makes a good one), or start once on "
-                "127.0.0.1, which makes one"
-            )
-    elif reason := why_weak(root_key):
+    # Behind a proxy the first start makes a good one, as on any loopback address.
+    if key is None and not config.is_loopback and config.is_alone:
         yield (
-            f"{config.host} can be reached by others, and the root key is weak: {reason}; "
-            "openssl rand -base64 32 makes a good one"
+            f"{config.host} can be reached by others, and there is no root key yet: set "
+            f"TIDINGS_ROOT_KEY ({MAKES_A_GOOD_ONE}), or start once on 127.0.0.1, which makes one"
         )

@@ -9,27 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from tidings.config import addresses
+from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
 from tidings.model import limits
 from tidings.ports.failpoints import PLACES, Place
 from tidings.ports.secrets import MASTER_KEY_BYTES
 
 DRAIN_SECONDS_MAX: Final = 300
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
-ROOT_KEY_CHARS_MIN: Final = 32
-ROOT_KEY_VARIETY_MIN: Final = 10
 
 _ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
-
-
-def why_weak(root_key: str) -> str | None:
-    """What makes a root key easy to guess; None if nothing does."""
-    if len(root_key) < ROOT_KEY_CHARS_MIN:
-        return f"it has {len(root_key)} characters, fewer than {ROOT_KEY_CHARS_MIN}"
-    if len(set(root_key)) < ROOT_KEY_VARIETY_MIN:
-        return f"it is made of fewer than {ROOT_KEY_VARIETY_MIN} different characters"
-    if root_key in (root_key + root_key)[1:-1]:
-        return "it is a shorter text repeated"
-    return None
 
 
 def _host(text: str) -> str:
@@ -58,6 +46,8 @@ def _root_key(text: str) -> str:
         raise ValueError("1 to 8192 printable ASCII characters are expected")
     if " " in text:
         raise ValueError("a key that travels in a header has no spaces")
+    if reason := why_weak(text):
+        raise ValueError(f"the root key is weak: {reason}; {MAKES_A_GOOD_ONE}")
     return text
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tidings.keyrings import private_file
+from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
 from tidings.ports.secrets import KeyRefused
 from tidings.ports.world import Chance
 
@@ -17,7 +18,7 @@ def read_root_key(folder: Path) -> str | None:
     """The root key kept in the folder; None if there is none.
 
     Raises:
-        KeyRefused: Its file is readable by others, empty, or not one line.
+        KeyRefused: Its file is readable by others, empty, or not one line, or the key is weak.
     """
     path = folder / FILE_NAME
     text = private_file.read(path)
@@ -26,6 +27,11 @@ def read_root_key(folder: Path) -> str | None:
     key = text.strip()
     if not key or len(key.split()) != 1:
         raise KeyRefused(f"{path} does not hold one key on one line")
+    if reason := why_weak(key):
+        raise KeyRefused(
+            f"the root key in {path} is weak: {reason}; {MAKES_A_GOOD_ONE}, and without the file "
+            "the next start makes one"
+        )
     return key
 
 
