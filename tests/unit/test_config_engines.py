@@ -18,6 +18,7 @@ MANY = {
     "KAFKA_BOOTSTRAP": "k1:9092, k2:9092",
     "REGISTRY": "redis",
     "REDIS_URL": "redis://:pass@r:6379/0",
+    "PLAIN_ENGINES": "allow",
 }
 
 
@@ -98,7 +99,7 @@ def test_a_dynamodb_on_this_machine_needs_no_region(host: str) -> None:
     ["dynamodb.eu-west-1.amazonaws.com", "10.0.0.1", "localhost.example", "127.0.0.1.nip.io"],
 )
 def test_a_dynamodb_elsewhere_does(host: str) -> None:
-    elsewhere = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"http://{host}"}
+    elsewhere = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"https://{host}"}
     assert not load(None, NO_FILE, **{**TABLES, **elsewhere}).has_local_tables
     assert not load(None, NO_FILE, **TABLES).has_local_tables
     assert "needs a region" in the_mistake(elsewhere)
@@ -147,16 +148,16 @@ def test_roles_by_flag() -> None:
         (without(MANY, "MASTER_KEY"), "set TIDINGS_MASTER_KEY for all of them"),
         ({**TABLES, "ROLES": "gateway,api"}, "roles gateway,api: other processes do the rest"),
         ({"ROLES": "gateway"}, "on the embedded store one process has all roles"),
-        ({"BUS": "kafka", "KAFKA_BOOTSTRAP": "k:9092"}, "needs TIDINGS_STORE=dynamodb"),
-        ({"REGISTRY": "redis", "REDIS_URL": "redis://r"}, "needs TIDINGS_STORE=dynamodb"),
+        ({"BUS": "kafka", "KAFKA_BOOTSTRAP": "localhost:9092"}, "needs TIDINGS_STORE=dynamodb"),
+        ({"REGISTRY": "redis", "REDIS_URL": "rediss://r"}, "needs TIDINGS_STORE=dynamodb"),
         (
             {**TABLES, "KAFKA_BOOTSTRAP": "k:9092"},
             "TIDINGS_KAFKA_BOOTSTRAP means nothing without TIDINGS_BUS=kafka",
         ),
         ({"DYNAMODB_PREFIX": "x"}, "means nothing without TIDINGS_STORE=dynamodb"),
         ({"PUSH": "log"}, "TIDINGS_PUSH=log is for delivery workers"),
-        ({**MANY, "PUSH": "log", "PUSH_URL": "http://x"}, "means nothing without TIDINGS_PUSH="),
-        ({**MANY, "PUSH": "webhook", "PUSH_URL": "http://x"}, "needs a secret to sign with"),
+        ({**MANY, "PUSH": "log", "PUSH_URL": "https://x"}, "means nothing without TIDINGS_PUSH="),
+        ({**MANY, "PUSH": "webhook", "PUSH_URL": "https://x"}, "needs a secret to sign with"),
         ({**MANY, "PUSH": "webhook", "PUSH_SECRET": STRONG}, "needs an address"),
         (without(SQS, "SQS_QUEUE_URL"), "TIDINGS_JOBS=sqs needs the address of a queue"),
         (without(SQS, "SQS_REGION"), "TIDINGS_JOBS=sqs needs a region"),

@@ -61,6 +61,8 @@ class Config:
     redis_url: str | None = field(default=None, repr=False)
     """It may hold a password."""
     redis_prefix: str = "tidings:"
+    plain_engines: str = "refuse"
+    """Whether engines on other machines may be talked to without encryption."""
     push: str = "off"
     push_url: str | None = field(default=None, repr=False)
     push_secret: str | None = field(default=None, repr=False)
@@ -73,6 +75,8 @@ class Config:
     sms_endpoint: str | None = None
     """None: AWS."""
     sms_sender: str | None = None
+    plain_webhooks: str = "refuse"
+    """Likewise for webhooks: login codes and notices travel through them."""
     sms_per_day: int = DAY_CODES_DEFAULT
 
     @property

@@ -4,6 +4,7 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from tidings.config.plain import plain_connections
 from tidings.config.settings import ROLES, Config
 from tidings.keyrings.root import read_root_key
 from tidings.keyrings.strength import MAKES_A_GOOD_ONE
@@ -60,6 +61,7 @@ def mistakes_together(
         yield from _queue(config)
     if config.push != "off" and config.is_alone and "bus" not in wrong:
         yield f"TIDINGS_PUSH={config.push} is for delivery workers: it needs TIDINGS_BUS=kafka"
+    yield from plain_connections(config)
     yield from _master_keys(config)
     if config.is_public:
         yield from _in_public(config)

@@ -137,6 +137,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "registry": _one_of("memory", "redis"),
     "redis_url": addresses.url("redis", "rediss"),
     "redis_prefix": addresses.prefix("_-.:"),
+    "plain_engines": _one_of("refuse", "allow"),
     "push": _one_of("off", "log", "webhook"),
     "push_url": addresses.url("https", "http"),
     "push_secret": addresses.webhook_secret,
@@ -146,6 +147,7 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "sms_region": addresses.region,
     "sms_endpoint": addresses.url("https", "http"),
     "sms_sender": addresses.sms_sender,
+    "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
 }
 """How each setting is read, by its name in Config, in the file, and after TIDINGS_."""
