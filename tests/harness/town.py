@@ -14,7 +14,7 @@ from tidings.ports.bus import InboxEvent
 from tidings.ports.feed import Feed, FeedUnavailable, Received
 from tidings.ports.handover import Handover, Parcel
 from tidings.ports.push import Push, PushNotice
-from tidings.ports.registry import Place, Registry, RegistryUnavailable
+from tidings.ports.registry import Place, Refreshed, Registry, RegistryUnavailable
 
 _numbers = itertools.count(1)
 
@@ -70,17 +70,16 @@ class Town:
         self.devices.append(device)
         return device
 
-    async def enter(self, user: UserKey, connection: str) -> None:
+    async def enter(self, user: UserKey, connection: str) -> bool:
         self._places[user].append(Place("g1", connection))
+        return True
 
     def leave(self, user: UserKey, connection: str) -> None:
         self._places[user] = [one for one in self._places[user] if one.connection != connection]
 
-    async def refresh(
-        self, connections: Sequence[tuple[UserKey, str]]
-    ) -> list[tuple[UserKey, str]]:
+    async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
         del connections
-        return []
+        return Refreshed([], [])
 
     async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[Place]]:
         self.looks.append(frozenset(users))

@@ -8,8 +8,9 @@ import pytest
 
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, CAT, a_link, some_users
+from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.ports.registry import Place, RegistryUnavailable
+from tidings.ports.registry import Place, Refreshed, RegistryUnavailable
 from tidings.registries.link import RedisLink
 from tidings.registries.redis import REFRESHED_AT_ONCE, RedisRegistry
 
@@ -61,7 +62,7 @@ async def test_who_left_is_not_found(link: RedisLink) -> None:
 async def test_a_thousand_members_are_found_in_one_round_trip(link: RedisLink) -> None:
     registry = RedisRegistry(link, "g1")
     users = some_users(1_000)
-    assert len(await registry.refresh([(user, "c") for user in users])) == 1_000
+    assert len((await registry.refresh([(user, "c") for user in users])).missing) == 1_000
     before = await commands(link)
 
     found = await registry.find(users)
@@ -104,14 +105,12 @@ async def test_a_refresh_tells_who_was_not_registered_any_more(link: RedisLink) 
     registry = RedisRegistry(link, "g1")
     await registry.enter(ANN, "c1")
     await registry.enter(BOB, "c2")
-    assert await registry.refresh([(ANN, "c1"), (BOB, "c2")]) == []
+    assert await registry.refresh([(ANN, "c1"), (BOB, "c2")]) == Refreshed([], [])
 
     await link.redis.delete(link.name("user", BOB))
 
-    assert await registry.refresh([(ANN, "c1"), (BOB, "c2"), (CAT, "c3")]) == [
-        (BOB, "c2"),
-        (CAT, "c3"),
-    ]
+    refreshed = await registry.refresh([(ANN, "c1"), (BOB, "c2"), (CAT, "c3")])
+    assert refreshed == Refreshed(missing=[(BOB, "c2"), (CAT, "c3")], surplus=[])
     assert set(await registry.find([ANN, BOB, CAT])) == {ANN, BOB, CAT}
 
 
@@ -123,7 +122,23 @@ async def test_a_refresh_tells_who_had_run_out(link: RedisLink) -> None:
         while len((await registry.find([ANN]))[ANN]) > 1:
             await asyncio.sleep(0.005)
 
-    assert await registry.refresh([(ANN, "c1")]) == [(ANN, "c1")]
+    assert await registry.refresh([(ANN, "c1")]) == Refreshed([(ANN, "c1")], [])
+
+
+async def test_a_place_beyond_the_last_is_not_given_until_one_is_free(link: RedisLink) -> None:
+    one, other = RedisRegistry(link, "g1"), RedisRegistry(link, "g2")
+    names = [f"c{number}" for number in range(limits.USER_CONNECTIONS_MAX)]
+    assert all([await one.enter(ANN, name) for name in names])
+
+    assert not await other.enter(ANN, "late")
+    assert await other.refresh([(ANN, "late"), (BOB, "c")]) == Refreshed(
+        missing=[(BOB, "c")], surplus=[(ANN, "late")]
+    )
+    assert await one.refresh([(ANN, name) for name in names]) == Refreshed([], [])
+
+    one.leave(ANN, "c0")
+    await one.close()
+    assert await other.enter(ANN, "late")
 
 
 async def test_who_leaves_during_a_refresh_is_not_put_back(link: RedisLink) -> None:
@@ -160,7 +175,7 @@ async def test_without_redis_nobody_knows_and_soon(own_redis: RedisServer) -> No
 
         await asyncio.to_thread(own_redis.start)
         again = RedisRegistry(opened, "g1")
-        assert await again.refresh([(ANN, "c1")]) == [(ANN, "c1")]
+        assert await again.refresh([(ANN, "c1")]) == Refreshed([(ANN, "c1")], [])
         await link.close()
 
 

@@ -18,8 +18,9 @@ from tidings.ports.bus import Bus
 from tidings.ports.world import Clock
 
 
-async def _needs_no_registering(_user: UserKey, _connection: str) -> None:
+async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
     """Where there is one process, the hub knows everybody."""
+    return True
 
 
 def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
@@ -48,8 +49,8 @@ class Desk:
     new_connection_id: Callable[[], str]
     jitter_ms: Callable[[int], int]
     """A random number of milliseconds up to a maximum."""
-    register: Callable[[UserKey, str], Awaitable[None]] = _needs_no_registering
-    """Have other processes find a connection; never fails."""
+    register: Callable[[UserKey, str], Awaitable[bool]] = _needs_no_registering
+    """Have other processes find a connection; False if the user has too many. Never fails."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     gap_seconds: float = 0.0
     """How long an entry that another process delivers may be late before the log is read; if

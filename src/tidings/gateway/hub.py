@@ -42,7 +42,10 @@ class Hub:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def enter(self, user: UserKey, connection: Line) -> bool:
-        """The connection is this user's; False if the user has too many."""
+        """The connection is this user's; False if the user has too many in this process.
+
+        What the user has in others is counted where it is registered.
+        """
         present = self._by_user.get(user, _NONE)
         if len(present) >= limits.USER_CONNECTIONS_MAX:
             return False

@@ -76,7 +76,9 @@ class Stream:
         for frame in early:
             self._line.perform(frame)
         try:
-            await self._desk.register(caller.user, connection)
+            if not await self._desk.register(caller.user, connection):
+                self._line.close(Close.TOO_MANY_CONNECTIONS)
+                return
             held = await self._desk.held(caller.user)
             await self._catch_up_at_hello(held, hello)
             self._line.tell(LIVE)

@@ -12,11 +12,13 @@ from contextlib import suppress
 from typing import Final
 
 from tidings.gateway.comparing import Comparing
+from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
 from tidings.gateway.vigil import Vigil
 from tidings.model.ids import UserKey
 from tidings.ports.registry import Registry, RegistryUnavailable
 from tidings.tasks import Tasks
+from tidings.wire.codes import Close
 
 log = logging.getLogger("tidings.gateway")
 
@@ -67,14 +69,19 @@ class Upkeep:
         await self._tasks.close()
         await self._comparing.close()
 
-    async def register(self, user: UserKey, connection: str) -> None:
-        """Have the connection found. Where that fails it is served all the same."""
+    async def register(self, user: UserKey, connection: str) -> bool:
+        """Have the connection found; False if the user has too many, here and elsewhere.
+
+        Where the registry does not answer it is served all the same: then each gateway counts
+        its own, and what is too many is found when the registry is back.
+        """
         try:
-            await self._registry.enter(user, connection)
+            return await self._registry.enter(user, connection)
         except RegistryUnavailable:
             # It may have been entered or not, at any time: only a later comparison can tell
             # what it missed.
             self.doubt()
+            return True
 
     def unregister(self, user: UserKey, connection: str) -> None:
         """It need not be found any more."""
@@ -98,20 +105,22 @@ class Upkeep:
         lines = {
             (line.conversation.user, line.conversation.connection): line
             for line in self._hub
-            if line.conversation.connection
+            if line.conversation.connection and line.conversation.state is not State.CLOSED
         }
         was_in_doubt, self._is_in_doubt = self._is_in_doubt, False
         connections = [(user, name) for user, name in lines if user is not None]
         try:
-            missing = await self._registry.refresh(connections)
+            refreshed = await self._registry.refresh(connections)
         except RegistryUnavailable:
             self._is_in_doubt = True
             self._compare_now_and_then()
             return
         self._down_comparisons, self._compare_at = 0, 0.0
+        for one in refreshed.surplus:
+            lines[one].close(Close.TOO_MANY_CONNECTIONS)
         if was_in_doubt:
             self._comparing.ask(is_thorough=True)
-        elif missing:
+        elif missing := refreshed.missing:
             log.warning(
                 "registrations were gone", extra={"action": "forgotten", "count": len(missing)}
             )

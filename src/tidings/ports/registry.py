@@ -21,11 +21,25 @@ class Place(msgspec.Struct, frozen=True, order=True):
     connection: str
 
 
-class Registry(Protocol):
-    """Registrations that last only as long as their gateway keeps refreshing them."""
+class Refreshed(msgspec.Struct, frozen=True):
+    """What became of registrations that were refreshed."""
 
-    async def enter(self, user: UserKey, connection: str) -> None:
+    missing: list[tuple[UserKey, str]]
+    """These were not registered any more: nobody could find them for a while. Now they are."""
+    surplus: list[tuple[UserKey, str]]
+    """Neither were these, and they are not now: their users have as many others as they may."""
+
+
+class Registry(Protocol):
+    """Registrations that last only as long as their gateway keeps refreshing them.
+
+    No user has more than `limits.USER_CONNECTIONS_MAX` of them, over all gateways.
+    """
+
+    async def enter(self, user: UserKey, connection: str) -> bool:
         """This gateway holds the connection now; whoever looks after this returns finds it.
+
+        False, and nothing is registered, if the user has as many connections as one may.
 
         Raises:
             RegistryUnavailable: It may or may not be found; the gateway has to compare heads.
@@ -36,12 +50,8 @@ class Registry(Protocol):
         """It holds the connection no longer. Soon, best effort: what stays behind runs out."""
         ...
 
-    async def refresh(
-        self, connections: Sequence[tuple[UserKey, str]]
-    ) -> list[tuple[UserKey, str]]:
-        """This gateway still holds these connections. All of them are registered afterwards.
-
-        Returns those that were not any more: nobody could find them for a while.
+    async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
+        """This gateway still holds these connections: all are registered afterwards, or surplus.
 
         Raises:
             RegistryUnavailable: Any of them may be registered or not, and may have been or not.

@@ -5,13 +5,18 @@ Times are those of the Redis server, read inside its scripts: no clock of ours t
 that is not refreshed runs out by itself, and with the last place the set. Entering, refreshing and
 finding are one request each, however many connections or users it is about; the keys of one request
 are on one server, so a cluster of several shards is not supported.
+
+A set takes no more places than a user may have connections, counted by the script that adds one:
+two gateways at the same moment cannot both find the last place free. A process that was killed
+leaves its places for as long as they last, and they count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.ports.registry import Place, Registry, RegistryUnavailable
+from tidings.ports.registry import Place, Refreshed, Registry, RegistryUnavailable
 from tidings.registries.link import RedisLink
 from tidings.tasks import Tasks
 
@@ -25,17 +30,23 @@ _KEEP: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local missing = {}
+local surplus = {}
 for i, key in ipairs(KEYS) do
-    local place = ARGV[i + 1]
+    local place = ARGV[i + 2]
     local ends = redis.call('ZSCORE', key, place)
+    local has_room = true
     if not ends or tonumber(ends) <= now then
-        missing[#missing + 1] = i
         redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+        has_room = redis.call('ZCARD', key) < tonumber(ARGV[2])
+        local found = has_room and missing or surplus
+        found[#found + 1] = i
     end
-    redis.call('ZADD', key, now + ARGV[1], place)
-    redis.call('PEXPIRE', key, ARGV[1])
+    if has_room then
+        redis.call('ZADD', key, now + ARGV[1], place)
+        redis.call('PEXPIRE', key, ARGV[1])
+    end
 end
-return missing
+return {missing, surplus}
 """
 
 _FIND: Final = """
@@ -73,8 +84,8 @@ class RedisRegistry:
         """During a refresh: those who left, whom it may put back."""
         self._tasks = Tasks("registry")
 
-    async def enter(self, user: UserKey, connection: str) -> None:
-        await self._keep([(user, connection)])
+    async def enter(self, user: UserKey, connection: str) -> bool:
+        return not (await self._keep([(user, connection)])).surplus
 
     def leave(self, user: UserKey, connection: str) -> None:
         if self._left_meanwhile is not None:
@@ -85,19 +96,19 @@ class RedisRegistry:
             self._is_leaving = True
             self._tasks.start(self._leave())
 
-    async def refresh(
-        self, connections: Sequence[tuple[UserKey, str]]
-    ) -> list[tuple[UserKey, str]]:
-        missing: list[tuple[UserKey, str]] = []
+    async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
+        refreshed = Refreshed([], [])
         self._left_meanwhile = []
         try:
             for start in range(0, len(connections), REFRESHED_AT_ONCE):
-                missing += await self._keep(connections[start : start + REFRESHED_AT_ONCE])
+                kept = await self._keep(connections[start : start + REFRESHED_AT_ONCE])
+                refreshed.missing.extend(kept.missing)
+                refreshed.surplus.extend(kept.surplus)
         finally:
             again, self._left_meanwhile = self._left_meanwhile, None
             for left in again:
                 self.leave(*left)
-        return missing
+        return refreshed
 
     async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[Place]]:
         wanted = list(users)
@@ -114,13 +125,15 @@ class RedisRegistry:
         """Take back what was asked to be taken back, then stop."""
         await self._tasks.finish()
 
-    async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> list[tuple[UserKey, str]]:
+    async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
         keys = [self._key(user) for user, _ in connections]
         places = [self._place(connection) for _, connection in connections]
-        answer: list[int] = await self._link.call(
-            self._link.redis.eval(_KEEP, len(keys), *keys, str(self._ttl_ms), *places)
+        values = [str(self._ttl_ms), str(limits.USER_CONNECTIONS_MAX), *places]
+        answer: tuple[list[int], list[int]] = await self._link.call(
+            self._link.redis.eval(_KEEP, len(keys), *keys, *values)
         )
-        return [connections[index - 1] for index in answer]
+        missing, surplus = ([connections[index - 1] for index in indexes] for indexes in answer)
+        return Refreshed(missing, surplus)
 
     async def _find(self, users: Sequence[UserKey]) -> dict[UserKey, list[Place]]:
         keys = [self._key(user) for user in users]

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user has 20 connections, however many gateways hold them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.harness.services import RedisServer
+from tests.integration.gateways import Gateways, some_gateways
+from tests.unit.fake_line import FakeLine
+from tests.unit.gateway_bench import ANN, BOB
+from tidings.model import limits
+from tidings.wire.codes import Close
+
+
+@pytest.fixture
+async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
+    async with some_gateways(tmp_path / "data", redis_url) as opened:
+        yield opened
+
+
+async def settled(lines: list[FakeLine]) -> list[FakeLine]:
+    """Wait until each of the lines is live or closed; those that are not closed."""
+    for line in lines:
+        await line.until(partial(_is_settled, line))
+    return [line for line in lines if not line.closes]
+
+
+def _is_settled(line: FakeLine) -> bool:
+    return bool(line.closes) or {"op": "live"} in line.frames
+
+
+@pytest.mark.attack("C04")
+async def test_of_45_connections_over_two_gateways_20_stay(gateways: Gateways) -> None:
+    one, other = await gateways.open("g1"), await gateways.open("g2")
+    lines = [(one if number % 2 else other).line() for number in range(45)]
+    for line in lines:
+        line.say("hello", token=ANN, device="phone")
+
+    stayed = await settled(lines)
+
+    assert len(stayed) == limits.USER_CONNECTIONS_MAX
+    refused = [line for line in lines if line.closes]
+    assert {code for line in refused for code in line.closes} == {Close.TOO_MANY_CONNECTIONS}
+    assert await settled([await one.line().live(BOB)]), "nobody else is concerned"
+
+
+@pytest.mark.attack("C04")
+async def test_who_hangs_up_makes_room_on_another_gateway(gateways: Gateways) -> None:
+    one, other = await gateways.open("g1"), await gateways.open("g2")
+    lines = [await one.line().live(ANN) for _ in range(limits.USER_CONNECTIONS_MAX)]
+    late = other.line()
+    late.say("hello", token=ANN, device="phone")
+    assert not await settled([late])
+    await late.hang_up()
+
+    await lines[0].hang_up()
+    await one.registry.close()
+
+    assert await settled([await other.line().live(ANN)])
+
+
+@pytest.mark.attack("C04")
+async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
+    tmp_path: Path, own_redis: RedisServer
+) -> None:
+    async with some_gateways(tmp_path / "data", own_redis.address) as gateways:
+        one, other = await gateways.open("g1"), await gateways.open("g2")
+        await asyncio.to_thread(own_redis.stop)
+        lines = [gateway.line() for gateway in (one, other) for _ in range(22)]
+        for line in lines:
+            line.say("hello", token=ANN, device="phone")
+        assert len(await settled(lines)) == 2 * limits.USER_CONNECTIONS_MAX
+
+        await asyncio.to_thread(own_redis.start)
+
+        async with asyncio.timeout(20):
+            while sum(not line.closes for line in lines) > limits.USER_CONNECTIONS_MAX:
+                await asyncio.sleep(0.01)
+        for gateway in (one, other):
+            await gateway.upkeep._beat()
+        assert sum(not line.closes for line in lines) == limits.USER_CONNECTIONS_MAX
