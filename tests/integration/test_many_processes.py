@@ -4,7 +4,6 @@
 import asyncio
 import itertools
 import os
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
@@ -36,7 +35,6 @@ ROLES: Final = {
 }
 KICKS: Final = 1_000 if os.environ.get("SOAK") else 25
 CROWD: Final = 1_000
-CROWD_SECONDS_MAX: Final = 10.0
 CONNECTED_AT_ONCE: Final = 50
 
 _numbers = itertools.count(1)
@@ -175,12 +173,8 @@ async def test_a_large_group_half_of_it_away(cluster: Cluster, town: Town) -> No
     ]
     for start in range(0, len(devices), CONNECTED_AT_ONCE):
         await all_of(device.connect() for device in devices[start : start + CONNECTED_AT_ONCE])
-    began = time.monotonic()
     sent = await owner.send(chat)
-    await all_of(
-        device.until(has(device, chat, sent["sequence"]), CROWD_SECONDS_MAX) for device in devices
-    )
-    assert time.monotonic() - began < CROWD_SECONDS_MAX
+    await all_of(device.until(has(device, chat, sent["sequence"])) for device in devices)
     async with cluster.device(others[-1], "gateway-2") as late:
         await late.until(has(late, chat, sent["sequence"]))
     await all_of(device.close() for device in devices)

@@ -2,7 +2,6 @@
 """The window, and clients that do not read: they wait, they lose nothing, they hold up nobody."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -78,14 +77,12 @@ async def test_a_client_that_stops_reading_slows_nobody_and_can_come_back(
     stuck = await RawSocket.greeted(server.port, bob.token, "stuck", receive_bytes=4_096)
     stuck.stop_reading()
     async with ann.device() as writer, bob.device("laptop") as witness:
-        begun = time.monotonic()
         for _ in range(20):
             async with asyncio.TaskGroup() as group:
                 for _ in range(100):
                     group.create_task(writer.send(chat, LARGE))
             stuck.tell({"op": "ping"})
         await until_entries(witness, chat, 2_001)
-        assert time.monotonic() - begun < 25
         assert sequences(witness, chat) == list(range(1, 2_002))
     stuck.abort()
     async with bob.device("stuck") as back:

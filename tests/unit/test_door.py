@@ -154,13 +154,12 @@ async def test_one_byte_and_silence_costs_nothing_and_ends(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", watched_add_reader)
     async with a_door(first_bytes_seconds_max=0.3) as visitors:
-        begun, used = time.monotonic(), time.process_time()
+        begun = time.monotonic()
         client = await visitors.comes(b"G")
         await client.hears_the_end()
 
     assert time.monotonic() - begun >= 0.3
-    assert time.process_time() - used < 0.2, "it span"
-    assert woken == []
+    assert woken == [], "it span"
 
 
 async def test_who_hangs_up_is_let_go_and_a_short_request_is_still_heard() -> None:
