@@ -18,6 +18,7 @@ from bench import (
     hot_chat,
     idle,
     inbox,
+    neighbours,
     profiling,
     restart,
     scale,
@@ -50,6 +51,9 @@ PARTS: Final = {
     "inbox": Part("notifications", inbox.add_options, inbox.run),
     "scale": Part("a steady load on DynamoDB", scale.add_options, scale.run, is_in_all=False),
     "hot-chat": Part("a hot chat", hot_chat.add_options, hot_chat.run, is_in_all=False),
+    "neighbours": Part(
+        "neighbours under attack", neighbours.add_options, neighbours.run, is_in_all=False
+    ),
     "profile": Part(
         "where the microseconds go", profiling.add_options, profiling.run, is_in_all=False
     ),

@@ -48,11 +48,18 @@ class PlainSocket:
 
     def receive(self, op: str) -> dict[str, Any]:
         """The next frame of this kind; others are passed over."""
+        frame = self.receive_any(op, "refused")
+        if frame["op"] != op:
+            raise SystemExit(f"the server said {frame}")
+        return frame
+
+    def receive_any(self, *ops: str) -> dict[str, Any]:
+        """The next frame of one of these kinds; others are passed over."""
         while True:
             frame: dict[str, Any] = msgspec.json.decode(self._payload())
-            if frame["op"] == op:
+            if frame["op"] in ops:
                 return frame
-            if frame["op"] in ("refused", "bye"):
+            if frame["op"] == "bye":
                 raise SystemExit(f"the server said {frame}")
 
     def _upgrade(self, host: str) -> None:

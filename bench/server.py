@@ -58,14 +58,16 @@ def own_folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def own_server(data: Path | None = None) -> AsyncIterator[Target]:
+async def own_server(
+    data: Path | None = None, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Target]:
     """Start a server on its own core and stop it afterwards; without a folder, on an empty one."""
     if data is None:
         with own_folder() as folder:
-            async with own_server(folder / "data") as target:
+            async with own_server(folder / "data", settings) as target:
                 yield target
         return
-    process = await launch(data)
+    process = await launch(data, settings)
     try:
         yield await ready(data, process)
     finally:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks without credentials: on the port itself."""
+
+import asyncio
+import contextlib
+from typing import Final
+
+from bench.neighbours.ground import Ground
+from bench.neighbours.http_client import HttpClient
+
+WRITE_BYTES: Final = 16 * 1024
+STUCK_SECONDS: Final = 2.0
+"""A server that has taken nothing for so long will not take more."""
+
+
+class Pipelining:
+    """Whole requests in one connection, as fast as the server takes them, and no answer read."""
+
+    id = "S01"
+    title = "pipelined requests"
+
+    async def prepare(self, ground: Ground) -> None:
+        """Nothing is needed."""
+
+    async def strike(self, ground: Ground) -> None:
+        """12 MB of them."""
+        async with HttpClient(ground.target.url) as client:
+            request = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+            block = request * (WRITE_BYTES // len(request))
+            await pour(ground, client, block, ground.of(12_000_000))
+
+
+class Trailers:
+    """A chunked body that ends, followed by trailers that do not."""
+
+    id = "S02"
+    title = "endless trailers"
+
+    async def prepare(self, ground: Ground) -> None:
+        """Nothing is needed."""
+
+    async def strike(self, ground: Ground) -> None:
+        """16 MB of them."""
+        async with HttpClient(ground.target.url) as client:
+            _, writer = await client.open()
+            writer.write(
+                b"POST /v1/auth/refresh HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+            )
+            await pour(ground, client, b"a: b\r\n" * (WRITE_BYTES // 6), ground.of(16_000_000))
+
+
+class Hoarding:
+    """Many connections, some of which ask for much and read nothing."""
+
+    id = "S08"
+    title = "unread answers, idle connections"
+
+    async def prepare(self, ground: Ground) -> None:
+        """Nothing is needed."""
+
+    async def strike(self, ground: Ground) -> None:
+        """40 that do not read, 300 that say nothing more after one answer."""
+        clients = [HttpClient(ground.target.url) for _ in range(ground.of(340, 8))]
+        deaf = len(clients) // 8
+        try:
+            for client in clients[:deaf]:
+                await self._ask_and_not_read(ground, client)
+            for client in clients[deaf:]:
+                await ground.strike(client, "GET", "/healthz", None)
+            await asyncio.sleep(STUCK_SECONDS)
+        finally:
+            for client in clients:
+                client.close()
+
+    async def _ask_and_not_read(self, ground: Ground, client: HttpClient) -> None:
+        try:
+            _, writer = await client.open()
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * ground.of(60, 8))
+            async with asyncio.timeout(STUCK_SECONDS):
+                await writer.drain()
+        except (OSError, TimeoutError):
+            ground.outcomes["closed"] += 1
+
+
+async def pour(ground: Ground, client: HttpClient, block: bytes, size: int) -> None:
+    """Write so many bytes, as long as the server takes them."""
+    _, writer = await client.open()
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < size and not writer.is_closing():
+            writer.write(block)
+            try:
+                async with asyncio.timeout(STUCK_SECONDS):
+                    await writer.drain()
+            except TimeoutError:
+                ground.outcomes["held back"] += 1
+                return
+            sent += len(block)
+            await asyncio.sleep(0)
+    ground.outcomes["taken whole" if sent >= size else "closed"] += 1

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an attack takes place: a tenant of the attacker's own on the server under attack."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from bench.neighbours.http_client import Answer, HttpClient
+from bench.server import Target
+from tidings.load.side_by_side import side_by_side
+
+TENANT: Final = "attacker"
+CONNECTIONS: Final = 16
+WAIT_SECONDS_MAX: Final = 20.0
+TOKEN_SECONDS: Final = 86_400
+
+
+class NotPrepared(Exception):
+    """What an attack needs cannot be had from the server, and why: that is an answer, too."""
+
+
+class Ground:
+    """One attacker's tenant. Everything the server answers to the attack is counted."""
+
+    def __init__(self, target: Target, size: float = 1.0) -> None:
+        """`size` is how much of the usual amount the attack takes."""
+        self.target = target
+        self.outcomes: Counter[str] = Counter()
+        self._size = size
+
+    def of(self, usual: int, least: int = 1) -> int:
+        """As many as this attack is meant to take."""
+        return max(least, round(usual * self._size))
+
+    async def start(self) -> None:
+        """Make the tenant."""
+        await self.call("PUT", f"/v1/tenants/{TENANT}", self.target.root_key, {})
+
+    async def tokens(self, names: Iterable[str]) -> list[str]:
+        """A token for each of these users, who are made if they are new."""
+        return await self.all_of([self._token(name) for name in names])
+
+    async def _token(self, name: str) -> str:
+        body = {"user_id": name, "expires_in": TOKEN_SECONDS}
+        made = await self.call("POST", f"/v1/tenants/{TENANT}/tokens", self.target.root_key, body)
+        return str(made["token"])
+
+    async def call(self, method: str, path: str, key: str, body: object = None) -> Any:
+        """A request of the preparation: repeated while the server says "later".
+
+        Raises:
+            NotPrepared: It says no.
+        """
+        encoded = None if body is None else msgspec.json.encode(body)
+        async with HttpClient(self.target.url) as client, asyncio.timeout(WAIT_SECONDS_MAX * 6):
+            while True:
+                answer = await client.request(method, path, key, encoded)
+                if answer.status in (429, 503):
+                    await asyncio.sleep(min(float(answer.headers.get("retry-after", "1")), 5.0))
+                    continue
+                if answer.status >= 300:
+                    raise NotPrepared(f"{answer.status} {answer.body[:200].decode()}")
+                return answer.json() if answer.body else None
+
+    async def all_of(self, works: list[Coroutine[Any, Any, Any]]) -> list[Any]:
+        """All of these, a few at a time."""
+        return await side_by_side(works, CONNECTIONS)
+
+    async def strike(
+        self, client: HttpClient, method: str, path: str, key: str | None, body: bytes | None = None
+    ) -> Answer | None:
+        """One request of the attack; its outcome is counted. None if no answer came."""
+        try:
+            answer = await client.request(method, path, key, body)
+        except (OSError, TimeoutError):
+            self.outcomes["closed"] += 1
+            return None
+        self.outcomes[str(answer.status)] += 1
+        return answer

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP by hand on asyncio's streams: an attacker needs control over every byte."""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+ANSWER_SECONDS_MAX: Final = 60.0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body, decoded."""
+        return msgspec.json.decode(self.body)
+
+
+class HttpClient:
+    """One connection, one request at a time; opened again when the server has closed it."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self._host, self._port = parts.hostname, parts.port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """The connection's two halves."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._host, self._port)
+        return self._streams
+
+    def close(self) -> None:
+        """Hang up without waiting for anything."""
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
+
+    async def request(
+        self, method: str, path: str, key: str | None = None, body: bytes | None = None
+    ) -> Answer:
+        """Ask once.
+
+        Raises:
+            OSError: The server closed the connection, or nobody listens.
+            TimeoutError: Nothing came back.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                reader, writer = await self.open()
+                writer.write(self.head(method, path, key, body) + (body or b""))
+                await writer.drain()
+                return await self._answer(reader)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            self.close()
+            raise ConnectionError("closed before an answer came") from error
+
+    def head(
+        self, method: str, path: str, key: str | None = None, body: bytes | None = None
+    ) -> bytes:
+        """The head of a request."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}:{self._port}"]
+        if key is not None:
+            lines.append(f"Authorization: Bearer {key}")
+        if body is not None:
+            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:] if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        if headers.get("connection") == "close":
+            self.close()
+        return Answer(int(head[0].split()[1]), headers, body)
