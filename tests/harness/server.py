@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import httpx
 
 POLL_SECONDS: Final = 0.005
-START_SECONDS_MAX: Final = 30.0
+START_SECONDS_MAX: Final = 90.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_FILE: Final = "server.log"
 WELCOME_FILE: Final = "welcome.txt"
