@@ -15,23 +15,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bench.neighbours.seen import Seen
 from bench.plain_socket import PlainSocket
 from bench.server import pin_load
 
 TENANT: Final = "quiet"
 TICK_SECONDS: Final = 1.0
 ANSWER_SECONDS_MAX: Final = 60.0
-
-
-class Seen(msgspec.Struct):
-    """What the neighbours noticed."""
-
-    messages_ms: list[float] = msgspec.field(default_factory=list)
-    lists_ms: list[float] = msgspec.field(default_factory=list)
-    unanswered: list[str] = msgspec.field(default_factory=list)
-    """Requests and sends that were not taken, and why."""
-    closed: int = 0
-    """Sockets that the server closed."""
 
 
 class Neighbour(threading.Thread):
@@ -122,10 +112,7 @@ def main() -> None:
         together = Seen()
         for neighbour in everyone:
             seen, neighbour.seen = neighbour.seen, Seen()
-            together.messages_ms += seen.messages_ms
-            together.lists_ms += seen.lists_ms
-            together.unanswered += seen.unanswered
-            together.closed += seen.closed
+            together.add(seen)
         sys.stdout.write(msgspec.json.encode(together).decode() + "\n")
         sys.stdout.flush()
 

@@ -22,7 +22,7 @@ from bench.neighbours.attacks_by_users import (
 )
 from bench.neighbours.attacks_on_port import Hoarding, Pipelining, Trailers
 from bench.neighbours.ground import Ground, NotPrepared
-from bench.neighbours.quiet import Seen
+from bench.neighbours.seen import Seen
 from bench.server import Target, own_server
 from tidings.load.results import latency_of
 
@@ -127,6 +127,14 @@ class Neighbours:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
+    async def seen_at_all(self) -> Seen:
+        """The same, and not before one of them was answered once more, or cut off."""
+        seen = await self.seen()
+        while not (seen.messages_ms and seen.lists_ms) and not seen.closed:
+            await asyncio.sleep(LOOK_SECONDS)
+            seen.add(await self.seen())
+        return seen
+
     async def seen(self) -> Seen:
         """What they noticed since this was asked last."""
         assert self._process.stdin is not None
@@ -140,7 +148,7 @@ class Neighbours:
 async def neighbours(target: Target, count: int) -> AsyncIterator[Neighbours]:
     """Quiet neighbours who have begun their day."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.neighbours.quiet", target.url, target.root_key, str(count),
+        sys.executable, "-m", "bench.neighbours.quiet", "--", target.url, target.root_key, str(count),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=2**24,
@@ -165,10 +173,10 @@ async def measure(attack: Attack, ground: Ground, quiet: Neighbours, seconds: fl
         verdict.not_prepared = str(why)
     await quiet.seen()
     await asyncio.sleep(seconds)
-    verdict.quiet = await quiet.seen()
+    verdict.quiet = await quiet.seen_at_all()
     if verdict.not_prepared is None:
         await _strike(attack, ground, verdict, seconds)
-    verdict.attacked = await quiet.seen()
+    verdict.attacked = await quiet.seen_at_all()
     verdict.outcomes = dict(ground.outcomes)
     return verdict
 
