@@ -106,7 +106,7 @@ async def test_settings_and_inboxes_are_there_after_a_restart(engine: Engine) ->
 
 async def count_soon(store: Store, tenant: str, count: int) -> None:
     """It is off for a moment, perhaps; with nobody in the way it comes right."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await store.users.about_how_many(tenant) != count:
             await asyncio.sleep(0.01)
 

@@ -147,7 +147,7 @@ async def seen_at(store: Store, user: str) -> int | None:
 
 async def wait_until_seen(store: Store, user: str, time: int) -> None:
     """It is kept soon, not at once."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await seen_at(store, user) != time:
             await asyncio.sleep(0.01)
 

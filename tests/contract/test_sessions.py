@@ -30,7 +30,7 @@ def rotated(before: Session, number: int = 1) -> Session:
 
 async def wait_until_listed(store: Store, user: UserKey, expected: list[Session]) -> None:
     """A list may lag behind."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await store.sessions.of(user) != expected:
             await asyncio.sleep(0.01)
 

@@ -16,7 +16,7 @@ PEOPLE: Final = 8
 PEOPLE_WITH_TWO_DEVICES: Final = 4
 PAIRS: Final = ((0, 1), (2, 3), (4, 5), (6, 7), (0, 2))
 TOKEN_SECONDS: Final = 86_400
-CATCH_UP_SECONDS_MAX: Final = 10.0
+CATCH_UP_SECONDS_MAX: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

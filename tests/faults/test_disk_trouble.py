@@ -16,7 +16,7 @@ from tests.harness.people import Person, Town
 from tests.harness.server import NO_LIMITS, ServerProcess
 
 STORE_BROKE: Final = 1
-EXIT_SECONDS_MAX: Final = 5.0
+EXIT_SECONDS_MAX: Final = 30.0
 MESSAGES: Final = 20
 
 

@@ -103,6 +103,6 @@ async def test_a_rotation_goes_on_after_a_crash_and_the_old_key_is_worth_nothing
 
 
 async def until_one_key_is_left(data: Path) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while FileKeyring(data, SystemChance()).previous:
             await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
 Frame = dict[str, Any]
 
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 60.0
 NO_CLOSE_FRAME: Final = 1006
 
 

@@ -51,7 +51,7 @@ async def at_once(attempt: int) -> None:
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for something that has to happen soon."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             holds = condition()
             if holds if isinstance(holds, bool) else await holds:

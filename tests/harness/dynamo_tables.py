@@ -22,7 +22,7 @@ REGION: Final = "eu-west-1"
 # DynamoDB Local takes any. Without some the SDK asks the network for them, which may take seconds.
 os.environ.setdefault("AWS_ACCESS_KEY_ID", "local")
 os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "local")
-_SECONDS_MAX: Final = 20.0
+_SECONDS_MAX: Final = 60.0
 
 made = 0
 """Tables that this run has made, deleted or not."""

@@ -155,7 +155,7 @@ class Gateways:
         self.stack.push_async_callback(_close, gateway)
         gateway.mailbox.start()
         gateway.handover.start()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await gateway.mailbox.ready()
             await gateway.handover.ready()
         gateway.upkeep.start()

@@ -17,7 +17,7 @@ PING: Final = 0x9
 PONG: Final = 0xA
 
 NO_CLOSE_FRAME: Final = 1006
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 60.0
 MASK: Final = bytes((0x12, 0x34, 0x56, 0x78))
 SOCKET_PATH: Final = "/v1/ws"
 

@@ -77,7 +77,7 @@ async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
 
         await asyncio.to_thread(own_redis.start)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while sum(not line.closes for line in lines) > limits.USER_CONNECTIONS_MAX:
                 await asyncio.sleep(0.01)
         for gateway in (one, other):

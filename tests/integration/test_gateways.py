@@ -25,7 +25,7 @@ async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
 
@@ -250,7 +250,7 @@ async def test_a_registration_that_ran_out_is_made_good(gateways: Gateways) -> N
     chat = await bench.group(ANN, BOB)
     bob = await gateway.line().live(BOB)
     await bench.post(ANN, chat)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await gateway.registry.find([BOB]):
             await asyncio.sleep(0.005)
 
@@ -293,7 +293,7 @@ async def test_without_redis_everything_is_delivered_from_the_store(
             await gateway.registry.find([ANN])
 
         await asyncio.to_thread(own_redis.start)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while set(await found(gateway, ANN, BOB)) != {ANN, BOB}:
                 await asyncio.sleep(0.01)
         assert ann.sequences(chat) == bob.sequences(chat) == [1, 2, 3, 4]

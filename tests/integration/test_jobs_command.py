@@ -98,7 +98,7 @@ async def test_a_job_that_is_tried_again_is_done(server: ServerProcess, jobs: li
 
         answer = await town.http.post(f"{where}/{name(jobs[0])}/replay", headers=root)
         assert (answer.status_code, answer.json()["id"]) == (202, name(jobs[0]))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await _total(inbox, ann.token) != 1:
                 await asyncio.sleep(0.01)
 

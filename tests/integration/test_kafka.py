@@ -158,7 +158,7 @@ async def test_two_workers_share_the_work_and_one_takes_over(
 
 async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics) -> None:
     async with publishing(kafka_address, topics, InProcessBus()) as publisher:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await publisher.hint(CHATS[0], 7):
                 await asyncio.sleep(0.01)
         publisher.cleaned(CHATS[0], (3, 4))
@@ -184,7 +184,7 @@ async def test_what_is_put_aside_is_kept_with_its_reason(
     )
     await consumer.start()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             record = await consumer.getone()
     finally:
         await consumer.stop()

@@ -45,7 +45,7 @@ async def until_refused(ask: Callable[[], Awaitable[httpx.Response]]) -> tuple[i
     A process learns of a quota with the first that is counted, and refuses soon after.
     """
     succeeded = 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (answer := await ask()).is_success:
             succeeded += 1
             await asyncio.sleep(0.02)

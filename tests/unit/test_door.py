@@ -40,12 +40,12 @@ class Client:
         self.writer = writer
 
     async def hears(self, text: bytes) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await self.reader.readexactly(len(text)) == text
 
     async def hears_the_end(self) -> None:
         """However it comes: what was never read makes it a reset."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with suppress(ConnectionResetError):
                 assert await self.reader.read() == b""
 

@@ -65,16 +65,16 @@ class Client:
         self._writer.write(data)
 
     async def hears(self, data: bytes) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await self._reader.readexactly(len(data)) == data
 
     async def hears_answer(self) -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return (await self._reader.readuntil(b"\r\n\r\n"))[: len(DONE)]
 
     async def hears_the_end(self) -> None:
         """However it comes: what was never read makes it a reset."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with suppress(ConnectionResetError):
                 assert await self._reader.read() == b""
 

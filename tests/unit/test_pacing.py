@@ -37,7 +37,7 @@ class Paced:
         self._changed.set()
 
     async def until(self, count: int) -> list[ReceiptMoved]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.passed) < count:
                 self._changed.clear()
                 await self._changed.wait()

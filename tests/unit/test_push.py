@@ -61,7 +61,7 @@ async def serving(receiver: Receiver) -> AsyncIterator[WebhookPush]:
 
 
 async def settled(push: WebhookPush, count: int = 1) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while push.posted + push.failed < count:
             await asyncio.sleep(0.01)
 

@@ -95,7 +95,7 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
 

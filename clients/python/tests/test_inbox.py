@@ -26,7 +26,7 @@ from tidings_client import (
     Unread,
 )
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 
 
 @pytest.fixture

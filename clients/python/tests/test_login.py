@@ -79,7 +79,7 @@ async def log_in(login: PhoneLogin, phones: Phones, number: str) -> str:
 
 
 async def first_message(client: Client) -> Message:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in client.events():
             if isinstance(event, Message):
                 return event
@@ -164,7 +164,7 @@ async def test_a_client_whose_session_is_ended_stops(town: Town, phones: Phones)
         assert (await town.http.delete(path, headers=key)).status_code == 204
         async with Client(town.url, token=login.token) as client:
             with pytest.raises(LoggedOut):
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     async for _ in client.events():
                         pass
         assert login.user is None

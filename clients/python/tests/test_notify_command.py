@@ -19,7 +19,7 @@ from tests.unit.stub_server import Asked, stub_server
 from tidings.cli import main
 from tidings.cli import notify as module
 
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 60.0
 TEXT: Final = ("--title", "Hello", "--body", "New in March")
 
 

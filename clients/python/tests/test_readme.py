@@ -38,7 +38,7 @@ async def running(
         env={**os.environ, **environment},
     )
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield process
     finally:
         if process.returncode is None:
