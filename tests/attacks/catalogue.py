@@ -205,7 +205,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "S02",
         "S03",
         "S04",
-        "S05",
         "S06",
         "S07",
         "S08",

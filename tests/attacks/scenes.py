@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 
 from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
+from tests.harness.phones import PHONE_LOGIN
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tidings.api.operations import Operation
 from tidings.ports.jobs import Job, SetAside
@@ -129,6 +130,7 @@ async def make_scene(
     scene.callers["anonymous"] = rest.nobody
     for user in ("guest", "newcomer"):
         await scene.backend.ok("PUT", f"{scene.path}/users/{user}")
+    await scene.backend.ok("PUT", f"{scene.path}/settings", PHONE_LOGIN)
     profile = {"phone_number": scene.phone_number}
     await scene.backend.ok("PUT", f"{scene.path}/users/owner", profile)
     if "expired_token" in callers:

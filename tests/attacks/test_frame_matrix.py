@@ -152,6 +152,7 @@ async def _inhabit(street: Street) -> None:
 async def _bury(street: Street) -> None:
     """Credentials that were good a moment ago."""
     backend, root = street.actor("tenant_key"), street.actor("root_key")
+    await backend.ok("PUT", f"{ACME}/settings", {"login": {"phone": True}})
     await backend.ok("PUT", f"{ACME}/users/owner", {"phone_number": PHONE})
     # A new number ends all that the user was given before.
     street.credentials["owner"] = await street.token(street.credentials["tenant_key"], "owner")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
+from tests.harness.phones import PHONE_LOGIN
 from tests.unit.worlds import HandClock
 from tidings.actions.identity import Root, UserCaller
 from tidings.actions.revocation_watch import RevocationWatch
@@ -100,11 +101,13 @@ async def make_tenant(home: Process) -> None:
     core = home.core
     maker = SigningKeyMaker(core.vault.wrapping, core.chance)
     await PutTenant(core.store.tenants, core.signing, maker, core.clock)(Root(), TENANT, None)
+    await core.inbox.settings.put(TENANT, {**PHONE_LOGIN})
 
 
 async def logins(ground: Ground) -> None:
-    phone = Phone()
-    await step(ground, cases.ASK, phone.ask)
+    phone, known = Phone(), Phone()
+    await give(ground.home, person(next(_numbers)), known.number)
+    await step(ground, cases.ASK, known.ask)
     await step(ground, cases.FIRST_LOGIN, phone.log_in, phone.ask)
 
     async def ask_later(process: Process) -> None:

@@ -9,6 +9,7 @@ import httpx
 
 from tests.harness.canary import canary
 from tests.harness.device import Device
+from tests.harness.phones import PHONE_LOGIN
 
 Json = dict[str, Any]
 
@@ -45,6 +46,15 @@ class Town:
             answer.raise_for_status()
             self._tenant_key = str(answer.json()["key"])
         return self._tenant_key
+
+    async def switch_on_phone_login(self) -> None:
+        """Whoever has a number may log in from now on."""
+        answer = await self.http.put(
+            f"/v1/tenants/{self.tenant}/settings",
+            json=PHONE_LOGIN,
+            headers={"Authorization": f"Bearer {await self.tenant_key()}"},
+        )
+        answer.raise_for_status()
 
     async def user(self, user_id: str, *, expires_in: int = 3_600) -> "Person":
         """A user with a token; made if there is none."""

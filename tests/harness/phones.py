@@ -18,6 +18,9 @@ from tests.harness.engine import Settings
 
 SECRET: Final = "a-secret-that-the-phones-share-with-it"
 
+PHONE_LOGIN: Final = {"login": {"phone": True, "register": True}}
+"""The settings of a tenant whose users log in by phone, whoever they are."""
+
 _numbers = itertools.count(1)
 
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.harness.engine import Settings
-from tests.harness.phones import Phones, new_number, some_phones
+from tests.harness.phones import PHONE_LOGIN, Phones, new_number, some_phones
 from tests.integration.rest_world import TENANT, Actor, Json, Rest, open_rest
 
 
@@ -27,8 +27,16 @@ async def rest(
     """The REST application that sends its texts to them."""
     own = {**settings, **phones.settings}
     async with open_rest(tmp_path_factory.mktemp("rest"), settings=own) as opened:
-        await opened.tenant()
+        await login_tenant(opened)
         yield opened
+
+
+async def login_tenant(rest: Rest, tenant: str = TENANT, login: Json | None = None) -> Actor:
+    """The backend of a tenant whose users log in by phone: on these terms, else whoever asks."""
+    backend = await rest.tenant(tenant)
+    settings = PHONE_LOGIN if login is None else {"login": login}
+    await backend.ok("PUT", f"/v1/tenants/{tenant}/settings", settings)
+    return backend
 
 
 def from_address(rest: Rest, address: str) -> Actor:

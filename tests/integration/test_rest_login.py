@@ -14,6 +14,7 @@ from tests.integration.login_world import (
     ask_for_code,
     holder,
     log_in,
+    login_tenant,
     refreshed,
     try_code,
     try_refresh,
@@ -75,7 +76,7 @@ async def test_a_number_that_a_tenant_gave_to_a_user_logs_that_user_in(
 
 async def test_a_number_is_another_user_in_another_tenant(rest: Rest, phones: Phones) -> None:
     number = new_number()
-    await rest.tenant("other")
+    await login_tenant(rest, "other")
     code = await ask_for_code(rest, phones, number, "other")
     there = (await try_code(rest, number, code, tenant="other")).json()
     assert (await log_in(rest, phones, number))["user_id"] != there["user_id"]
@@ -132,7 +133,7 @@ async def test_a_code_does_not_count_after_ten_minutes(rest: Rest, phones: Phone
 @pytest.mark.attack("B04")
 async def test_a_code_is_for_one_number_of_one_tenant(rest: Rest, phones: Phones) -> None:
     number, other = new_number(), new_number()
-    await rest.tenant("other")
+    await login_tenant(rest, "other")
     code = await ask_for_code(rest, phones, number)
     await ask_for_code(rest, phones, other)
     await ask_for_code(rest, phones, number, "other")
@@ -234,7 +235,7 @@ async def test_whether_a_number_is_known_cannot_be_told_from_the_answer(
     await log_in(rest, phones, known)
     for _ in range(limits.NUMBER_CODES_MAX):
         await ask_for_code(rest, phones, used_up)
-    await rest.tenant("asleep")
+    await login_tenant(rest, "asleep")
     await rest.core.store.tenants.set_suspended("asleep", True, rest.clock.now())
     headers, asked = {"X-Request-Id": "same"}, phones.asked
     seen = []
@@ -356,7 +357,7 @@ async def test_a_code_outlives_a_login_that_could_not_be_finished(
     rest: Rest, phones: Phones
 ) -> None:
     number, full = new_number(), {"quotas": {"users": 0}}
-    await rest.tenant("full")
+    await login_tenant(rest, "full")
     await rest.root.ok("PUT", "/v1/tenants/full", full)
     code = await ask_for_code(rest, phones, number, "full")
     answer = await try_code(rest, number, code, tenant="full")

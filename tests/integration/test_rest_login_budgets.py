@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.phones import Phones, new_number
 from tests.integration.engines import engine as engine
-from tests.integration.login_world import ask_for_code, from_address, try_code, wish
+from tests.integration.login_world import ask_for_code, from_address, login_tenant, try_code, wish
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Json, Rest, open_rest, problem
@@ -75,7 +75,7 @@ async def test_all_together_get_no_more_codes_than_a_day_may_cost(
 ) -> None:
     settings: Json = {**phones.settings, "sms_per_day": 3}
     async with open_rest(tmp_path, settings=settings) as rest:
-        await rest.tenant()
+        await login_tenant(rest)
         asked = phones.asked
         for _ in range(5):
             await rest.nobody.ok("POST", "/v1/auth/codes", wish(new_number()))
@@ -88,7 +88,7 @@ async def test_what_was_spent_is_known_after_a_restart(tmp_path: Path, phones: P
     number = new_number()
     for sent in (1, 2, 3, 3):
         async with open_rest(tmp_path, settings=phones.settings) as rest:
-            await rest.tenant()
+            await login_tenant(rest)
             await rest.nobody.ok("POST", "/v1/auth/codes", wish(number))
         assert len(phones.texts[number]) == sent
 

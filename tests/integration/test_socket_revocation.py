@@ -66,6 +66,7 @@ def keys(server: ServerProcess, town: Town) -> Keys:
 
 async def log_in(town: Town, phones: Phones) -> dict[str, Any]:
     """The tokens of a session of somebody new."""
+    await town.switch_on_phone_login()
     body = {"tenant": town.tenant, "phone_number": new_number()}
     (await town.http.post("/v1/auth/codes", json=body)).raise_for_status()
     code = phones.code(body["phone_number"])

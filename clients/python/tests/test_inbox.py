@@ -64,6 +64,17 @@ def count(screen: Screen, kind: type) -> int:
     return sum(isinstance(event, kind) for event in screen.events)
 
 
+async def test_settings_are_replaced_as_a_whole(tenant: TenantApi) -> None:
+    login = {"login": {"phone": True, "register": False}}
+    assert await tenant.put_settings({**login, "own": 1}) == {**login, "own": 1}
+    assert await tenant.put_settings(login) == login
+    assert await tenant.settings() == login
+    with pytest.raises(Refused, match=r"request\.invalid"):
+        await tenant.put_settings({"login": {"phone": "yes"}})
+    assert await tenant.settings() == login
+    await tenant.put_settings({})
+
+
 async def test_an_inbox_is_what_was_put(tenant: TenantApi) -> None:
     config = InboxConfig(
         title="Offers",

@@ -69,7 +69,7 @@ async def town(tmp_path: Path, phones: Phones) -> AsyncIterator[Town]:
         ServerProcess(tmp_path / "data", environment=environment) as server,
         Town(server.url, server.root_key, "acme") as opened,
     ):
-        await opened.tenant_key()
+        await opened.switch_on_phone_login()
         yield opened
 
 

@@ -68,7 +68,7 @@ async def test_an_app(town: Town, tmp_path: Path) -> None:
 
 
 async def test_a_login(town: Town, server: ServerProcess, tmp_path: Path) -> None:
-    await town.tenant_key()
+    await town.switch_on_phone_login()
     number = new_number()
     async with running(1, town, tmp_path) as app:
         assert app.stdin is not None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logging in by phone: a code is sent to a number, and whoever knows it has the number.
 
-Whether a number is anybody's makes no difference to anything here: no user is looked up.
+A tenant that has not switched phone login on is treated as one that does not exist. No answer
+tells whether a number is anybody's.
 """
 
 import hmac
@@ -13,6 +14,7 @@ from typing import Final, TypeGuard
 
 from tidings.actions.login_budgets import LoginBudgets
 from tidings.actions.login_digests import LoginDigests
+from tidings.actions.login_tenants import LoginTenant, LoginTenants
 from tidings.actions.phone_numbers import normal_form
 from tidings.actions.tenants import check_tenant
 from tidings.model import limits
@@ -24,7 +26,7 @@ from tidings.model.refusals import (
     StoreUnavailable,
 )
 from tidings.ports.logins import LoginCode, LoginCodes
-from tidings.ports.people import Tenant, Tenants
+from tidings.ports.people import Tenant, Users
 from tidings.ports.sms import Sms
 from tidings.ports.world import Chance, Clock
 
@@ -42,7 +44,8 @@ class RequestCode:
 
     sms: Sms | None
     """None: nobody logs in by phone here."""
-    tenants: Tenants
+    tenants: LoginTenants
+    users: Users
     codes: LoginCodes
     budgets: LoginBudgets
     digests: LoginDigests
@@ -52,8 +55,9 @@ class RequestCode:
     """How many codes were not sent because something was used up, by what it was."""
 
     async def __call__(self, tenant: str, phone_number: str, address: str | None) -> None:
-        """Send it, unless there is no such tenant, or too much was sent already: none of which
-        the caller is told. `address` is whose requests are counted; None: nobody's.
+        """Send it, unless the tenant does not take part, the number is nobody's and may not
+        become somebody's, or too much was sent already: none of which the caller is told.
+        `address` is whose requests are counted; None: nobody's.
 
         Raises:
             LoginOff: This deployment sends none.
@@ -69,14 +73,15 @@ class RequestCode:
         wait_ms = await self.budgets.spend_for_address(address, now)
         if wait_ms is not None:
             raise RateLimited("too many codes were asked for", wait_ms)
-        found = await self.tenants.get(tenant)
+        found = await self.tenants.find(tenant)
+        owners = await self.users.by_phone(tenant, [number])
         used_up = await self.budgets.spend(tenant, number, now)
         if used_up is not None:
             self._withhold(used_up, tenant)
-        elif not is_open(found):
+        elif found is None or not (owners or found.may_register):
             await self.budgets.give_back(tenant, number, None, now)
         else:
-            await self._send(self.sms, found, number, address, now)
+            await self._send(self.sms, found.tenant, number, address, now)
 
     async def _send(
         self, sms: Sms, tenant: Tenant, number: str, address: str | None, now: int
@@ -110,14 +115,16 @@ class RedeemCode:
     """Take a code in exchange for the knowledge of who has the number."""
 
     is_on: bool
-    tenants: Tenants
+    tenants: LoginTenants
     codes: LoginCodes
     budgets: LoginBudgets
     digests: LoginDigests
     clock: Clock
 
-    async def check(self, tenant: str, phone_number: str, code: str) -> LoginCode:
-        """The code that was sent to the number, if this is it. It is not used up yet.
+    async def check(
+        self, tenant: str, phone_number: str, code: str
+    ) -> tuple[LoginTenant, LoginCode]:
+        """The tenant, and the code that was sent to the number if this is it; not used up yet.
 
         Raises:
             LoginOff: This deployment sends no codes.
@@ -130,13 +137,13 @@ class RedeemCode:
         number = normal_form(phone_number)
         if not (len(code) == limits.CODE_DIGITS and code.isascii() and code.isdigit()):
             raise CodeWrong
-        found = await self.tenants.get(tenant)
+        found = await self.tenants.find(tenant)
         kept = await self.codes.attempt(tenant, number, self.clock.now())
         digest = self.digests.code(tenant, number, code)
         is_right = kept is not None and hmac.compare_digest(kept.digest, digest)
-        if kept is None or not is_right or not is_open(found):
+        if kept is None or not is_right or found is None:
             raise CodeWrong
-        return kept
+        return found, kept
 
     async def use(self, code: LoginCode) -> None:
         """Use it up: it opens one session.

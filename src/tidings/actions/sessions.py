@@ -7,6 +7,7 @@ import msgspec
 
 from tidings.actions.identity import Caller, require_tenant, require_user
 from tidings.actions.login_digests import LoginDigests
+from tidings.actions.login_tenants import LoginTenant
 from tidings.actions.logins import RedeemCode
 from tidings.actions.quotas import TenantQuotas
 from tidings.actions.refresh_tokens import new_refresh_token, refresh_digest
@@ -47,7 +48,8 @@ class OpenSession:
     quotas: TenantQuotas | None = None
 
     async def __call__(self, tenant: str, phone_number: str, code: str, device: str) -> TokenPair:
-        """The first tokens of a new session; the user is made if the number is nobody's yet.
+        """The first tokens of a new session; the user is made if the number is nobody's yet and
+        the tenant lets unknown numbers in.
 
         It takes the place of the user's session on that device, if there is one.
 
@@ -58,8 +60,8 @@ class OpenSession:
             LimitReached: The tenant has as many users as it may.
         """
         check_device(device)
-        sent = await self.redeem.check(tenant, phone_number, code)
-        user = await self._whose(sent)
+        found, sent = await self.redeem.check(tenant, phone_number, code)
+        user = await self._whose(found, sent)
         session_id = new_ulid(self.clock, self.chance)
         refresh_token = new_refresh_token(session_id, self.digests, self.chance)
         # In the millisecond in which all was revoked, a new session is no part of it.
@@ -81,14 +83,23 @@ class OpenSession:
         await self._make_room(session)
         return pair
 
-    async def _whose(self, sent: LoginCode) -> User:
-        """The user whose number it is, made if it is nobody's."""
+    async def _whose(self, found: LoginTenant, sent: LoginCode) -> User:
+        """The user whose number it is, made if it is nobody's and that is allowed."""
+        user = await self._made(sent) if found.may_register else await self._known(sent)
+        if user is None or user.deactivated_at is not None:
+            raise CodeWrong
+        return user
+
+    async def _known(self, sent: LoginCode) -> User | None:
+        owners = await self.users.by_phone(sent.tenant, [sent.phone_number])
+        owner = owners.get(sent.phone_number)
+        return None if owner is None else await self.users.get(owner)
+
+    async def _made(self, sent: LoginCode) -> User:
         if self.quotas is not None:
             await self.quotas.check_number(sent.tenant, sent.phone_number)
         made = user_key(sent.tenant, new_ulid(self.clock, self.chance))
         user, _ = await self.users.with_phone(made, sent.phone_number, self.clock.now())
-        if user.deactivated_at is not None:
-            raise CodeWrong
         return user
 
     async def _check_number(self, opened: Session, sent: LoginCode) -> None:

@@ -72,7 +72,8 @@ class SessionTokens(msgspec.Struct):
     refusals=(LoginOff, RateLimited, SmsUnavailable, StoreUnavailable),
 )
 async def request_code(data: JSONBody[CodeRequest], address: Address, logins: Logins) -> CodeRecord:
-    """The same answer for every number, whosever it is."""
+    """The same answer for every number, whosever it is, and for tenants whose users do not log in
+    by phone."""
     await logins.request_code(data.tenant, data.phone_number, address)
     return CodeRecord()
 
@@ -87,7 +88,7 @@ async def request_code(data: JSONBody[CodeRequest], address: Address, logins: Lo
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
 async def open_session(data: JSONBody[Login], logins: Logins) -> SessionTokens:
-    """The user is made if the number is nobody's yet."""
+    """The user is made if the number is nobody's yet and the tenant lets unknown numbers in."""
     return _tokens(
         await logins.open_session(data.tenant, data.phone_number, data.code, data.device)
     )

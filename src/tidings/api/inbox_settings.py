@@ -58,7 +58,9 @@ async def put_settings(
     caller: Caller, tenant: FromPath[str], data: JSONBody[dict[str, Any]], inbox_verbs: Inboxes
 ) -> dict[str, Any]:
     """Any JSON object up to 16 KiB. `inbox` in it, `{keep_days?, late_joiners?}`, counts for all
-    inboxes that do not say it themselves; the rest is kept and not looked at.
+    inboxes that do not say it themselves. `login`, `{phone?, register?}`, says whether users log
+    in by phone, and whether unknown numbers become users; both are false unless they are said.
+    The rest is kept and not looked at.
     """
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)

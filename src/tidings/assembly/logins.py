@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from tidings.actions.contacts import FindContacts
 from tidings.actions.login_budgets import LoginBudgets
+from tidings.actions.login_tenants import LoginTenants
 from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.logins import RedeemCode, RequestCode
 from tidings.actions.quotas import TenantQuotas
@@ -88,9 +89,10 @@ def make_login_verbs(
     tenants, users, sessions, codes = store.tenants, store.users, store.sessions, store.login_codes
     digests = vault.login_digests
     budgets = LoginBudgets(store.budgets, digests, config.sms_per_day)
-    redeem = RedeemCode(sms is not None, tenants, codes, budgets, digests, clock)
+    login_tenants = LoginTenants(tenants, store.inbox_settings)
+    redeem = RedeemCode(sms is not None, login_tenants, codes, budgets, digests, clock)
     return LoginVerbs(
-        request_code=RequestCode(sms, tenants, codes, budgets, digests, clock, chance),
+        request_code=RequestCode(sms, login_tenants, users, codes, budgets, digests, clock, chance),
         open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),

@@ -48,6 +48,8 @@ def ask_for_code() -> Cost:
         [
             _writes("spend", "sessions", IN_TRANSACTION * (ADDRESS_BUDGETS + CODE_BUDGETS), 2),
             _reads("find_tenant", "tenants", 1),
+            _reads("read_settings", "inbox", 1),
+            _reads("find_numbers", "users", 1),
             _writes("keep_code", "sessions", 1),
         ]
     )
@@ -57,6 +59,7 @@ def _log_in(users: list[Charge]) -> list[Charge]:
     """The tenant is looked at twice: whether it is suspended, and how many users it may have."""
     return [
         _reads("find_tenant", "tenants", 2, 2),
+        _reads("read_settings", "inbox", 1),
         _writes("count_attempt", "sessions", 1),
         _writes("use_code", "sessions", 1),
         _writes("give_back", "sessions", IN_TRANSACTION * REDEEMED_BUDGETS),

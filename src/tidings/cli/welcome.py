@@ -28,6 +28,8 @@ CHAT=$(call POST /v1/chats "$ALICE" '{{"type": "direct", "members": ["bob"]}}' |
 call POST "/v1/chats/$CHAT/messages" "$ALICE" \\
   '{{"client_message_id": "hello-1", "content": "Hello Bob!"}}'; echo
 call GET "/v1/chats/$CHAT/messages" "$BOB"; echo
+
+# Users log in by phone only at a tenant whose settings say {{"login": {{"phone": true}}}}
 """
 
 _KEY_FILE = """\

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API with a tenant's key: inboxes, and notifications to the tenant's users.
+"""The REST API with a tenant's key: settings, inboxes, and notifications to the tenant's users.
 
 For the tenant's own backend. The key does not belong into an app that users have.
 """
@@ -90,6 +90,7 @@ class TenantApi:
     ) -> None:
         """`transport` takes the place of the network in tests."""
         self._tenant = tenant
+        self._settings = path_of("tenants", tenant, "settings")
         self._world: World = world or SystemWorld()
         tokens = Tokens(lambda: key, self._world.wall)
         self._rest = Rest(
@@ -105,6 +106,17 @@ class TenantApi:
     async def close(self) -> None:
         """Let go of the connections."""
         await self._rest.close()
+
+    # Settings.
+
+    async def settings(self) -> dict[str, Any]:
+        """The tenant's settings as they were put; empty if they never were."""
+        return await self._rest.ask(dict[str, Any], "GET", self._settings)
+
+    async def put_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Replace all of them. `{"login": {"phone": True}}` lets users log in by phone; with
+        `"register": True` beside it, numbers that are nobody's become new users."""
+        return await self._rest.ask(dict[str, Any], "PUT", self._settings, settings)
 
     # Inboxes.
 

@@ -11,6 +11,7 @@ import msgspec
 from tidings.actions.inbox.message_schemas import check_schema
 from tidings.actions.users import check_visible_text
 from tidings.model import limits
+from tidings.model.login_settings import login_settings_in
 from tidings.model.notifications import INBOX, InboxConfig
 from tidings.model.postings import Defaults, Json, check_category, check_open_json
 from tidings.model.refusals import InboxNotFound, Invalid, TenantNotFound, TooLarge
@@ -77,6 +78,7 @@ class Settings:
             most = limits.TENANT_SETTINGS_BYTES_MAX
             raise TooLarge(f"settings: at most {most} bytes of JSON")
         _check_keep_days(defaults_in(settings).keep_days, "/inbox/keep_days")
+        login_settings_in(settings)
         if await self._tenants.get(tenant) is None:
             raise TenantNotFound
         try:

@@ -10,7 +10,11 @@ _INBOX: Final = ("inbox",)
 # What a tenant says.
 
 READ_SETTINGS: Final = Pattern(
-    "read_settings", "GetItem", _INBOX, "what a tenant says about its inboxes", strong=True
+    "read_settings",
+    "GetItem",
+    _INBOX,
+    "what a tenant says about inboxes and logging in",
+    strong=True,
 )
 KEEP_SETTINGS: Final = Pattern("keep_settings", "PutItem", _INBOX, "a tenant's settings change")
 READ_INBOX: Final = Pattern("read_inbox", "GetItem", _INBOX, "what an inbox is", strong=True)
