@@ -192,8 +192,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "W05",
         "W06",
         "W07",
-        "H02",
-        "H03",
         "H04",
         "H07",
         "H08",

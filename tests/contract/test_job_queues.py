@@ -13,6 +13,7 @@ from tests.contract.engines import SqliteEngine
 from tests.contract.inbox_builders import in_order, some_jobs
 from tests.harness.delivery_office import at_once
 from tests.harness.dynamo_tables import REGION
+from tests.harness.message_cipher import a_cipher
 from tests.harness.queues import a_queue
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.buses.kafka_topics import Topics
@@ -46,7 +47,7 @@ async def _sqlite(folder: Path) -> AsyncIterator[Jobs]:
 
 @asynccontextmanager
 async def _kafka(address: str, topics: Topics) -> AsyncIterator[Jobs]:
-    jobs = KafkaJobs(address=address, topics=topics, group="g", partitions=3)
+    jobs = KafkaJobs(address=address, topics=topics, cipher=a_cipher(), group="g", partitions=3)
     try:
         yield jobs
     finally:
@@ -56,7 +57,12 @@ async def _kafka(address: str, topics: Topics) -> AsyncIterator[Jobs]:
 @asynccontextmanager
 async def _sqs(url: str) -> AsyncIterator[Jobs]:
     opening = open_sqs_jobs(
-        queue_url=url, region=REGION, clock=SystemClock(), back_off=at_once, wait_seconds=1
+        queue_url=url,
+        region=REGION,
+        cipher=a_cipher(),
+        clock=SystemClock(),
+        back_off=at_once,
+        wait_seconds=1,
     )
     async with opening as jobs:
         try:

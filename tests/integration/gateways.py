@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from tests.harness.message_cipher import a_cipher
 from tests.integration.redis_places import new_prefix
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import GatewayBench
@@ -118,7 +119,7 @@ class Gateways:
 
     async def open(self, name: str, *, beat_seconds: float = 0.05, ttl_ms: int = 10_000) -> Gateway:
         """One more gateway, ready."""
-        link = RedisLink(self.url, self.prefix, answer_seconds_max=1.0)
+        link = RedisLink(self.url, self.prefix, a_cipher(), answer_seconds_max=1.0)
         hub, vigil = Hub(), Vigil(pause_seconds_max=10.0)
         registry = RedisRegistry(link, name, ttl_ms=ttl_ms)
         handover = RedisHandover(link, SystemChance(), answer_seconds_max=10.0)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from tests.harness.message_cipher import a_cipher
 from tidings.model.ids import UserKey, user_key
 from tidings.registries.link import RedisLink
 
@@ -26,7 +27,7 @@ def new_prefix() -> str:
 async def a_link(url: str, prefix: str | None = None) -> AsyncIterator[RedisLink]:
     """A link, as one process has it."""
     # Generous: a busy machine is not a broken Redis.
-    link = RedisLink(url, prefix or new_prefix(), answer_seconds_max=5.0)
+    link = RedisLink(url, prefix or new_prefix(), a_cipher(), answer_seconds_max=5.0)
     try:
         yield link
     finally:

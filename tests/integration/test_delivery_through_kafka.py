@@ -11,6 +11,7 @@ import pytest
 from tests.harness.canary import MARK
 from tests.harness.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, open_office, until
 from tests.harness.dynamo_tables import some_tables
+from tests.harness.message_cipher import a_cipher
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_feed import KafkaFeed
 from tidings.buses.kafka_topics import Topics
@@ -38,7 +39,7 @@ async def working(
 
     deliverer = office.deliverer()
     worker = Worker(
-        KafkaFeed(address=address, topics=topics, group=group, partitions=3),
+        KafkaFeed(address=address, topics=topics, cipher=a_cipher(), group=group, partitions=3),
         deliverer,
         Recounting(deliverer.folds, office.town, office.town, count),
         at_once,
@@ -55,7 +56,12 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
 ) -> None:
     topics = Topics(f"test-{uuid4().hex[:12]}-")
     publisher = KafkaPublisher(
-        office.bus, address=kafka_address, topics=topics, back_off=at_once, partitions=3
+        office.bus,
+        address=kafka_address,
+        topics=topics,
+        cipher=a_cipher(),
+        back_off=at_once,
+        partitions=3,
     )
     publisher.start()
     bob, cat = office.town.connect(BOB), office.town.connect(CAT, "g2")

@@ -13,19 +13,20 @@ from aiokafka.conn import AIOKafkaConnection, create_conn
 
 from tests.harness.canary import MARK, canary
 from tests.harness.delivery_office import ANN, at_once, until
+from tests.harness.message_cipher import a_cipher
 from tests.harness.services import KafkaBroker
 from tidings.buses import kafka, kafka_feed
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.buses.kafka_producers import start_producer
+from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import Topics, ensure_topics
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, ulid
 from tidings.ports.bus import Appended
 from tidings.ports.feed import FeedUnavailable, Received
-from tidings.wire.events import CleanedEvent, EntryEvent, HintEvent, decode_event
+from tidings.wire.events import CleanedEvent, EntryEvent, HintEvent, decode_event, encode_event
 
 CHATS = [ChatId(ulid(0, bytes([number] * 10))) for number in range(6)]
 
@@ -56,7 +57,12 @@ async def publishing(
     address: str, topics: Topics, bus: InProcessBus, partitions: int = 3
 ) -> AsyncIterator[KafkaPublisher]:
     publisher = KafkaPublisher(
-        bus, address=address, topics=topics, back_off=at_once, partitions=partitions
+        bus,
+        address=address,
+        topics=topics,
+        cipher=a_cipher(),
+        back_off=at_once,
+        partitions=partitions,
     )
     publisher.start()
     try:
@@ -67,7 +73,7 @@ async def publishing(
 
 @asynccontextmanager
 async def taking(address: str, topics: Topics, group: str) -> AsyncIterator[KafkaFeed]:
-    feed = KafkaFeed(address=address, topics=topics, group=group, partitions=3)
+    feed = KafkaFeed(address=address, topics=topics, cipher=a_cipher(), group=group, partitions=3)
     try:
         yield feed
     finally:
@@ -170,6 +176,37 @@ async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics
     ]
 
 
+@pytest.mark.attack("S13", "H03")
+async def test_an_event_that_no_process_of_ours_sealed_for_the_topic_is_dropped(
+    kafka_address: str, topics: Topics
+) -> None:
+    elsewhere = Topics(f"{topics.prefix}other-")
+    hint = encode_event(HintEvent(CHATS[0], 7))
+    ours, stranger = a_cipher(), a_cipher(bytes(32))
+    genuine = ours.seal(topics.messages, hint)
+    forged = (
+        hint,
+        stranger.seal(topics.messages, hint),
+        ours.seal(elsewhere.messages, hint),
+        ours.seal(topics.inbox_jobs, hint),
+        genuine[:-1] + bytes([genuine[-1] ^ 1]),
+        b"",
+    )
+    await ensure_topics(kafka_address, topics, 1)
+    producer = await start_producer(kafka_address)
+    for value in (*forged, genuine):
+        await producer.send_and_wait(topics.messages, value)
+    await stop_producer(producer)
+    async with taking(kafka_address, topics, "g") as feed:
+        (received,) = await take(feed, 1)
+        assert (received.value, received.offset) == (hint, len(forged))
+        assert feed.refused == len(forged)
+        feed.finish(received)
+    async with taking(kafka_address, topics, "g") as feed:
+        assert await feed.take(1) == [], "what was refused is finished, too"
+        assert feed.refused == 0
+
+
 @pytest.mark.attack("F11")
 async def test_what_is_put_aside_is_kept_with_its_reason(
     kafka_address: str, topics: Topics
@@ -213,7 +250,9 @@ async def test_without_kafka_events_are_dropped_and_nobody_waits(
     monkeypatch.setattr(kafka, "WAITING_EVENTS_MAX", 10)
     bus = InProcessBus()
     address = "127.0.0.1:1"
-    publisher = KafkaPublisher(bus, address=address, topics=topics, back_off=_slowly)
+    publisher = KafkaPublisher(
+        bus, address=address, topics=topics, cipher=a_cipher(), back_off=_slowly
+    )
     publisher.start()
     for sequence in range(1, 31):
         bus.publish(a_message(CHATS[0], sequence))
@@ -224,7 +263,7 @@ async def test_without_kafka_events_are_dropped_and_nobody_waits(
     assert MARK not in caplog.text
     assert caplog.text.count("events are dropped") <= 1
     with pytest.raises(FeedUnavailable):
-        await KafkaFeed(address=address, topics=topics).take(1)
+        await KafkaFeed(address=address, topics=topics, cipher=a_cipher()).take(1)
 
 
 async def _slowly(attempt: int) -> None:
@@ -261,7 +300,9 @@ async def test_a_group_that_does_not_say_good_bye_is_left_all_the_same(
     bus = InProcessBus()
     async with publishing(kafka_address, topics, bus):
         bus.publish(a_message(CHATS[0], 1))
-        feed = KafkaFeed(address=kafka_address, topics=topics, group="g", partitions=3)
+        feed = KafkaFeed(
+            address=kafka_address, topics=topics, cipher=a_cipher(), group="g", partitions=3
+        )
         await take(feed, 1)
     connections = list(feed._consumer._client._conns.values())
     monkeypatch.setattr(kafka_feed, "CLOSE_SECONDS_MAX", 0.0)

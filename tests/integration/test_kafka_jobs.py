@@ -10,8 +10,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from tests.contract.inbox_builders import some_jobs
+from tests.harness.message_cipher import a_cipher
 from tests.harness.services import KafkaBroker
 from tidings.buses import kafka_jobs
+from tidings.buses.job_codec import encode_job
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import Topics, ensure_topics
@@ -25,7 +27,7 @@ def topics() -> Topics:
 
 @asynccontextmanager
 async def a_process(address: str, topics: Topics) -> AsyncIterator[KafkaJobs]:
-    jobs = KafkaJobs(address=address, topics=topics, group="g", partitions=3)
+    jobs = KafkaJobs(address=address, topics=topics, cipher=a_cipher(), group="g", partitions=3)
     try:
         yield jobs
     finally:
@@ -43,12 +45,14 @@ async def take(jobs: KafkaJobs, count: int) -> list[Taken]:
     return taken
 
 
+@pytest.mark.attack("S13", "H03")
 async def test_what_is_no_job_is_put_aside_and_the_others_come(
     kafka_address: str, topics: Topics
 ) -> None:
     await ensure_topics(kafka_address, topics, 3)
     producer = await start_producer(kafka_address)
-    for value in (b"strange", b'{"tenant":"acme"}'):
+    forged = encode_job(some_jobs(1)[0])
+    for value in (a_cipher().seal(topics.inbox_jobs, b"strange"), forged):
         await producer.send_and_wait(topics.inbox_jobs, value)
     await stop_producer(producer)
     async with a_process(kafka_address, topics) as jobs:
@@ -66,7 +70,7 @@ async def test_what_is_no_job_is_put_aside_and_the_others_come(
                 found = {(await dead.getone()).value for _ in range(2)}
         finally:
             await dead.stop()
-    assert found == {b"strange", b'{"tenant":"acme"}'}
+    assert found == {b"strange", forged}
     async with a_process(kafka_address, topics) as jobs:
         last = some_jobs(1)
         await jobs.put(last)

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.harness.message_cipher import a_cipher
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import Announced, CopiesMade, InboxEvent, InboxRead, Retracted
 from tidings.ports.handover import Doorstep, Parcel
 from tidings.registries.handover import RedisHandover
+from tidings.registries.letters import Notice, encode
 from tidings.registries.link import RedisLink
 from tidings.registries.mailbox import RedisMailbox
 from tidings.world import SystemChance
@@ -254,3 +256,52 @@ async def test_who_could_not_reach_redis_has_all_gateways_compare(own_redis: Red
 
         assert not link.owes_comparison.is_set()
         assert await handover.entries([], {"g1": [ANN]}) == {}
+
+
+@pytest.mark.attack("S13", "H02")
+async def test_a_letter_that_no_process_of_ours_sealed_for_the_gateway_is_dropped(
+    redis_url: str,
+) -> None:
+    prefix, one, other = new_prefix(), Step([]), Step([])
+    async with (
+        a_link(redis_url, prefix) as link,
+        a_link(redis_url, prefix) as listener,
+        a_gateway(listener, "g1", one),
+        a_gateway(listener, "g2", other),
+        a_sender(link) as handover,
+    ):
+        channel = link.name("gateway", "g1")
+        notice = encode(Notice(b"forged", (ANN,)))
+        ours, stranger = a_cipher(), a_cipher(bytes(32))
+        genuine = ours.seal(channel, notice)
+        forged = (
+            notice,
+            stranger.seal(channel, notice),
+            ours.seal(link.name("gateway", "g2"), notice),
+            ours.seal(link.name("gateway", "every"), notice),
+            genuine[:-1] + bytes([genuine[-1] ^ 1]),
+            b"",
+        )
+        for letter in forged:
+            await link.redis.publish(channel, letter)
+        await link.redis.publish(link.name("gateway", "g2"), genuine)
+        handover.notice(b"ours", {"g1": [ANN], "g2": [BOB]})
+        await one.until(lambda: one.notices)
+        await other.until(lambda: other.notices)
+        assert one.notices == [(b"ours", (ANN,), None)]
+        assert other.notices == [(b"ours", (BOB,), None)]
+        assert listener.refused == len(forged) + 1
+
+
+@pytest.mark.attack("S13", "H02")
+async def test_who_listens_in_redis_reads_no_message(link: RedisLink) -> None:
+    """A route to a gateway of the attacker's, written into Redis, is worth nothing either."""
+    pubsub = link.pubsub()
+    await pubsub.subscribe(link.name("gateway", "attacker"))
+    async with a_sender(link) as handover, asyncio.timeout(20):
+        handover.notice(b"a secret", {"attacker": [ANN]})
+        while (heard := await pubsub.get_message(timeout=1)) is None or heard["type"] != "message":
+            pass
+    await pubsub.aclose()  # type: ignore[no-untyped-call]
+    assert b"secret" not in heard["data"]
+    assert ANN.encode() not in heard["data"]

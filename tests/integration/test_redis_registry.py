@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.harness.message_cipher import a_cipher
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, CAT, a_link, some_users
 from tidings.model import limits
@@ -161,7 +162,7 @@ async def test_who_leaves_during_a_refresh_is_not_put_back(link: RedisLink) -> N
 async def test_without_redis_nobody_knows_and_soon(own_redis: RedisServer) -> None:
     url = own_redis.address
     async with a_link(url) as opened:
-        link = RedisLink(url, "p:")
+        link = RedisLink(url, "p:", a_cipher())
         registry = RedisRegistry(link, "g1")
         await registry.enter(ANN, "c1")
         await asyncio.to_thread(own_redis.stop)
@@ -180,7 +181,7 @@ async def test_without_redis_nobody_knows_and_soon(own_redis: RedisServer) -> No
 
 
 async def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> None:
-    link = RedisLink(own_redis.address, "p:")
+    link = RedisLink(own_redis.address, "p:", a_cipher())
     registry = RedisRegistry(link, "g1")
     await registry.enter(ANN, "c1")
     await asyncio.to_thread(own_redis.pause)

@@ -5,6 +5,7 @@ import asyncio
 
 import pytest
 
+from tests.harness.message_cipher import a_cipher
 from tidings.ports.registry import RegistryUnavailable
 from tidings.registries.link import RedisLink
 
@@ -20,7 +21,9 @@ async def forgets_that_it_was_cancelled() -> int:
 
 
 async def test_a_cancellation_that_the_library_forgets_is_heeded() -> None:
-    task = asyncio.create_task(RedisLink(NOWHERE, "p:").call(forgets_that_it_was_cancelled()))
+    task = asyncio.create_task(
+        RedisLink(NOWHERE, "p:", a_cipher()).call(forgets_that_it_was_cancelled())
+    )
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -28,12 +31,12 @@ async def test_a_cancellation_that_the_library_forgets_is_heeded() -> None:
 
 
 async def test_a_time_out_that_the_library_forgets_is_no_cancellation() -> None:
-    link = RedisLink(NOWHERE, "p:", answer_seconds_max=0.01)
+    link = RedisLink(NOWHERE, "p:", a_cipher(), answer_seconds_max=0.01)
     assert await link.call(forgets_that_it_was_cancelled()) == 1
 
 
 async def test_what_takes_too_long_is_unavailable() -> None:
-    link = RedisLink(NOWHERE, "p:", answer_seconds_max=0.01)
+    link = RedisLink(NOWHERE, "p:", a_cipher(), answer_seconds_max=0.01)
     with pytest.raises(RegistryUnavailable):
         await link.call(asyncio.Event().wait())
     assert link.failures == 1

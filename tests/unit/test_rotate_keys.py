@@ -29,6 +29,7 @@ from tests.unit.worlds import (
 from tidings.actions import rotate_keys
 from tidings.actions.identity import UserCaller
 from tidings.actions.rotate_keys import RotateKeys
+from tidings.actions.vault import DEPLOYMENT_SECRETS
 from tidings.actions.wrapping import CannotUnwrap, Wrapping, data_key_purpose
 from tidings.keyrings.environment import EnvironmentKeyring
 from tidings.keyrings.file import FileKeyring
@@ -74,7 +75,9 @@ async def test_after_a_rotation_the_old_key_opens_nothing(tmp_path: Path) -> Non
         before = [await world.store.data_keys.current(author) for author in AUTHORS]
         rotated = await world.rotate()
         assert rotated.master_key_id == key_in(folder).key_id != old.key_id
-        assert rotated.secrets == len(AUTHORS) + 2 + 3, "data keys, signing keys, secrets"
+        assert rotated.secrets == len(AUTHORS) + 2 + len(DEPLOYMENT_SECRETS), (
+            "data keys, signing keys, secrets"
+        )
         for author in AUTHORS:
             key = await world.store.data_keys.current(author)
             assert key is not None

@@ -27,13 +27,15 @@ from tidings.model.entries import Entry, Gone
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.secrets import DataKeys, Deployment, KeyRefused, MasterKeys
 from tidings.ports.world import Chance
+from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
 
 log = logging.getLogger("tidings.vault")
 
 DIGEST_KEY: Final = "digest_key"
 CURSOR_KEY: Final = "cursor_key"
 LOGIN_KEY: Final = "login_key"
-DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY)
+MESSAGE_KEY: Final = "message_key"
+DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY, MESSAGE_KEY)
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
@@ -55,6 +57,8 @@ class Vault:
     cursors: Cursors
     """There once the vault is started, as are the next."""
     login_digests: LoginDigests
+    messages: MessageCipher
+    """Seals what this process sends to others of the deployment."""
     _keyed: blake2b
 
     def __init__(
@@ -97,6 +101,9 @@ class Vault:
         self._keyed = blake2b(key=await self._secret(DIGEST_KEY), digest_size=_DIGEST_BYTES)
         self.cursors = Cursors(await self._secret(CURSOR_KEY), self._chance)
         self.login_digests = LoginDigests(await self._secret(LOGIN_KEY))
+        self.messages = MessageCipher(
+            await self._secret(MESSAGE_KEY), self._chance.token(SALT_BYTES)
+        )
         await self._check_data_keys()
 
     async def _secret(self, name: str) -> bytes:

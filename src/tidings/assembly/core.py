@@ -99,10 +99,10 @@ async def open_core(
         store, deliveries = await stack.enter_async_context(
             open_store(config, clock, chance, failpoints, broken)
         )
-        jobs = await stack.enter_async_context(open_jobs(config, store, clock))
         master = _master_keys(config, chance)
         vault = Vault(store.data_keys, store.deployment, master, chance)
         await vault.start()
+        jobs = await stack.enter_async_context(open_jobs(config, store, vault.messages, clock))
         bus = InProcessBus()
         appender = Appender(store.log, bus, clock, chance, back_off)
         stack.push_async_callback(appender.close)

@@ -106,6 +106,7 @@ def _run_worker(
     feed = KafkaFeed(
         address=config.kafka_bootstrap,
         topics=Topics(config.kafka_prefix),
+        cipher=core.vault.messages,
         group=f"{config.kafka_prefix}delivery",
     )
     deliverer = _deliverer(core, others, push)

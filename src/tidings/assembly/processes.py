@@ -66,7 +66,7 @@ async def open_others(config: Config, core: Core) -> AsyncIterator[Others | None
     assert config.redis_url is not None, "settings are checked"
     name = core.chance.token(NAME_BYTES).hex()
     async with AsyncExitStack() as stack:
-        link = RedisLink(config.redis_url, config.redis_prefix)
+        link = RedisLink(config.redis_url, config.redis_prefix, core.vault.messages)
         stack.push_async_callback(link.close)
         registry = RedisRegistry(link, name)
         stack.push_async_callback(registry.close)
@@ -90,5 +90,6 @@ def _publisher(config: Config, core: Core) -> "KafkaPublisher":
         core.bus,
         address=config.kafka_bootstrap,
         topics=Topics(config.kafka_prefix),
+        cipher=core.vault.messages,
         back_off=wait_patiently,
     )

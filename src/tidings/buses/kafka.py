@@ -20,6 +20,7 @@ from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, Event
 from tidings.ports.feed import FeedUnavailable
 from tidings.wire.events import CleanedEvent, HintEvent, encode_event, entry_event
+from tidings.wire.message_cipher import MessageCipher
 
 log = logging.getLogger("tidings.bus")
 
@@ -39,12 +40,14 @@ class KafkaPublisher:
         *,
         address: str,
         topics: Topics,
+        cipher: MessageCipher,
         back_off: Callable[[int], Awaitable[None]],
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
         """`back_off` waits before the n-th new attempt to connect, seconds at the most."""
         self._address = address
         self._topics = topics
+        self._cipher = cipher
         self._partitions = partitions
         self._back_off = back_off
         self._waiting: deque[tuple[ChatId, bytes]] = deque()
@@ -78,9 +81,9 @@ class KafkaPublisher:
 
     async def hint(self, chat: ChatId, sequence: int) -> bool:
         """Tell the workers how far a log reaches; whether Kafka has taken it, for sure."""
-        event = encode_event(HintEvent(chat, sequence))
         if self._producer is None:
             return False
+        event = self._sealed(encode_event(HintEvent(chat, sequence)))
         try:
             async with asyncio.timeout(HINT_SECONDS_MAX):
                 await self._producer.send_and_wait(self._topics.messages, event, key=chat.encode())
@@ -100,8 +103,11 @@ class KafkaPublisher:
         if len(self._waiting) >= WAITING_EVENTS_MAX:
             self._drop("too many events wait for Kafka")
             return
-        self._waiting.append((chat, event))
+        self._waiting.append((chat, self._sealed(event)))
         self._is_waiting.set()
+
+    def _sealed(self, event: bytes) -> bytes:
+        return self._cipher.seal(self._topics.messages, event)
 
     async def _run(self) -> None:
         while True:

@@ -18,6 +18,7 @@ from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
 from tidings.buses.offsets import Offsets
 from tidings.ports.feed import Feed, FeedUnavailable, Received
+from tidings.wire.message_cipher import MessageCipher
 
 log = logging.getLogger("tidings.bus")
 
@@ -36,14 +37,21 @@ class KafkaFeed:
         *,
         address: str,
         topics: Topics,
+        cipher: MessageCipher,
         group: str = GROUP_DEFAULT,
         topic: str | None = None,
         partitions: int = PARTITIONS_DEFAULT,
+        keeps_refused: bool = False,
     ) -> None:
-        """`topic` is one of the topics; the messages' if none is named."""
+        """`topic` is one of the topics; the messages' if none is named.
+
+        What the cipher does not open is dropped, or with `keeps_refused` put aside first.
+        """
         self._address = address
         self._topics = topics
         self._topic = topic or topics.messages
+        self._cipher = cipher
+        self._keeps_refused = keeps_refused
         self._group = group
         self._partitions = partitions
         self._consumer: Any = None
@@ -52,6 +60,11 @@ class KafkaFeed:
         self._committed_at = 0.0
         self.commits = 0
         self.failed_commits = 0
+
+    @property
+    def refused(self) -> int:
+        """Records that this deployment did not seal for this topic."""
+        return self._cipher.refused
 
     async def take(self, most: int) -> Sequence[Received]:
         if self._consumer is None:
@@ -65,9 +78,17 @@ class KafkaFeed:
         for records in found.values():
             for record in records:
                 self._offsets.taken(record.partition, record.offset)
-                value = record.value or b""
-                received.append(Received(record.partition, record.offset, value))
+                sealed = Received(record.partition, record.offset, record.value or b"")
+                if (value := self._cipher.open(self._topic, sealed.value)) is not None:
+                    received.append(Received(record.partition, record.offset, value))
+                else:
+                    await self._refuse(sealed)
         return received
+
+    async def _refuse(self, received: Received) -> None:
+        if self._keeps_refused:
+            await self.put_aside(received, "not sealed by this deployment for this topic")
+        self.finish(received)
 
     def finish(self, received: Received) -> None:
         self._offsets.finished(received.partition, received.offset)

@@ -18,6 +18,7 @@ from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
 from tidings.ports.feed import FeedUnavailable, Received
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
+from tidings.wire.message_cipher import MessageCipher
 
 log = logging.getLogger("tidings.bus")
 
@@ -33,18 +34,22 @@ class KafkaJobs:
         *,
         address: str,
         topics: Topics,
+        cipher: MessageCipher,
         group: str = GROUP_DEFAULT,
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
         self._address = address
         self._topics = topics
         self._partitions = partitions
+        self._cipher = cipher
         self._feed = KafkaFeed(
             address=address,
             topics=topics,
+            cipher=cipher,
             group=group,
             topic=topics.inbox_jobs,
             partitions=partitions,
+            keeps_refused=True,  # it may be a job of an older version, which is nowhere else
         )
         self._producer: Any = None
         self._connecting: asyncio.Task[Any] | None = None
@@ -57,7 +62,8 @@ class KafkaJobs:
             async with asyncio.timeout(PUT_SECONDS_MAX):
                 producer = await self._connected()
                 topic = self._topics.inbox_jobs
-                sent = [await producer.send(topic, encode_job(job)) for job in jobs]
+                sealed = [self._cipher.seal(topic, encode_job(job)) for job in jobs]
+                sent = [await producer.send(topic, job) for job in sealed]
                 await asyncio.wait(sent)
             if errors := [error for one in sent if (error := one.exception()) is not None]:
                 raise errors[0]

@@ -2,12 +2,14 @@
 """Delivery jobs in a queue of SQS.
 
 Whoever takes a job hides it from others for a minute, and again while it waits here; one that is
-neither finished nor hidden again comes back by itself. A message that is no job is left alone: it
-comes back, too, until the queue's own policy moves it to a dead-letter queue.
+neither finished nor hidden again comes back by itself. A message that is no job, or was not sealed
+by this deployment for this queue, is left alone: it comes back, too, until the queue's own policy
+moves it to a dead-letter queue.
 """
 
 import asyncio
 import logging
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -21,6 +23,7 @@ from tidings.buses.job_codec import NotAJob, decode_job, encode_job
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
+from tidings.wire.message_cipher import MessageCipher
 
 log = logging.getLogger("tidings.bus")
 
@@ -50,6 +53,7 @@ class SqsJobs:
         self,
         transport: Transport,
         queue_url: str,
+        cipher: MessageCipher,
         back_off: Callable[[int], Awaitable[None]],
         *,
         visible_seconds: int = VISIBLE_SECONDS,
@@ -59,6 +63,7 @@ class SqsJobs:
         """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
         self._transport = transport
         self._queue_url = queue_url
+        self._cipher = cipher
         self._back_off = back_off
         self._visible_seconds = visible_seconds
         self._hide_again_seconds = hide_again_seconds
@@ -68,8 +73,14 @@ class SqsJobs:
         self._tasks = Tasks("sqs")
         self._is_hiding = False
 
+    @property
+    def refused(self) -> int:
+        """Messages that this deployment did not seal for this queue."""
+        return self._cipher.refused
+
     async def put(self, jobs: Sequence[Job]) -> None:
-        bodies = [encode_job(job).decode() for job in jobs]
+        sealed = [self._cipher.seal(self._queue_url, encode_job(job)) for job in jobs]
+        bodies = [b64encode(job).decode() for job in sealed]
         try:
             async with asyncio.TaskGroup() as group:
                 for start in range(0, len(bodies), BATCH_MAX):
@@ -90,7 +101,7 @@ class SqsJobs:
                 "AttributeNames": ["ApproximateReceiveCount"],
             },
         )
-        read = [_read(message) for message in answer.get("Messages") or ()]
+        read = [self._read(message) for message in answer.get("Messages") or ()]
         taken = [one for one in read if one is not None]
         self._held.update(one.handle for one in taken)
         return taken
@@ -148,6 +159,20 @@ class SqsJobs:
             operation, {"QueueUrl": self._queue_url, **request}, until
         )
 
+    def _read(self, message: dict[str, Any]) -> Taken | None:
+        """The job; None for what is none, or is not from this deployment."""
+        data = self._cipher.open(self._queue_url, _unpacked(message["Body"]))
+        if data is None:
+            return None
+        try:
+            job = decode_job(data)
+        except NotAJob as reason:
+            where = {"message_id": message.get("MessageId")}
+            log.error("not a job: %s", reason, extra={"action": "job_unreadable", **where})
+            return None
+        count = message.get("Attributes", {}).get("ApproximateReceiveCount", "1")
+        return Taken(job, message["ReceiptHandle"], int(count))
+
     async def _keep_hidden(self) -> None:
         """What was taken and waits here is nobody else's meanwhile."""
         while True:
@@ -168,15 +193,12 @@ class SqsJobs:
                 log.warning("jobs not hidden: %s", trouble, extra={"action": "jobs_not_hidden"})
 
 
-def _read(message: dict[str, Any]) -> Taken | None:
+def _unpacked(body: str) -> bytes:
+    """The sealed job in a message, whose body is text; nothing if it holds none."""
     try:
-        job = decode_job(message["Body"])
-    except NotAJob as reason:
-        number = message.get("MessageId")
-        log.error("not a job: %s", reason, extra={"action": "job_unreadable", "message_id": number})
-        return None
-    count = message.get("Attributes", {}).get("ApproximateReceiveCount", "1")
-    return Taken(job, message["ReceiptHandle"], int(count))
+        return b64decode(body, validate=True)
+    except ValueError:
+        return b""
 
 
 def _refused(rejected: Rejected) -> JobsUnavailable:
@@ -203,6 +225,7 @@ async def open_sqs_jobs(
     *,
     queue_url: str,
     region: str,
+    cipher: MessageCipher,
     clock: Clock,
     back_off: Callable[[int], Awaitable[None]],
     wait_seconds: int = WAIT_SECONDS,
@@ -222,7 +245,7 @@ async def open_sqs_jobs(
         needs_credentials=_is_of_aws(url),
         answer_seconds_max=wait_seconds + ANSWER_SECONDS_MAX,
     ) as transport:
-        yield SqsJobs(transport, queue_url, back_off, wait_seconds=wait_seconds)
+        yield SqsJobs(transport, queue_url, cipher, back_off, wait_seconds=wait_seconds)
 
 
 _conforms: type[Jobs] = SqsJobs

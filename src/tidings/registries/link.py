@@ -14,6 +14,7 @@ from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import RedisError
 
 from tidings.ports.registry import RegistryUnavailable
+from tidings.wire.message_cipher import MessageCipher
 
 log = logging.getLogger("tidings.registry")
 
@@ -47,14 +48,23 @@ class RedisLink:
     """A pool of connections, made when they are needed and again when they break."""
 
     def __init__(
-        self, url: str, prefix: str, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
+        self,
+        url: str,
+        prefix: str,
+        cipher: MessageCipher,
+        *,
+        answer_seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> None:
-        """Nothing is connected yet. Names of keys and channels begin with the prefix."""
+        """Nothing is connected yet. Names of keys and channels begin with the prefix.
+
+        The cipher seals letters for their channel: Redis and its other users are not trusted.
+        """
         self.failures = 0
         """How many calls were not answered."""
         self.owes_comparison = asyncio.Event()
         """Set when somebody could not be looked up, or reached: see `RedisHandover`."""
         self._prefix = prefix
+        self._cipher = cipher
         self._answer_seconds_max = answer_seconds_max
         # A connection that broke while nobody used it is noticed when it is used: one more try.
         settings = {
@@ -70,6 +80,11 @@ class RedisLink:
         )
         self._is_up = True
         self.redis: Redis = Redis(connection_pool=self._calls)
+
+    @property
+    def refused(self) -> int:
+        """Letters that this deployment did not seal for the channel they came on."""
+        return self._cipher.refused
 
     def name(self, kind: str, which: str) -> str:
         """The name of a key or channel."""
@@ -105,9 +120,14 @@ class RedisLink:
         """
         pipeline = self.redis.pipeline(transaction=False)
         for channel, letter in letters:
-            _ = pipeline.publish(channel, letter)  # sent with the others
+            sealed = self._cipher.seal(channel, letter)
+            _ = pipeline.publish(channel, sealed)  # sent with the others
         counts: list[int] = await self.call(pipeline.execute())
         return counts
+
+    def open(self, channel: str, sealed: bytes) -> bytes | None:
+        """A letter as it came from a channel; None if it was not sealed for that channel."""
+        return self._cipher.open(channel, sealed)
 
     def _tell(self, is_up: bool, trouble: Exception | None) -> None:
         """A line in the log when it goes and when it comes back, not for each call."""

@@ -83,14 +83,17 @@ class Subscription:
                 continue
             silent = 0
             if message["type"] == "message":
-                self._hand_on(message["data"])
+                self._hand_on(message["channel"].decode(), message["data"])
             elif message["type"] == "subscribe" and missing:
                 missing.discard(message["channel"].decode())
                 if not missing:
                     self._up.set()
                     self._came_up()
 
-    def _hand_on(self, data: bytes) -> None:
+    def _hand_on(self, channel: str, sealed: bytes) -> None:
+        data = self._link.open(channel, sealed)
+        if data is None:
+            return
         try:
             self._take(decode(data))
         except NotALetter as error:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encrypts and authenticates what processes of one deployment send each other.
+
+Redis, Kafka and SQS carry it, and whoever can write there could otherwise forge frames and jobs.
+Each message is sealed with AES-256-GCM and bound to its destination: the channel, topic or queue.
+A sealed message is one version byte, the sender's salt, the sender's counter, and the box. Every
+process draws a salt when it starts and derives a key of its own from the shared secret and the
+salt, so a counter is enough for nonces that never repeat.
+"""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import blake2b
+from itertools import count
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+log = logging.getLogger("tidings.messages")
+
+SALT_BYTES: Final = 16
+LOG_SECONDS_MIN: Final = 60.0
+SENDERS_MAX: Final = 1_024
+"""Derived keys that are kept. A sender beyond them costs a derivation per message, 2 µs."""
+
+_VERSION: Final = b"\x01"
+_COUNTER_BYTES: Final = 8
+_TAG_BYTES: Final = 16
+_NONCE_PADDING: Final = bytes(4)
+_HEADER_BYTES: Final = len(_VERSION) + SALT_BYTES + _COUNTER_BYTES
+
+
+class MessageCipher:
+    """Seals messages of this process and opens those of all processes with the same secret."""
+
+    def __init__(
+        self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """The salt has to be fresh and random. `now` paces the log."""
+        assert len(salt) == SALT_BYTES
+        self.refused = 0
+        """Messages that no process of this deployment sealed for where they came."""
+        self._secret = secret
+        self._header = _VERSION + salt
+        self._own = AESGCM(self._derived(salt))
+        self._counter = count()
+        self._others: OrderedDict[bytes, AESGCM] = OrderedDict()
+        self._now = now
+        self._log_at = float("-inf")
+
+    def seal(self, destination: str, payload: bytes) -> bytes:
+        """A message that opens only at this destination."""
+        counter = next(self._counter).to_bytes(_COUNTER_BYTES, "big")
+        box = self._own.encrypt(counter + _NONCE_PADDING, payload, destination.encode())
+        return self._header + counter + box
+
+    def open(self, destination: str, sealed: bytes) -> bytes | None:
+        """What was sealed for this destination; None, counted and logged, if it was not."""
+        payload = self._opened(destination.encode(), sealed)
+        if payload is None:
+            self._refuse(destination)
+        return payload
+
+    def _opened(self, bound_to: bytes, sealed: bytes) -> bytes | None:
+        if len(sealed) < _HEADER_BYTES + _TAG_BYTES or not sealed.startswith(_VERSION):
+            return None
+        salt, counter = sealed[1 : 1 + SALT_BYTES], sealed[1 + SALT_BYTES : _HEADER_BYTES]
+        cipher = self._others.get(salt) or AESGCM(self._derived(salt))
+        try:
+            payload = cipher.decrypt(counter + _NONCE_PADDING, sealed[_HEADER_BYTES:], bound_to)
+        except InvalidTag:
+            return None
+        # Only now: a salt that somebody made up must not push out one that is in use.
+        self._others[salt] = cipher
+        self._others.move_to_end(salt)
+        if len(self._others) > SENDERS_MAX:
+            self._others.popitem(last=False)
+        return payload
+
+    def _derived(self, salt: bytes) -> bytes:
+        return blake2b(b"messages" + salt, key=self._secret, digest_size=32).digest()
+
+    def _refuse(self, destination: str) -> None:
+        self.refused += 1
+        now = self._now()
+        if now - self._log_at >= LOG_SECONDS_MIN:
+            self._log_at = now
+            log.warning(
+                "a message is not from this deployment, or was changed, or was sent elsewhere",
+                extra={
+                    "action": "message_refused",
+                    "destination": destination,
+                    "refused": self.refused,
+                },
+            )
