@@ -208,7 +208,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "S08",
         "S09",
         "S10",
-        "S12",
         "S14",
         "S15",
         "S16",

@@ -49,9 +49,16 @@ def a_code(
     tenant: str = "acme",
     digest: bytes = b"digest",
     expires_at: int = NOW + CODE_MS,
+    asked_by: str | None = None,
 ) -> LoginCode:
     """A code that was sent."""
-    return LoginCode(tenant=tenant, phone_number=phone_number, digest=digest, expires_at=expires_at)
+    return LoginCode(
+        tenant=tenant,
+        phone_number=phone_number,
+        digest=digest,
+        expires_at=expires_at,
+        asked_by=asked_by,
+    )
 
 
 def an_allowance(name: str = "sms#all", most: int = 3) -> Allowance:

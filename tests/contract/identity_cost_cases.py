@@ -47,7 +47,8 @@ class Phone:
 
     async def log_in(self, process: Process) -> TokenPair:
         code = self._text.split()[0]
-        return await process.core.logins.open_session(TENANT, self.number, code, DEVICE)
+        open_session = process.core.logins.open_session
+        return await open_session(TENANT, self.number, code, DEVICE, self.address)
 
     async def session(self, process: Process) -> TokenPair:
         """A session of its own."""

@@ -43,7 +43,7 @@ def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: IdentityCas
 
 BUDGETS: dict[str, Budget] = {
     cases.ASK: (Units(17, 3), Units(17, 3)),
-    cases.FIRST_LOGIN: (Units(12, 6), Units(13, 6)),
+    cases.FIRST_LOGIN: (Units(14, 6), Units(15, 6)),
     cases.NEXT_LOGIN: (Units(14, 8), Units(14, 8)),
     cases.REFRESH: (Units(2, 4), Units(2, 4)),
     cases.FIRST_SIGHT: (Units(0, 2), Units(0, 2)),

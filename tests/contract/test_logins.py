@@ -93,6 +93,39 @@ async def test_a_code_can_be_used_at_its_last_attempt(store: Store) -> None:
     assert await store.login_codes.use(a_code())
 
 
+@pytest.mark.attack("S12", "B03")
+async def test_who_guesses_from_elsewhere_leaves_attempts_to_who_asked(store: Store) -> None:
+    codes, code = store.login_codes, a_code(asked_by="home")
+    await codes.put(code)
+    elsewhere = [
+        await codes.attempt("acme", PHONE, NOW, tried_by)
+        for tried_by in ("here", "there", None, "here", None, "where")
+    ]
+    assert elsewhere == [code] * limits.CODE_ATTEMPTS_ELSEWHERE_MAX + [None] * 3
+    left = limits.CODE_ATTEMPTS_MAX - limits.CODE_ATTEMPTS_ELSEWHERE_MAX
+    home = [await codes.attempt("acme", PHONE, NOW, "home") for _ in range(left + 1)]
+    assert home == [code] * left + [None]
+    assert await codes.use(code)
+
+
+@pytest.mark.attack("B03")
+async def test_who_asked_has_all_attempts_and_no_more(store: Store) -> None:
+    codes, code = store.login_codes, a_code(asked_by="home")
+    await codes.put(code)
+    tried = await at_once([codes.attempt("acme", PHONE, NOW, "home") for _ in range(MANY)])
+    assert len([one for one in tried if one is not None]) == limits.CODE_ATTEMPTS_MAX
+    assert await codes.attempt("acme", PHONE, NOW, "here") is None
+
+
+async def test_where_nobody_knows_who_asked_all_addresses_share_the_attempts(store: Store) -> None:
+    await store.login_codes.put(a_code())
+    tried = [
+        await store.login_codes.attempt("acme", PHONE, NOW, f"address {number}")
+        for number in range(limits.CODE_ATTEMPTS_MAX + 1)
+    ]
+    assert tried == [a_code()] * limits.CODE_ATTEMPTS_MAX + [None]
+
+
 # Budgets.
 
 

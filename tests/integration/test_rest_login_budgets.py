@@ -150,3 +150,48 @@ async def test_an_address_gets_so_many_codes_in_a_day(
     answer = await somebody.call("POST", "/v1/auth/codes", wish(new_number()))
     assert problem(answer) == (429, "rate.limited")
     assert int(answer.headers["Retry-After"]) >= 1
+
+
+@pytest.mark.attack("S12")
+async def test_codes_asked_for_at_one_tenant_keep_nobody_from_logging_in_at_another(
+    rest: Rest, phones: Phones
+) -> None:
+    number = new_number()
+    await login_tenant(rest, "neighbour")
+    for _ in range(limits.NUMBER_CODES_MAX + 1):
+        await rest.nobody.ok("POST", "/v1/auth/codes", wish(number, "neighbour"))
+    code = await ask_for_code(rest, phones, number)
+    assert (await try_code(rest, number, code)).status_code == 201
+
+
+@pytest.mark.attack("S12", "B01")
+async def test_a_user_gets_a_code_although_strangers_used_up_prefix_and_country(
+    rest: Rest, phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, stranger = "+4175555" + "0001", "+4175555" + "0002"
+    code = await ask_for_code(rest, phones, known)
+    assert (await try_code(rest, known, code)).status_code == 201
+    for kind in ("prefix", "country"):
+        monkeypatch.setitem(login_budgets._MOST, kind, 0)
+        asked = phones.asked
+        await rest.nobody.ok("POST", "/v1/auth/codes", wish(stranger))
+        assert phones.asked == asked
+        await ask_for_code(rest, phones, known)
+
+
+@pytest.mark.attack("S12", "B03")
+async def test_guesses_from_elsewhere_do_not_end_the_code_of_who_asked(
+    rest: Rest, phones: Phones
+) -> None:
+    number, home = new_number(), from_address(rest, "203.0.113.40")
+    await home.ok("POST", "/v1/auth/codes", wish(number))
+    code = phones.code(number)
+    wrong = f"{(int(code) + 1) % 10**limits.CODE_DIGITS:06d}"
+    login = {**wish(number), "code": wrong, "device": "phone"}
+    for last in range(2 * limits.CODE_ATTEMPTS_MAX):
+        guesser = from_address(rest, f"203.0.113.{50 + last}")
+        assert problem(await guesser.call("POST", "/v1/auth/sessions", login)) == (
+            401, "login.code_wrong",
+        )  # fmt: skip
+    answer = await home.call("POST", "/v1/auth/sessions", {**login, "code": code})
+    assert answer.status_code == 201

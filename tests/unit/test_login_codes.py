@@ -2,6 +2,7 @@
 """Codes: each as likely as the next, nothing to be read from what is kept, and what they cost."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,11 @@ def test_a_digest_of_a_code_is_for_one_number_of_one_tenant_of_one_deployment() 
 NUMBERS: dict[Kind, list[str]] = {
     "number": ["+41791234567"] * 3,
     "number_day": ["+41791234567"] * 3,
+    "number_all_tenants": ["+41791234567"] * 3,
     "prefix": ["+41791234567", "+41791230000", "+41791239999"],
+    "known_prefix": ["+41791234567", "+41791230000", "+41791239999"],
     "country": ["+41791234567", "+41781234567", "+41761234567"],
+    "known_country": ["+41791234567", "+41781234567", "+41761234567"],
     "tenant": ["+41791234567", "+14155550123", "+442079460018"],
     "all": ["+41791234567", "+14155550123", "+442079460018"],
 }
@@ -73,13 +77,61 @@ async def test_each_budget_ends_by_itself_and_counts_nothing_more(
         monkeypatch.setitem(login_budgets._MOST, kind, 2)
     async with open_world(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 2 if kind == "all" else 100)
-        spent = [await budgets.spend("acme", number, NOW) for number in NUMBERS[kind]]
+        spend = partial(budgets.spend, "acme", is_known=kind.startswith("known"))
+        spent = [await spend(number, NOW) for number in NUMBERS[kind]]
         assert spent == [None, None, kind]
         # What was refused has cost nothing: the first one given back, there is room again.
-        await budgets.give_back("acme", NUMBERS[kind][0], None, NOW)
-        assert await budgets.spend("acme", NUMBERS[kind][2], NOW) is None
-        assert await budgets.spend("acme", NUMBERS[kind][0], NOW) == kind
-        assert await budgets.spend("acme", NUMBERS[kind][0], NOW + limits.DAY_MS) is None
+        is_known = kind.startswith("known")
+        await budgets.give_back("acme", NUMBERS[kind][0], None, NOW, is_known=is_known)
+        assert await spend(NUMBERS[kind][2], NOW) is None
+        assert await spend(NUMBERS[kind][0], NOW) == kind
+        assert await spend(NUMBERS[kind][0], NOW + limits.DAY_MS) is None
+
+
+@pytest.mark.attack("S12", "B02")
+async def test_a_number_is_counted_for_each_tenant_by_itself(tmp_path: Path) -> None:
+    number = "+41791234567"
+    async with open_world(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 10_000)
+        for tenant in ("acme", "beta"):
+            spent = [
+                await budgets.spend(tenant, number, NOW, is_known=False)
+                for _ in range(limits.NUMBER_CODES_MAX + 1)
+            ]
+            assert spent == [None] * limits.NUMBER_CODES_MAX + ["number"]
+
+
+@pytest.mark.attack("S12", "B01")
+async def test_strangers_cannot_use_up_what_is_kept_for_known_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(login_budgets._MOST, "prefix", 2)
+    monkeypatch.setattr(limits, "SHARE_DAY_CODES_MIN", 5)
+    known = "+41791230000"
+    async with open_world(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 10)
+        numbers = [f"+4179123{last:04d}" for last in range(1, 4)]
+        spent = [await budgets.spend("acme", one, NOW, is_known=False) for one in numbers]
+        assert spent == [None, None, "prefix"]
+        # Of the tenant's five, strangers get four, whatever numbers they make up.
+        for prefix, used_up in (("+4178001", None), ("+4178002", None), ("+4178003", "tenant")):
+            made_up = await budgets.spend("acme", f"{prefix}0000", NOW, is_known=False)
+            assert (made_up or "").removesuffix("_unknown") == (used_up or "")
+        assert await budgets.spend("acme", known, NOW, is_known=True) is None
+        assert await budgets.spend("acme", known, NOW, is_known=True) == "tenant"
+
+
+@pytest.mark.attack("S12")
+async def test_a_number_that_all_tenants_send_to_is_left_alone_unless_its_user_asks(
+    tmp_path: Path,
+) -> None:
+    number = "+41791234567"
+    async with open_world(tmp_path) as world:
+        budgets = LoginBudgets(world.store.budgets, DIGESTS, 10_000)
+        for count in range(limits.NUMBER_ALL_TENANTS_DAY_CODES_MAX):
+            assert await budgets.spend(f"t{count}", number, NOW, is_known=False) is None
+        assert await budgets.spend("acme", number, NOW, is_known=False) == "number_all_tenants"
+        assert await budgets.spend("acme", number, NOW, is_known=True) is None
 
 
 @pytest.mark.attack("B02")
@@ -99,7 +151,7 @@ async def test_a_budget_s_name_says_nothing_about_a_number(tmp_path: Path) -> No
     number = "+41791234567"
     async with open_world(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
-        await budgets.spend("acme", number, NOW)
+        await budgets.spend("acme", number, NOW, is_known=False)
         await budgets.spend_for_address("192.0.2.1", NOW)
     kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"codes:number:" in kept

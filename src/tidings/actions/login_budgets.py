@@ -4,6 +4,11 @@
 The counts are in the store: all processes share them, and a restart forgets none. A stretch of
 time begins when the clock says so, not with the first code, so that within one length of it up to
 twice as many may be sent.
+
+A number is counted for each tenant by itself, so that codes asked for at one tenant keep nobody
+from logging in at another. What protects the operator (prefix, country, tenant, deployment) can be
+used up by strangers who make numbers up; numbers that are a user's of the tenant have prefix and
+country counts of their own, and a part of the rest is kept for them.
 """
 
 from dataclasses import dataclass
@@ -15,14 +20,29 @@ from tidings.model import limits
 from tidings.ports.logins import Allowance, Budgets
 
 Kind = Literal[
-    "number", "number_day", "prefix", "country", "tenant", "all", "address", "address_day"
+    "number",
+    "number_day",
+    "number_all_tenants",
+    "prefix",
+    "country",
+    "known_prefix",
+    "known_country",
+    "tenant",
+    "tenant_unknown",
+    "all",
+    "all_unknown",
+    "address",
+    "address_day",
 ]
-"""For whom or what a count is kept."""
+"""For whom or what a count is kept. `unknown` are numbers that are no user's of the tenant, `known`
+those that are."""
 
 _MOST: Final[dict[Kind, int]] = {
     "number": limits.NUMBER_CODES_MAX,
     "number_day": limits.NUMBER_DAY_CODES_MAX,
+    "number_all_tenants": limits.NUMBER_ALL_TENANTS_DAY_CODES_MAX,
     "prefix": limits.PREFIX_DAY_CODES_MAX,
+    "known_prefix": limits.PREFIX_DAY_CODES_MAX,
     "address": limits.ADDRESS_CODES_MAX,
     "address_day": limits.ADDRESS_DAY_CODES_MAX,
 }
@@ -47,37 +67,42 @@ class LoginBudgets:
         used_up = await self.budgets.spend(both)
         return next((one.expires_at - now for one in both if one.name == used_up), None)
 
-    async def spend(self, tenant: str, number: str, now: int) -> Kind | None:
-        """Count a code to this number; if something is used up nothing is counted: what it is."""
-        allowances = self._allowances(tenant, number, now)
+    async def spend(self, tenant: str, number: str, now: int, *, is_known: bool) -> Kind | None:
+        """Count a code to this number; if something is used up nothing is counted: what it is.
+
+        `is_known`: the number is a user's of the tenant.
+        """
+        allowances = self._allowances(tenant, number, now, is_known)
         used_up = await self.budgets.spend(list(allowances.values()))
         return next((kind for kind, one in allowances.items() if one.name == used_up), None)
 
-    async def give_back(self, tenant: str, number: str, address: str | None, now: int) -> None:
+    async def give_back(
+        self, tenant: str, number: str, address: str | None, now: int, *, is_known: bool
+    ) -> None:
         """Undo a `spend` at that time, and that for the address if there is one."""
-        allowances = list(self._allowances(tenant, number, now).values())
+        allowances = list(self._allowances(tenant, number, now, is_known).values())
         if address is not None:
             allowances += self._of_address(address, now)
         await self.budgets.give_back(allowances)
 
-    async def redeemed(self, number: str, now: int) -> None:
-        """A code arrived at somebody who logged in with it: such ones do not count for prefix and
-        country, which are there for texts that somebody has sent to earn by them."""
-        prefix, country = reach(number)
+    async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
+        """A code arrived at somebody who logged in with it: such ones do not count for the number
+        in all tenants, prefix and country, which are there for texts that nobody wants."""
+        subjects = _reach(number, is_known)
         await self.budgets.give_back(
-            [self._allowance("prefix", prefix, now), self._allowance("country", country, now)]
+            [self._allowance(kind, of, now) for kind, of in subjects.items()]
         )
 
-    def _allowances(self, tenant: str, number: str, now: int) -> dict[Kind, Allowance]:
-        prefix, country = reach(number)
-        subjects: dict[Kind, str] = {
-            "number": number,
-            "number_day": number,
-            "prefix": prefix,
-            "country": country,
-            "tenant": tenant,
-            "all": "",
-        }
+    def _allowances(
+        self, tenant: str, number: str, now: int, is_known: bool
+    ) -> dict[Kind, Allowance]:
+        # A number begins with a plus, which no tenant has: two never share a subject.
+        own = f"{tenant}{number}"
+        subjects: dict[Kind, str] = {"number": own, "number_day": own}
+        subjects |= _reach(number, is_known)
+        subjects |= {"tenant": tenant, "all": ""}
+        if not is_known:
+            subjects |= {"tenant_unknown": tenant, "all_unknown": ""}
         return {kind: self._allowance(kind, of, now) for kind, of in subjects.items()}
 
     def _of_address(self, address: str, now: int) -> list[Allowance]:
@@ -93,7 +118,25 @@ class LoginBudgets:
         )
 
     def _most(self, kind: Kind) -> int:
-        if kind == "all":
-            return self.per_day
         # So that neither a country nor a tenant takes it all from the others.
-        return _MOST.get(kind, max(limits.SHARE_DAY_CODES_MIN, self.per_day // 2))
+        share = max(limits.SHARE_DAY_CODES_MIN, self.per_day // 2)
+        match kind:
+            case "all":
+                return self.per_day
+            case "all_unknown":
+                return _without_reserve(self.per_day)
+            case "tenant_unknown":
+                return _without_reserve(share)
+        return _MOST.get(kind, share)
+
+
+def _reach(number: str, is_known: bool) -> dict[Kind, str]:
+    """What else a code to this number counts for, besides the number and who sends it."""
+    prefix, country = reach(number)
+    if is_known:
+        return {"known_prefix": prefix, "known_country": country}
+    return {"number_all_tenants": number, "prefix": prefix, "country": country}
+
+
+def _without_reserve(most: int) -> int:
+    return most - most // limits.KNOWN_NUMBERS_RESERVE_PARTS

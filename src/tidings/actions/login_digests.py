@@ -28,6 +28,10 @@ class LoginDigests:
         """What shows that a refresh token was made here, whether it still counts or not."""
         return self._digest("refresh token", session_id, secret.hex())[:TAG_BYTES]
 
+    def address(self, address: str | None) -> str | None:
+        """What is kept of the address that asked for a code; None if there is none."""
+        return None if address is None else self.name("asked by", address)
+
     def name(self, kind: str, subject: str) -> str:
         """A name for somebody that says nothing about who it is."""
         return self._digest("name", kind, subject).hex()[:_NAME_CHARS]

@@ -75,16 +75,23 @@ class RequestCode:
             raise RateLimited("too many codes were asked for", wait_ms)
         found = await self.tenants.find(tenant)
         owners = await self.users.by_phone(tenant, [number])
-        used_up = await self.budgets.spend(tenant, number, now)
+        used_up = await self.budgets.spend(tenant, number, now, is_known=bool(owners))
         if used_up is not None:
             self._withhold(used_up, tenant)
         elif found is None or not (owners or found.may_register):
-            await self.budgets.give_back(tenant, number, None, now)
+            await self.budgets.give_back(tenant, number, None, now, is_known=bool(owners))
         else:
-            await self._send(self.sms, found.tenant, number, address, now)
+            await self._send(self.sms, found.tenant, number, address, now, is_known=bool(owners))
 
     async def _send(
-        self, sms: Sms, tenant: Tenant, number: str, address: str | None, now: int
+        self,
+        sms: Sms,
+        tenant: Tenant,
+        number: str,
+        address: str | None,
+        now: int,
+        *,
+        is_known: bool,
     ) -> None:
         code = new_code(self.chance)
         kept = LoginCode(
@@ -92,6 +99,7 @@ class RequestCode:
             phone_number=number,
             digest=self.digests.code(tenant.tenant, number, code),
             expires_at=now + limits.CODE_MS,
+            asked_by=self.digests.address(address),
         )
         try:
             # Sent first: if it cannot be, the code that is on the phone already goes on counting.
@@ -99,7 +107,7 @@ class RequestCode:
             await self.codes.put(kept)
         except Refusal:
             with suppress(StoreUnavailable):
-                await self.budgets.give_back(tenant.tenant, number, address, now)
+                await self.budgets.give_back(tenant.tenant, number, address, now, is_known=is_known)
             raise
 
     def _withhold(self, used_up: str, tenant: str) -> None:
@@ -122,9 +130,11 @@ class RedeemCode:
     clock: Clock
 
     async def check(
-        self, tenant: str, phone_number: str, code: str
+        self, tenant: str, phone_number: str, code: str, address: str | None
     ) -> tuple[LoginTenant, LoginCode]:
         """The tenant, and the code that was sent to the number if this is it; not used up yet.
+
+        `address` is from where it is tried, where that is counted.
 
         Raises:
             LoginOff: This deployment sends no codes.
@@ -138,15 +148,16 @@ class RedeemCode:
         if not (len(code) == limits.CODE_DIGITS and code.isascii() and code.isdigit()):
             raise CodeWrong
         found = await self.tenants.find(tenant)
-        kept = await self.codes.attempt(tenant, number, self.clock.now())
+        tried_by = self.digests.address(address)
+        kept = await self.codes.attempt(tenant, number, self.clock.now(), tried_by)
         digest = self.digests.code(tenant, number, code)
         is_right = kept is not None and hmac.compare_digest(kept.digest, digest)
         if kept is None or not is_right or found is None:
             raise CodeWrong
         return found, kept
 
-    async def use(self, code: LoginCode) -> None:
-        """Use it up: it opens one session.
+    async def use(self, code: LoginCode, *, is_known: bool) -> None:
+        """Use it up: it opens one session. `is_known`: the number was a user's before.
 
         Raises:
             CodeWrong: It was, meanwhile.
@@ -154,7 +165,7 @@ class RedeemCode:
         if not await self.codes.use(code):
             raise CodeWrong
         with suppress(StoreUnavailable):
-            await self.budgets.redeemed(code.phone_number, self.clock.now())
+            await self.budgets.redeemed(code.phone_number, self.clock.now(), is_known=is_known)
 
 
 def is_open(tenant: Tenant | None) -> TypeGuard[Tenant]:

@@ -47,11 +47,19 @@ class OpenSession:
     chance: Chance
     quotas: TenantQuotas | None = None
 
-    async def __call__(self, tenant: str, phone_number: str, code: str, device: str) -> TokenPair:
+    async def __call__(
+        self,
+        tenant: str,
+        phone_number: str,
+        code: str,
+        device: str,
+        address: str | None = None,
+    ) -> TokenPair:
         """The first tokens of a new session; the user is made if the number is nobody's yet and
         the tenant lets unknown numbers in.
 
-        It takes the place of the user's session on that device, if there is one.
+        It takes the place of the user's session on that device, if there is one. `address` is
+        from where the code is tried, where that is counted.
 
         Raises:
             LoginOff: Nobody logs in by phone here.
@@ -60,8 +68,8 @@ class OpenSession:
             LimitReached: The tenant has as many users as it may.
         """
         check_device(device)
-        found, sent = await self.redeem.check(tenant, phone_number, code)
-        user = await self._whose(found, sent)
+        found, sent = await self.redeem.check(tenant, phone_number, code, address)
+        user, is_new = await self._whose(found, sent)
         session_id = new_ulid(self.clock, self.chance)
         refresh_token = new_refresh_token(session_id, self.digests, self.chance)
         # In the millisecond in which all was revoked, a new session is no part of it.
@@ -77,30 +85,35 @@ class OpenSession:
         )
         pair = await make_pair(self.signing, session, refresh_token, user.revoked_at)
         # Used up last: whatever failed before may be tried again with the same code.
-        await self.redeem.use(sent)
+        await self.redeem.use(sent, is_known=not is_new)
         await self.sessions.open(session)
         await self._check_number(session, sent)
         await self._make_room(session)
         return pair
 
-    async def _whose(self, found: LoginTenant, sent: LoginCode) -> User:
-        """The user whose number it is, made if it is nobody's and that is allowed."""
-        user = await self._made(sent) if found.may_register else await self._known(sent)
-        if user is None or user.deactivated_at is not None:
+    async def _whose(self, found: LoginTenant, sent: LoginCode) -> tuple[User, bool]:
+        """The user whose number it is, made if it is nobody's and that is allowed; True if new."""
+        if found.may_register:
+            user, is_new = await self._made(sent)
+        else:
+            user, is_new = await self._known(sent), False
+        if user.deactivated_at is not None:
+            raise CodeWrong
+        return user, is_new
+
+    async def _known(self, sent: LoginCode) -> User:
+        owners = await self.users.by_phone(sent.tenant, [sent.phone_number])
+        owner = owners.get(sent.phone_number)
+        user = None if owner is None else await self.users.get(owner)
+        if user is None:
             raise CodeWrong
         return user
 
-    async def _known(self, sent: LoginCode) -> User | None:
-        owners = await self.users.by_phone(sent.tenant, [sent.phone_number])
-        owner = owners.get(sent.phone_number)
-        return None if owner is None else await self.users.get(owner)
-
-    async def _made(self, sent: LoginCode) -> User:
+    async def _made(self, sent: LoginCode) -> tuple[User, bool]:
         if self.quotas is not None:
             await self.quotas.check_number(sent.tenant, sent.phone_number)
         made = user_key(sent.tenant, new_ulid(self.clock, self.chance))
-        user, _ = await self.users.with_phone(made, sent.phone_number, self.clock.now())
-        return user
+        return await self.users.with_phone(made, sent.phone_number, self.clock.now())
 
     async def _check_number(self, opened: Session, sent: LoginCode) -> None:
         """End the session again if the number was given to somebody else while it was opened:

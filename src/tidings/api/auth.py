@@ -87,10 +87,10 @@ async def request_code(data: JSONBody[CodeRequest], address: Address, logins: Lo
     statuses=(201,),
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
-async def open_session(data: JSONBody[Login], logins: Logins) -> SessionTokens:
+async def open_session(data: JSONBody[Login], address: Address, logins: Logins) -> SessionTokens:
     """The user is made if the number is nobody's yet and the tenant lets unknown numbers in."""
     return _tokens(
-        await logins.open_session(data.tenant, data.phone_number, data.code, data.device)
+        await logins.open_session(data.tenant, data.phone_number, data.code, data.device, address)
     )
 
 

@@ -13,11 +13,14 @@ from tidings.capacity.ours import Cost
 SESSION_BYTES: Final = 360
 """Of a session's item once it was refreshed, with names and digests."""
 CODE_BUDGETS: Final = 6
-"""Allowances that are spent together on a code: of number, prefix, country, tenant and all."""
+"""Allowances that are spent together on a code to a user's number: of number, prefix, country,
+tenant and all. One to a number that is nobody's has three more."""
 ADDRESS_BUDGETS: Final = 2
 """Those of who asks: for some minutes and for the day."""
 REDEEMED_BUDGETS: Final = 2
 """Those that a code which was used does not count for: of prefix and country."""
+REDEEMED_BUDGETS_NEW: Final = 3
+"""Of a new user also that of the number in all tenants."""
 IN_TRANSACTION: Final = 2
 
 
@@ -55,14 +58,14 @@ def ask_for_code() -> Cost:
     )
 
 
-def _log_in(users: list[Charge]) -> list[Charge]:
+def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
     """The tenant is looked at twice: whether it is suspended, and how many users it may have."""
     return [
         _reads("find_tenant", "tenants", 2, 2),
         _reads("read_settings", "inbox", 1),
         _writes("count_attempt", "sessions", 1),
         _writes("use_code", "sessions", 1),
-        _writes("give_back", "sessions", IN_TRANSACTION * REDEEMED_BUDGETS),
+        _writes("give_back", "sessions", IN_TRANSACTION * redeemed),
         _reads("find_number", "users", 1),
         *users,
         _session("open_session"),
@@ -73,12 +76,14 @@ def _log_in(users: list[Charge]) -> list[Charge]:
 
 def first_login() -> Cost:
     """A user is made together with the claim of the number, and counted later."""
-    return Cost(_log_in([_claimed()]), [_writes("count_users", "inbox", 1)])
+    charges = _log_in([_claimed()], REDEEMED_BUDGETS_NEW)
+    return Cost(charges, [_writes("count_users", "inbox", 1)])
 
 
 def next_login() -> Cost:
     """The session that the user had on the device ends."""
-    return Cost([*_log_in([_reads("find_user", "users", 1)]), *_revoked("sessions", 2)])
+    found = [_reads("find_user", "users", 1)]
+    return Cost([*_log_in(found, REDEEMED_BUDGETS), *_revoked("sessions", 2)])
 
 
 def refresh() -> Cost:

@@ -85,10 +85,14 @@ TOKEN_LEEWAY_SECONDS: Final = 10
 CODE_DIGITS: Final = 6
 CODE_MS: Final = 10 * 60 * SECOND_MS
 CODE_ATTEMPTS_MAX: Final = 5
+CODE_ATTEMPTS_ELSEWHERE_MAX: Final = 3
+"""Of these, from addresses other than the one that asked for the code, all of them together."""
 CODES_MS: Final = 10 * 60 * SECOND_MS
 NUMBER_CODES_MAX: Final = 3
-"""Codes to one number within `CODES_MS`."""
+"""Codes to one number of a tenant within `CODES_MS`."""
 NUMBER_DAY_CODES_MAX: Final = 10
+NUMBER_ALL_TENANTS_DAY_CODES_MAX: Final = 30
+"""Codes to one number for all tenants together, apart from those whose user has the number."""
 PREFIX_DAY_CODES_MAX: Final = 200
 """Codes to numbers that differ in nothing but their last four digits."""
 DAY_CODES_DEFAULT: Final = 10_000
@@ -96,6 +100,9 @@ DAY_CODES_DEFAULT: Final = 10_000
 SHARE_DAY_CODES_MIN: Final = 1_000
 """To numbers of one country, and for one tenant, half as many are sent, or this many if it is
 more."""
+KNOWN_NUMBERS_RESERVE_PARTS: Final = 5
+"""Of what a deployment and a tenant may send, one part in this many is kept for numbers that are a
+user's of the tenant."""
 ADDRESS_CODES_MAX: Final = 60
 """Codes that are asked for from one address within `CODES_MS`."""
 ADDRESS_DAY_CODES_MAX: Final = 300
@@ -194,6 +201,8 @@ assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame hol
 assert PAGE_FRAME_BYTES_MAX < FRAME_BYTES_MAX, "a page is one frame"
 assert 3 * MEMBERS_PER_ENTRY_MAX + 2 <= 100, "one membership step is one transaction"
 assert SMALL_CHAT_MEMBERS_MAX < GROUP_MEMBERS_MAX
+assert CODE_ATTEMPTS_ELSEWHERE_MAX < CODE_ATTEMPTS_MAX, "who asked for a code can always try it"
+assert NUMBER_CODES_MAX <= NUMBER_DAY_CODES_MAX < NUMBER_ALL_TENANTS_DAY_CODES_MAX
 assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
 assert (

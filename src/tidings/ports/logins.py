@@ -14,6 +14,8 @@ class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
     phone_number: str
     digest: bytes
     expires_at: int
+    asked_by: str | None = None
+    """A keyed digest of the address that asked for it; None: nobody knows, or it is not counted."""
 
 
 class LoginCodes(Protocol):
@@ -23,11 +25,16 @@ class LoginCodes(Protocol):
         """Keep it, in place of an earlier one, with no attempt counted yet."""
         ...
 
-    async def attempt(self, tenant: str, phone_number: str, now: int) -> LoginCode | None:
-        """Count an attempt and return the code.
+    async def attempt(
+        self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
+    ) -> LoginCode | None:
+        """Count an attempt from an address and return the code.
 
         None if there is none, if it has expired, or if `limits.CODE_ATTEMPTS_MAX` were counted
-        before: however many attempts come at once, through however many processes.
+        before: however many attempts come at once, through however many processes. Also None if
+        the address is not the one that asked for the code, where that is known, and
+        `limits.CODE_ATTEMPTS_ELSEWHERE_MAX` of such were counted before: so whoever guesses from
+        elsewhere leaves some attempts to who asked.
         """
         ...
 

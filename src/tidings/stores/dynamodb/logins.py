@@ -26,6 +26,9 @@ CODES: Final = "c#"
 BUDGETS: Final = "b#"
 ATTEMPTS_MAX: Final = 8
 
+_NOBODY: Final = "-"
+"""Who tried a code from an address that is not counted: no digest looks like this."""
+_COUNTS: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
 _ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
 
 
@@ -43,26 +46,41 @@ class DynamoLoginCodes:
             "expires_at": code.expires_at,
             TTL: ttl_seconds(code.expires_at),
         }
+        if code.asked_by is not None:
+            item |= {"asked_by": code.asked_by, "attempts_elsewhere": 0}
         await self._dynamo.put(KEEP_CODE, item)
 
-    async def attempt(self, tenant: str, phone_number: str, now: int) -> LoginCode | None:
+    async def attempt(
+        self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
+    ) -> LoginCode | None:
         # An attempt whose answer was lost counts twice: so there are fewer, and never more.
+        key = _code_key(tenant, phone_number)
+        values: Item = {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX}
+        values[":tried_by"] = tried_by or _NOBODY
         try:
             item = await self._dynamo.update(
                 COUNT_ATTEMPT,
-                _code_key(tenant, phone_number),
+                key,
                 "ADD #attempts :one",
-                "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)",
-                {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX},
+                f"{_COUNTS} AND (attribute_not_exists(#asked_by) OR #asked_by = :tried_by)",
+                values,
+            )
+        except ConditionFailed:
+            item = await self._attempt_elsewhere(key, values)
+        return _code(tenant, phone_number, item) if item is not None else None
+
+    async def _attempt_elsewhere(self, key: Item, values: Item) -> Item | None:
+        values |= {":most_elsewhere": limits.CODE_ATTEMPTS_ELSEWHERE_MAX}
+        try:
+            return await self._dynamo.update(
+                COUNT_ATTEMPT,
+                key,
+                "ADD #attempts :one, #attempts_elsewhere :one",
+                f"{_COUNTS} AND #asked_by <> :tried_by AND #attempts_elsewhere < :most_elsewhere",
+                values,
             )
         except ConditionFailed:
             return None
-        return LoginCode(
-            tenant=tenant,
-            phone_number=phone_number,
-            digest=item["digest"],
-            expires_at=item["expires_at"],
-        )
 
     async def use(self, code: LoginCode) -> bool:
         # Marked and not deleted: whoever lost the answer has to know the mark as its own.
@@ -127,6 +145,16 @@ class DynamoBudgets:
 
 def _code_key(tenant: str, phone_number: str) -> Item:
     return {"session_id": f"{CODES}{tenant}#{phone_number}"}
+
+
+def _code(tenant: str, phone_number: str, item: Item) -> LoginCode:
+    return LoginCode(
+        tenant=tenant,
+        phone_number=phone_number,
+        digest=item["digest"],
+        expires_at=item["expires_at"],
+        asked_by=item.get("asked_by"),
+    )
 
 
 def _budget_key(allowance: Allowance) -> Item:

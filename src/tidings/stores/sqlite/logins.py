@@ -11,13 +11,17 @@ from tidings.ports.logins import Allowance, Budgets, LoginCode, LoginCodes
 from tidings.stores.sqlite.writer import Writer
 
 _PUT: Final = """
-INSERT OR REPLACE INTO login_codes (tenant, phone_number, digest, attempts, expires_at)
-VALUES (?, ?, ?, 0, ?)
+INSERT OR REPLACE INTO login_codes
+    (tenant, phone_number, digest, attempts, expires_at, asked_by, attempts_elsewhere)
+VALUES (?, ?, ?, 0, ?, ?, 0)
 """
 _ATTEMPT: Final = """
-UPDATE login_codes SET attempts = attempts + 1
-WHERE tenant = ? AND phone_number = ? AND expires_at > ? AND attempts < ?
-RETURNING digest, expires_at
+UPDATE login_codes SET
+    attempts = attempts + 1,
+    attempts_elsewhere = attempts_elsewhere + (asked_by IS NOT NULL AND asked_by IS NOT :tried_by)
+WHERE tenant = :tenant AND phone_number = :phone_number AND expires_at > :now AND attempts < :most
+    AND (asked_by IS NULL OR asked_by IS :tried_by OR attempts_elsewhere < :most_elsewhere)
+RETURNING digest, expires_at, asked_by
 """
 _USE: Final = "DELETE FROM login_codes WHERE tenant = ? AND phone_number = ? AND digest = ?"
 _ADD: Final = """
@@ -35,20 +39,34 @@ class SqliteLoginCodes:
 
     async def put(self, code: LoginCode) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute(_PUT, (code.tenant, code.phone_number, code.digest, code.expires_at))
+            whose = (code.tenant, code.phone_number)
+            db.execute(_PUT, (*whose, code.digest, code.expires_at, code.asked_by))
 
         await self._writer.write(write)
 
-    async def attempt(self, tenant: str, phone_number: str, now: int) -> LoginCode | None:
-        values = (tenant, phone_number, now, limits.CODE_ATTEMPTS_MAX)
+    async def attempt(
+        self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
+    ) -> LoginCode | None:
+        values = {
+            "tenant": tenant,
+            "phone_number": phone_number,
+            "now": now,
+            "tried_by": tried_by,
+            "most": limits.CODE_ATTEMPTS_MAX,
+            "most_elsewhere": limits.CODE_ATTEMPTS_ELSEWHERE_MAX,
+        }
 
         def write(db: apsw.Connection) -> LoginCode | None:
             row = db.execute(_ATTEMPT, values).fetchone()
             if row is None:
                 return None
-            digest, expires_at = row
+            digest, expires_at, asked_by = row
             return LoginCode(
-                tenant=tenant, phone_number=phone_number, digest=digest, expires_at=expires_at
+                tenant=tenant,
+                phone_number=phone_number,
+                digest=digest,
+                expires_at=expires_at,
+                asked_by=asked_by,
             )
 
         return await self._writer.write(write)

@@ -6,6 +6,7 @@ from typing import Final
 import apsw
 
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
+from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
 from tidings.stores.sqlite.trouble import StoreRefused
 
 _CHAT_TABLES: Final = """
@@ -285,6 +286,7 @@ MIGRATIONS: Final = (
     _REVOCATION_TABLE,
     _INBOX_TABLES + _USER_COUNTS,
     IDENTITY_TABLES,
+    LOGIN_ATTEMPTS,
 )
 VERSION: Final = len(MIGRATIONS)
 
