@@ -127,7 +127,8 @@ class LoginBudgets:
                 return _without_reserve(self.per_day)
             case "tenant_unknown":
                 return _without_reserve(share)
-        return _MOST.get(kind, share)
+            case _:
+                return _MOST.get(kind, share)
 
 
 def _reach(number: str, is_known: bool) -> dict[Kind, str]:

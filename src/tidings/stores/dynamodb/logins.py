@@ -57,6 +57,7 @@ class DynamoLoginCodes:
         key = _code_key(tenant, phone_number)
         values: Item = {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX}
         values[":tried_by"] = tried_by or _NOBODY
+        item: Item | None
         try:
             item = await self._dynamo.update(
                 COUNT_ATTEMPT,
