@@ -4,6 +4,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextvars import Context
 from typing import Any
 
 log = logging.getLogger("tidings.tasks")
@@ -17,8 +18,12 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work in the background."""
-        task = asyncio.get_running_loop().create_task(work)
+        """Run the work in the background.
+
+        In a context of its own: what goes on for long, for everybody, must not look as if it were
+        done for whoever happened to start it.
+        """
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._running.add(task)
         task.add_done_callback(self._ended)
 

@@ -3,15 +3,22 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
-from tidings.model.refusals import StoreUnavailable
-from tidings.stores.sqlite import readers as readers_module
-from tidings.stores.sqlite.readers import READERS, Readers
+from tidings.model.refusals import RateLimited, StoreUnavailable
+from tidings.ports.requesters import REVOCATIONS, Requester, on_behalf_of, unknown_requester
+from tidings.stores.sqlite.readers import (
+    READERS,
+    USER_READS_AT_ONCE,
+    USER_READS_WAITING_MAX,
+    Readers,
+)
+
+ANN, BOB = Requester("acme", "acme:ann"), Requester("bees", "bees:bob")
 
 
 @pytest.fixture
@@ -68,17 +75,86 @@ async def test_any_other_error_is_the_callers(readers: Readers) -> None:
     assert await readers.read(count) == 0
 
 
-async def test_too_many_waiting_reads_are_turned_away(
-    readers: Readers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readers_module, "WAITING_READS_MAX", 3)
-    go_on = threading.Event()
-    async with asyncio.TaskGroup() as group:
-        waiting = [group.create_task(readers.read(lambda db: go_on.wait(60))) for _ in range(3)]
-        await asyncio.sleep(0)
-        with pytest.raises(StoreUnavailable):
-            await readers.read(count)
-        go_on.set()
+class Gate:
+    """Holds reads until it is opened, and knows how many it holds."""
 
-    assert [task.result() for task in waiting] == [True] * 3
-    assert await readers.read(count) == 0
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self._arrived = threading.Semaphore(0)
+
+    def read(self, _db: apsw.Connection) -> bool:
+        self._arrived.release()
+        return self.opened.wait(60)
+
+    async def holds(self, count: int) -> None:
+        """Wait until so many reads stand at it."""
+        for _ in range(count):
+            assert await asyncio.to_thread(self._arrived.acquire, timeout=60)
+
+
+async def read_as(
+    readers: Readers, who: Requester, act: Callable[[apsw.Connection], object]
+) -> object:
+    with on_behalf_of(who):
+        return await readers.read(act)
+
+
+async def test_too_many_waiting_reads_of_a_user_are_turned_away_and_nobody_else(
+    readers: Readers,
+) -> None:
+    gate = Gate()
+    async with asyncio.TaskGroup() as group:
+        waiting = [
+            group.create_task(read_as(readers, ANN, gate.read))
+            for _ in range(USER_READS_AT_ONCE + USER_READS_WAITING_MAX)
+        ]
+        await gate.holds(USER_READS_AT_ONCE)
+        with pytest.raises(RateLimited):
+            await read_as(readers, ANN, count)
+        assert await read_as(readers, BOB, count) == 0
+        gate.opened.set()
+
+    assert all(task.result() for task in waiting)
+    assert await read_as(readers, ANN, count) == 0
+
+
+@pytest.mark.attack("S03", "F04", "D21")
+async def test_one_user_s_reads_leave_readers_for_everybody_else(readers: Readers) -> None:
+    gate = Gate()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(100):
+            group.create_task(read_as(readers, ANN, gate.read))
+        await gate.holds(USER_READS_AT_ONCE)
+        assert await read_as(readers, BOB, count) == 0
+        gate.opened.set()
+
+
+@pytest.mark.attack("S03", "F04")
+@pytest.mark.parametrize("who", [REVOCATIONS, unknown_requester("192.0.2.1")])
+async def test_no_load_of_users_delays_revocations_and_credentials(
+    readers: Readers, who: Requester
+) -> None:
+    gate = Gate()
+    async with asyncio.TaskGroup() as group:
+        for number in range(100):
+            user = Requester("acme", f"acme:user-{number}")
+            group.create_task(read_as(readers, user, gate.read))
+        await gate.holds(READERS)
+        assert await read_as(readers, who, count) == 0
+        gate.opened.set()
+
+
+async def test_a_read_that_nobody_waits_for_any_more_keeps_its_turn_until_it_is_done(
+    readers: Readers,
+) -> None:
+    gate = Gate()
+    tasks = [asyncio.ensure_future(read_as(readers, ANN, gate.read)) for _ in range(2)]
+    await gate.holds(USER_READS_AT_ONCE)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    later = asyncio.ensure_future(read_as(readers, ANN, count))
+    assert await read_as(readers, BOB, count) == 0
+    assert not later.done()
+    gate.opened.set()
+    assert await later == 0

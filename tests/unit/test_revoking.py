@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 from typing import cast
 
 import pytest
@@ -14,7 +15,7 @@ from picows import WSUpgradeRequest, WSUpgradeResponseWithListener
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
 from tidings.actions.identity import UserCaller
-from tidings.actions.revocation_watch import RevocationWatch
+from tidings.actions.revocation_watch import LATE_LOOKS_MAX, RevocationWatch
 from tidings.gateway.handshake import Handshake
 from tidings.gateway.revoking import Closer
 from tidings.model.ids import UserKey, user_key
@@ -55,15 +56,17 @@ class Watched:
 
     def __init__(self, bench: GatewayBench) -> None:
         self.bench = bench
-        self.feed = Feed(bench.core.store.revocations)
+        self.feed: Feed = Feed(bench.core.store.revocations)
         self.vigil = bench.desk.vigil
         self.counting = True
         self.asked: list[UserCaller] = []
 
     @asynccontextmanager
-    async def watch(self, blind_seconds_max: float = 600) -> AsyncIterator[None]:
+    async def watch(
+        self, blind_seconds_max: float = 600, now: Callable[[], float] = monotonic
+    ) -> AsyncIterator[None]:
         watch = RevocationWatch(
-            self.feed, look_seconds=LOOK_SECONDS, blind_seconds_max=blind_seconds_max
+            self.feed, now=now, look_seconds=LOOK_SECONDS, blind_seconds_max=blind_seconds_max
         )
         closer = Closer(self.bench.hub, self.vigil, self._counts)
         watch.listen(closer.revoked)
@@ -236,6 +239,41 @@ async def test_a_short_trouble_is_survived(watched: Watched) -> None:
         watched.feed.is_up = True
         await closes(ann)
     assert ann.closes == [Close.NOT_AUTHENTICATED]
+
+
+class LateFeed(Feed):
+    """A feed that answers at once, to a process that is late: the clock leaps during the look."""
+
+    def __init__(self, real: Revocations, late_looks: int) -> None:
+        super().__init__(real)
+        self.time = 1_000.0
+        self.late_looks_left = late_looks
+
+    def now(self) -> float:
+        return self.time
+
+    async def after(self, place: int) -> list[Revocation]:
+        if self.late_looks_left:
+            self.late_looks_left -= 1
+            self.time += 60
+            raise StoreUnavailable  # as a time limit says that is over when the loop goes on
+        return await super().after(place)
+
+
+@pytest.mark.attack("S03", "F10")
+@pytest.mark.parametrize(
+    ("late_looks", "is_closed"), [(1, False), (LATE_LOOKS_MAX, False), (LATE_LOOKS_MAX + 1, True)]
+)
+async def test_a_process_that_was_late_itself_looks_again_before_it_closes_anybody(
+    watched: Watched, late_looks: int, is_closed: bool
+) -> None:
+    ann, bob = [await watched.bench.line().live(user) for user in (ANN, BOB)]
+    feed = watched.feed = LateFeed(watched.bench.core.store.revocations, late_looks)
+    async with watched.watch(blind_seconds_max=5, now=feed.now):
+        await until(lambda: not feed.late_looks_left)
+        await watched.revoke("user", BOB)
+        await closes(bob)
+    assert bool(ann.closes) is is_closed
 
 
 def status_of_a_handshake(watched: Watched) -> int | None:

@@ -11,6 +11,7 @@ from tests.unit.gateway_bench import ANN, a_gateway
 from tidings.actions.identity import UserCaller
 from tidings.gateway.connection import Connection
 from tidings.gateway.vigil import Vigil
+from tidings.model import limits
 from tidings.wire.codes import Close
 
 PING = b'{"op":"ping"}'
@@ -95,4 +96,55 @@ async def test_after_a_pause_nobody_is_told_to_have_been_too_slow(
         client.connection.close(Close.OVERLOADED)
 
         assert client.wire.closes == [code]
+        client.goes()
+
+
+@pytest.mark.attack("S03", "F10")
+async def test_who_was_only_late_to_look_holds_what_waits_and_closes_nobody(
+    tmp_path: Path,
+) -> None:
+    hands = Hands()
+    vigil = Vigil(pause_seconds_max=10, blind_seconds_max=5, now=hands.now)
+    async with a_gateway(tmp_path / "data") as bench:
+        client = Client(Connection(replace(bench.desk, vigil=vigil)))
+        client.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
+        hands.time += 6  # its own loop was late
+        vigil.beat()
+        for _ in range(2):
+            client.says(Part(PING))
+        assert (client.wire.told, client.wire.closes) == ([], [])
+        vigil.saw(hands.time)
+        assert client.wire.told == [{"op": "pong"}] * 2
+        client.goes()
+
+
+@pytest.mark.attack("A13")
+async def test_what_was_held_is_never_written_to_who_is_cut_off(tmp_path: Path) -> None:
+    hands = Hands()
+    vigil = Vigil(blind_seconds_max=5, now=hands.now)
+    async with a_gateway(tmp_path / "data") as bench:
+        client = Client(Connection(replace(bench.desk, vigil=vigil)))
+        client.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
+        hands.time += 6
+        client.says(Part(PING))
+        client.connection.close(Close.NOT_AUTHENTICATED)
+        vigil.saw(hands.time)
+        assert [told["op"] for told in client.wire.told] == ["bye"]
+        client.goes()
+
+
+@pytest.mark.parametrize("backlog", [0, 1])
+async def test_what_cannot_be_held_is_cut_off(tmp_path: Path, backlog: int) -> None:
+    hands = Hands()
+    vigil = Vigil(blind_seconds_max=5, now=hands.now)
+    async with a_gateway(tmp_path / "data") as bench:
+        client = Client(Connection(replace(bench.desk, vigil=vigil)))
+        client.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
+        hands.time += 6
+        client.wire.underlying_transport.backlog = backlog
+        size = 1 if backlog else limits.OUTBOX_BYTES_MAX + 1
+        client.connection.tell(b"x" * size)
+        client.connection.flush()
+        assert not client.wire.told or client.wire.told[-1]["op"] == "bye"
+        assert client.wire.disconnects or client.wire.closes == [Close.OVERLOADED]
         client.goes()

@@ -30,6 +30,12 @@ from tidings.model.refusals import (
 )
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
+from tidings.ports.requesters import (
+    Requester,
+    current_requester,
+    set_requester,
+    user_requester,
+)
 from tidings.ports.world import Chance, Clock
 from tidings.tasks import Tasks
 
@@ -103,9 +109,12 @@ class Appender:
 
     def _start(self, lane: Lane, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Go on with the lane after some reading, which must never leave it standing still."""
-        self._tasks.start(self._or_let_go(lane, work))
+        self._tasks.start(self._or_let_go(lane, work, _requester(lane)))
 
-    async def _or_let_go(self, lane: Lane, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _or_let_go(
+        self, lane: Lane, work: Callable[[], Coroutine[Any, Any, None]], who: Requester
+    ) -> None:
+        set_requester(who)
         try:
             await work()
         except Exception:
@@ -299,6 +308,12 @@ class Appender:
             doubt_claims(lane.waiting, missed)
             is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
         self._lanes.keep_state(lane, state)
+
+
+def _requester(lane: Lane) -> Requester:
+    """On whose behalf the lane reads: the first that waits, or who asks for a change."""
+    key = lane.waiting[0].key if lane.waiting else None
+    return current_requester() if key is None else user_requester(key.sender)
 
 
 def _gave_up(proposal: Proposal) -> bool:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final, Protocol
 
+from tidings.actions.loop_lag import LoopLag
 from tidings.model import limits
 from tidings.model.refusals import Unavailable
+from tidings.ports.requesters import REVOCATIONS, on_behalf_of
 from tidings.ports.revocations import Revocation, Revocations
 from tidings.tasks import Tasks
 
@@ -17,6 +19,10 @@ log = logging.getLogger("tidings.identity")
 
 LOOK_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 0.5
+"""A look during which the event loop was late by so much says nothing about the store."""
+LATE_LOOKS_MAX: Final = 3
+"""So often a look is repeated for being late itself, before the feed counts as unread."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
 """So long a process may be unable to read the feed before it believes nothing it remembers."""
 
@@ -38,6 +44,9 @@ class RevocationWatch:
 
     What a process remembers of tokens, tenants and keys counts only as long as `sees` holds. It is
     read off the clock: a process that was stopped knows it before the first look.
+
+    It goes blind only if the store does not answer. A process that was late itself looks again at
+    once: until it has, it believes nothing, and closes nobody.
     """
 
     def __init__(
@@ -57,6 +66,7 @@ class RevocationWatch:
         self._blind_seconds_max = blind_seconds_max
         self._seen_at = -math.inf
         self._is_blind = False
+        self._lag = LoopLag(now)
         self._looking = asyncio.Lock()
         self._listeners: list[Callable[[Sequence[Revocation]], None]] = []
         self._sights: list[Sight] = []
@@ -82,7 +92,8 @@ class RevocationWatch:
             StoreUnavailable: The feed cannot be read.
         """
         began = self._now()
-        self.place = await self._feed.head()
+        with on_behalf_of(REVOCATIONS):
+            self.place = await self._feed.head()
         self._saw(began)
         self._tasks.start(self._run())
 
@@ -94,22 +105,30 @@ class RevocationWatch:
     async def look(self) -> bool:
         """Read what is new, if that can be done before the time is over; False if it cannot."""
         async with self._looking:
-            began = self._now()
-            left = self._seen_at + self._blind_seconds_max - began
-            try:
-                # A process that was asleep for long gets the time for one look all the same.
-                async with asyncio.timeout(left if left > 0 else self._look_seconds):
-                    while revocations := await self._feed.after(self.place):
-                        self._tell(revocations)
-            except (Unavailable, TimeoutError):
-                return False
-            self._saw(began)
-            return True
+            with on_behalf_of(REVOCATIONS), self._lag.measured():
+                return await self._look()
+
+    async def _look(self) -> bool:
+        began = self._now()
+        left = self._seen_at + self._blind_seconds_max - began
+        try:
+            # A process that was asleep for long gets the time for one look all the same.
+            async with asyncio.timeout(left if left > 0 else self._look_seconds):
+                while revocations := await self._feed.after(self.place):
+                    self._tell(revocations)
+        except (Unavailable, TimeoutError):
+            return False
+        self._saw(began)
+        return True
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._look_seconds)
+            late_looks = 0
             while not await self.look():
+                if self._lag.seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX:
+                    late_looks += 1
+                    continue
                 if self._now() - self._seen_at >= self._blind_seconds_max:
                     self._go_blind()
                 await asyncio.sleep(AGAIN_SECONDS)

@@ -31,6 +31,10 @@ class Access:
     allowed_origins: frozenset[str] = frozenset()
     unnamed_proxy: UnnamedProxy = field(default_factory=UnnamedProxy)
 
+    def address(self, scope: Scope) -> str | None:
+        """As whom a client is counted; None if it is not."""
+        return client_address(scope, self.trusted_proxies)
+
     async def count_arrival(self, scope: Scope, operation: Operation | None) -> None:
         """Count a request by its address, before anybody asks whose it is.
 
@@ -39,7 +43,7 @@ class Access:
         """
         if self.limits is None or (operation is not None and operation.path in UNCOUNTED):
             return
-        address = client_address(scope, self.trusted_proxies)
+        address = self.address(scope)
         if address is None and not self.trusted_proxies:
             self.unnamed_proxy.look(forwarded_for(scope))
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
@@ -60,8 +64,7 @@ class Access:
             RateLimited: It is one too many: the caller is not told again that they do not.
         """
         if self.limits is not None:
-            address = client_address(scope, self.trusted_proxies)
-            self._note(scope, await self.limits.wrong_credentials(address))
+            self._note(scope, await self.limits.wrong_credentials(self.address(scope)))
 
     def _note(self, scope: Scope, outcome: Outcome | None) -> None:
         if outcome is not None:

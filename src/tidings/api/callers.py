@@ -12,7 +12,14 @@ from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
 from tidings.actions.authenticating import Authenticate
-from tidings.actions.identity import Caller, require_tenant, require_user
+from tidings.actions.identity import (
+    Caller,
+    Root,
+    TenantCaller,
+    UserCaller,
+    require_tenant,
+    require_user,
+)
 from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.signing_key_making import SigningKeyVerbs
 from tidings.actions.tenants import (
@@ -30,6 +37,13 @@ from tidings.api.problems import MethodNotAllowed
 from tidings.api.requests import check_no_query, check_path
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Unauthenticated
+from tidings.ports.requesters import (
+    OPERATOR,
+    Requester,
+    set_requester,
+    unknown_requester,
+    user_requester,
+)
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -69,6 +83,7 @@ def make_guard(
             raise MethodNotAllowed(methods[connection.scope["path_template"]])
         # Before the credentials, which cost a read of the store if they are new here.
         await access.count_arrival(connection.scope, operation)
+        set_requester(unknown_requester(access.address(connection.scope)))
         caller = None
         if operation is not None and operation.key is not None:
             try:
@@ -77,6 +92,8 @@ def make_guard(
                 await access.count_wrong(connection.scope)
                 raise
         await access.count(connection.scope, operation, caller)
+        if caller is not None:
+            set_requester(_requester(caller))
         if operation is None:
             return
         if caller is not None:
@@ -91,6 +108,16 @@ def make_guard(
             check_no_query(connection.scope["query_string"])
 
     return guard
+
+
+def _requester(caller: Caller) -> Requester:
+    match caller:
+        case UserCaller(user):
+            return user_requester(user)
+        case TenantCaller(tenant):
+            return Requester(tenant)
+        case Root():
+            return OPERATOR
 
 
 def bearer(scope: Scope) -> str:

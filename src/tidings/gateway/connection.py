@@ -188,15 +188,25 @@ class Connection(WSListener):
         transport, frames = self._transport, self._unwritten
         if not frames:
             return
+        if transport is not None and self._desk.vigil.is_over:
+            self._hold_or_cut(transport)
+            return
         self._unwritten, self._unwritten_bytes = [], 0
         if transport is None or transport.is_close_frame_sent:
-            return
-        if self._desk.vigil.is_over:
-            self._cut(transport)
             return
         transport.underlying_transport.write(b"".join(frames))
         if self.progress.is_paused and backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self.close(Close.OVERLOADED)
+
+    def _hold_or_cut(self, transport: WSTransport) -> None:
+        """Nothing may be written before this process has looked around."""
+        is_too_much = backlog(transport) or self._unwritten_bytes > limits.OUTBOX_BYTES_MAX
+        if not (transport.is_close_frame_sent or self._desk.vigil.was_away or is_too_much):
+            self._desk.vigil.hold(self.flush)
+            return
+        self._unwritten, self._unwritten_bytes = [], 0
+        if not transport.is_close_frame_sent:
+            self._cut(transport)
 
     def _cut(self, transport: WSTransport) -> None:
         """This process was away: of what waits, nothing may be written any more."""

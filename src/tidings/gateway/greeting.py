@@ -7,12 +7,14 @@ from tidings.gateway.line import Line
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id
 from tidings.model.refusals import Unauthenticated, Unavailable
+from tidings.ports.requesters import set_requester, unknown_requester, user_requester
 from tidings.wire.codes import Close
 from tidings.wire.frames import Hello, Welcome, encode
 
 
 async def identify(desk: Desk, line: Line, hello: Hello) -> tuple[UserCaller, str] | Close:
     """Whose connection it is, and of which device; or why it has to end."""
+    set_requester(unknown_requester(line.address))
     try:
         caller = await desk.authenticate(hello.token)
     except Unauthenticated:
@@ -21,6 +23,7 @@ async def identify(desk: Desk, line: Line, hello: Hello) -> tuple[UserCaller, st
         return Close.OVERLOADED
     if not isinstance(caller, UserCaller):
         return Close.FORBIDDEN
+    set_requester(user_requester(caller.user))
     device = line.conversation.choose_device(caller.device, hello.device)
     return device if isinstance(device, Close) else (caller, device)
 

@@ -10,6 +10,7 @@ from tidings.gateway.progress import Position
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
+from tidings.ports.requesters import set_requester, user_requester
 from tidings.wire.codes import Close
 from tidings.wire.frames import GoneFrame, encode, encode_entry
 
@@ -62,6 +63,7 @@ class Pump:
         return self._line.conversation.state is State.OPEN
 
     async def _work(self) -> None:
+        set_requester(user_requester(self._user))
         try:
             while self._is_open() and (behind := self._line.progress.behind()):
                 for chat in behind:

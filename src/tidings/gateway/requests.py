@@ -30,6 +30,12 @@ from tidings.ports.buckets import Bucket
 from tidings.ports.bus import Typing
 from tidings.ports.log import Page
 from tidings.ports.receipts import Move
+from tidings.ports.requesters import (
+    on_behalf_of,
+    set_requester,
+    unknown_requester,
+    user_requester,
+)
 from tidings.wire.codes import Close
 from tidings.wire.frames import (
     Auth,
@@ -99,6 +105,7 @@ class Requests:
         self._line.start(self._counted(work, request))
 
     async def _counted(self, work: Coroutine[Any, Any, None], request: str | None) -> None:
+        set_requester(user_requester(self._user))
         try:
             await work
         except Refusal as refusal:
@@ -264,7 +271,8 @@ class Requests:
             async with self._renewing:
                 if self._line.conversation.state is State.CLOSED:
                     return
-                caller = await self._desk.authenticate(token)
+                with on_behalf_of(unknown_requester(self._line.address)):
+                    caller = await self._desk.authenticate(token)
         except Unauthenticated:
             self._line.close(Close.NOT_AUTHENTICATED)
             return

@@ -10,6 +10,7 @@ from tidings.gateway.hub import Hub
 from tidings.gateway.line import Line
 from tidings.gateway.vigil import Vigil
 from tidings.model.refusals import Unavailable
+from tidings.ports.requesters import set_requester, unknown_requester
 from tidings.ports.revocations import Revocation
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
@@ -57,6 +58,7 @@ class Closer:
             self._tasks.start(self._ask(line, caller))
 
     async def _ask(self, line: Line, caller: UserCaller) -> None:
+        set_requester(unknown_requester(line.address))
         try:
             if not await self._counts(caller) and line.conversation.caller is caller:
                 line.close(Close.NOT_AUTHENTICATED)

@@ -138,7 +138,7 @@ class Upkeep:
     async def _pulse(self) -> None:
         """Notice having been away for too long; a write that comes first notices it by itself."""
         while True:
-            if self._vigil.is_over:
+            if self._vigil.was_away:
                 code = self._vigil.verdict()
                 log.warning("was away for too long", extra={"action": "was_paused", "code": code})
                 for line in self._hub:

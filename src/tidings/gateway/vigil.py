@@ -31,6 +31,13 @@ class Vigil:
         self._awake_until = now() + pause_seconds_max
         self._sees_until = now() + blind_seconds_max
         self._until = min(self._awake_until, self._sees_until)
+        self._held: dict[Callable[[], None], None] = {}
+        """What waits for the next look, in order."""
+
+    @property
+    def was_away(self) -> bool:
+        """Whether the process did not run for longer than it is remembered elsewhere."""
+        return self.now() > self._awake_until
 
     @property
     def is_over(self) -> bool:
@@ -39,7 +46,15 @@ class Vigil:
 
     def verdict(self) -> Close:
         """What sockets are closed with once it is over."""
-        return Close.RESTARTING if self.now() > self._awake_until else Close.OVERLOADED
+        return Close.RESTARTING if self.was_away else Close.OVERLOADED
+
+    def hold(self, write: Callable[[], None]) -> None:
+        """Write later, once revocations were read again.
+
+        Load alone may make a process late. Nothing is written until it has looked, and who is
+        still allowed to be here is not sent away for it.
+        """
+        self._held[write] = None
 
     def beat(self) -> None:
         """The process is awake."""
@@ -50,3 +65,6 @@ class Vigil:
         """It has read all revocations up to this moment of its clock."""
         self._sees_until = at + self._blind_seconds_max
         self._until = min(self._awake_until, self._sees_until)
+        held, self._held = self._held, {}
+        for write in held:
+            write()

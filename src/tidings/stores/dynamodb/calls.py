@@ -6,11 +6,13 @@ import logging
 from typing import Any, Final
 
 from tidings.model.refusals import StoreUnavailable
+from tidings.ports.requesters import current_requester
 from tidings.ports.world import Chance
+from tidings.stores.dynamodb.lanes import Lanes
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.recording import Recorder, units_of, usage_of
 from tidings.stores.dynamodb.retrying import Retrying
-from tidings.stores.dynamodb.transport import Transport
+from tidings.stores.dynamodb.transport import CONNECTIONS_DEFAULT, Transport
 from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Rejected
 
 log = logging.getLogger("tidings.dynamodb")
@@ -30,7 +32,9 @@ class Calls:
         *,
         prefix: str,
         record: Recorder | None = None,
+        connections: int = CONNECTIONS_DEFAULT,
     ) -> None:
+        """`connections` are for users; the transport has those of the other lanes besides."""
         self.retrying = retrying
         self.chance = chance
         self.prefix = prefix
@@ -38,6 +42,7 @@ class Calls:
         """For what nobody waits for and comes in crowds: answers must not stand behind it."""
         self._transport = transport
         self._record = record
+        self._lanes = Lanes(connections, retrying, chance)
 
     async def call(
         self,
@@ -54,9 +59,8 @@ class Calls:
                 request["IndexName"] = pattern.index
         request["ReturnConsumedCapacity"] = "TOTAL"
         try:
-            answer = await self.retrying.call(
-                lambda until: self._transport.send(pattern.operation, request, until),
-                gives_way=gives_way,
+            answer = await self._lanes.retrying(current_requester()).call(
+                lambda until: self._send(pattern, request, until), gives_way=gives_way
             )
         except (ConditionFailed, Canceled):
             self._note(pattern, tables, units_of(request, None))
@@ -72,6 +76,12 @@ class Calls:
             raise StoreUnavailable from rejected
         self._note(pattern, tables, units_of(request, answer))
         return answer
+
+    async def _send(
+        self, pattern: Pattern, request: dict[str, Any], until: float
+    ) -> dict[str, Any]:
+        async with self._lanes.turn(current_requester(), until):
+            return await self._transport.send(pattern.operation, request, until)
 
     def _note(self, pattern: Pattern, tables: tuple[str, ...] | None, units: float) -> None:
         if self._record is not None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.calls import Calls
+from tidings.stores.dynamodb.lanes import OWN_CONNECTIONS
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.recording import Recorder
 from tidings.stores.dynamodb.retrying import Budget, Retrying
@@ -222,7 +223,15 @@ async def open_client(
     record: Recorder | None = None,
 ) -> AsyncIterator[Dynamo]:
     """Open the tables with this prefix: on AWS, or at an endpoint of one's own."""
+    all_connections = connections + sum(OWN_CONNECTIONS.values())
     async with open_transport(
-        endpoint=endpoint, region=region, clock=clock, connections=connections
+        endpoint=endpoint, region=region, clock=clock, connections=all_connections
     ) as transport:
-        yield Dynamo(transport, Retrying(chance, Budget()), chance, prefix=prefix, record=record)
+        yield Dynamo(
+            transport,
+            Retrying(chance, Budget()),
+            chance,
+            prefix=prefix,
+            record=record,
+            connections=connections,
+        )

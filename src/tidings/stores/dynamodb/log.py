@@ -11,6 +11,7 @@ from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Log, Page, Run, Sent
+from tidings.ports.requesters import set_requester, user_requester
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.entries import items_after, to_entries
 from tidings.stores.dynamodb.heads import Heads
@@ -83,6 +84,7 @@ class DynamoLog:
         waiting = self._waiting[chat]
         while waiting:
             run = waiting[0]
+            set_requester(user_requester(run.entries[0].sender))
             outcome = await self._runs.write(run)
             waiting.popleft()
             if not waiting:

@@ -11,7 +11,7 @@ from typing import Final
 
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId
-from tidings.model.refusals import StoreUnavailable
+from tidings.model.refusals import StoreUnavailable, Unavailable
 from tidings.ports.failpoints import Failpoints
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
 from tidings.ports.world import Chance
@@ -71,7 +71,7 @@ class Runs:
             if outcome == SLOT_TAKEN and any(run.keys):
                 return _SLOT_LOST_KEYS_CLAIMED
             self._failpoints.reach("after_commit_before_answer")
-        except StoreUnavailable:
+        except Unavailable:
             return Failed()
         except Exception:
             log.exception("a run could not be written", extra={"action": "run_failed"})

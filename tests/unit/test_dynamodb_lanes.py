@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who gets a connection to the tables, and whose retries are used up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.requesters import REVOCATIONS, Requester, on_behalf_of, unknown_requester
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.client import Dynamo, open_client
+from tidings.stores.dynamodb.retrying import Budget
+from tidings.world import SystemChance, SystemClock
+
+ANN, BOB = Requester("acme", "acme:ann"), Requester("bees", "bees:bob")
+KEY = {"chat_id": "c", "sequence": 1}
+CONNECTIONS = 4
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[DynamoProxy]:
+    async with dynamo_proxy() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def dynamo(proxy: DynamoProxy) -> AsyncIterator[Dynamo]:
+    async with open_client(
+        endpoint=proxy.address,
+        region="eu-central-1",
+        prefix="p_",
+        clock=SystemClock(),
+        chance=SystemChance(),
+        connections=CONNECTIONS,
+    ) as opened:
+        yield opened
+
+
+async def get_as(dynamo: Dynamo, who: Requester) -> object:
+    with on_behalf_of(who):
+        return await dynamo.get(patterns.READ_ENTRY, KEY)
+
+
+async def until_at_once(proxy: DynamoProxy, count: int) -> None:
+    async with asyncio.timeout(20):
+        while proxy.at_once < count:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.attack("S03", "F04", "D21")
+async def test_one_user_leaves_connections_for_everybody_else(
+    dynamo: Dynamo, proxy: DynamoProxy
+) -> None:
+    proxy.gate = asyncio.Event()
+    proxy.plan("GetItem", *[{}] * 21)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(get_as(dynamo, ANN))
+        await until_at_once(proxy, CONNECTIONS // 2)
+        group.create_task(get_as(dynamo, BOB))
+        await until_at_once(proxy, CONNECTIONS // 2 + 1)
+        proxy.gate.set()
+    assert proxy.count("GetItem") == 21
+
+
+@pytest.mark.attack("S03", "F04")
+@pytest.mark.parametrize("who", [REVOCATIONS, unknown_requester("192.0.2.1")])
+async def test_no_load_of_users_delays_revocations_and_credentials(
+    dynamo: Dynamo, proxy: DynamoProxy, who: Requester
+) -> None:
+    proxy.gate = asyncio.Event()
+    proxy.plan("GetItem", *[{}] * 21)
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            group.create_task(get_as(dynamo, Requester("acme", f"acme:user-{number}")))
+        await until_at_once(proxy, CONNECTIONS)
+        urgent = group.create_task(get_as(dynamo, who))
+        await until_at_once(proxy, CONNECTIONS + 1)
+        proxy.gate.set()
+    assert urgent.result() is None
+
+
+@pytest.mark.attack("F13")
+async def test_where_users_have_used_up_all_retries_revocations_have_their_own(
+    dynamo: Dynamo, proxy: DynamoProxy
+) -> None:
+    dynamo.retrying._budget = Budget(0)
+    proxy.plan("GetItem", "throttle")
+    with pytest.raises(StoreUnavailable):
+        await get_as(dynamo, ANN)
+    proxy.plan("GetItem", "throttle", {})
+    assert await get_as(dynamo, REVOCATIONS) is None
