@@ -138,6 +138,7 @@ async def send_in_turn(ground: Ground) -> None:
     async with ground.process() as one, ground.process() as other:
         await one.warm_up(ann, chat)
         await other.warm_up(bob, chat)
+        await other.until(lambda: "make_own" in other.meter.requests)  # once, with the first
         ground.start(one, other)
         await one.send(ann, chat, text(SMALL))
         answer = one.meter.reading()

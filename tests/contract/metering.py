@@ -32,7 +32,7 @@ from tidings.stores.dynamodb.store import DynamoStore
 WAIT_SECONDS: Final = 30.0
 _READERS_AT_ONCE: Final = 64
 """As many as there are connections to the store: a busy machine gives up what waits too long."""
-_NEVER_FREE: Final = frozenset({"GetItem", "Query"})
+_NEVER_FREE: Final = frozenset({"GetItem", "Query", "BatchGetItem"})
 """What finds nothing is billed as the smallest item; DynamoDB Local says it costs nothing."""
 _ROOT_KEY: Final = "root-key-of-the-tests-0123456789abcdef"
 

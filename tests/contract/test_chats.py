@@ -134,15 +134,15 @@ async def test_an_expired_request_key_is_as_good_as_new(store: Store) -> None:
     assert third == Created(second.chat_id, is_new=False)
 
 
-async def test_nobody_gets_more_chats_than_the_limit(
+async def test_nobody_makes_more_chats_than_the_limit(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "USER_CHATS_MAX", 60)
     await many_chats(store, BOB, 60)
-    chat, entries = draft(ANN, BOB, kind="direct")
+    chat, entries = draft(BOB, ANN, kind="direct")
 
     with pytest.raises(LimitReached):
-        await store.chats.create(chat, entries, request("k"), NOW)
+        await store.chats.create(chat, entries, request("k", user=BOB), NOW)
 
     assert await store.log.state(chat.chat_id) is None
     assert await store.chats.held(ANN) == []

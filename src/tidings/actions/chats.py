@@ -9,6 +9,7 @@ import msgspec
 from tidings.actions.cursors import Cursors
 from tidings.actions.membership import check_name
 from tidings.actions.quotas import Meter, TenantQuotas
+from tidings.actions.strangers import Strangers
 from tidings.actions.vault import Vault
 from tidings.model import limits
 from tidings.model.chat_list import ChatRow
@@ -17,9 +18,11 @@ from tidings.model.entries import Entry, Person
 from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
 from tidings.model.refusals import (
     ChatNotFound,
+    Conflict,
     CursorInvalid,
     Invalid,
     LimitReached,
+    RateLimited,
     UserNotFound,
 )
 from tidings.model.roles import Role
@@ -40,6 +43,8 @@ class CreateChat:
     clock: Clock
     chance: Chance
     quotas: TenantQuotas | None = None
+    strangers: Strangers | None = None
+    """None: anybody may be added."""
 
     async def __call__(
         self,
@@ -66,12 +71,38 @@ class CreateChat:
         )
         entries, state = first_entries(chat, others, self.chance.token(8).hex())
         request = self._request(creator, type_, name, others, request_key, now)
-        created = await self.chats.create(chat, entries, request, now)
+        created = await self._create(chat, others, entries, request)
         if created.is_new:
             if meter is not None:
                 meter.count()
             for entry in entries:
                 self.bus.publish(Appended(entry, state))
+        return created
+
+    async def _create(
+        self,
+        chat: Chat,
+        others: Sequence[UserKey],
+        entries: list[Entry],
+        request: RequestKey | None,
+    ) -> Created:
+        """Make it, if the creator may bring that many strangers into chats today."""
+        if self.strangers is None:
+            return await self.chats.create(chat, entries, request, chat.created_at)
+        try:
+            spent = await self.strangers.spend(chat.creator, others)
+        except RateLimited:
+            # Whoever asks again for what is there already is not kept from it.
+            if found := await self.chats.find(chat, entries, request, chat.created_at):
+                return found
+            raise
+        try:
+            created = await self.chats.create(chat, entries, request, chat.created_at)
+        except Conflict:
+            await spent.give_back()
+            raise
+        if created.chat_id != chat.chat_id:
+            await spent.give_back()  # it was there already
         return created
 
     def _meter(self, tenant: str) -> Meter | None:

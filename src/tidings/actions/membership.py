@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tidings.actions.appending import Appender
 from tidings.actions.changing import change, membership_of
+from tidings.actions.strangers import Strangers
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Kind, Person
@@ -28,6 +29,8 @@ class PutMember:
 
     appender: Appender
     users: Users
+    strangers: Strangers | None = None
+    """None: anybody may be added."""
 
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
@@ -35,6 +38,18 @@ class PutMember:
         """Returns whether the user is a new member. Nothing happens if all is so already."""
         if await self.users.missing([user]):
             await self._refuse_unknown(actor, chat)
+        if self.strangers is None:
+            return await self._put(actor, chat, user, role)
+        spent = await self.strangers.spend(actor, [user])
+        is_new = False
+        try:
+            is_new = await self._put(actor, chat, user, role)
+        finally:
+            if not is_new:
+                await spent.give_back()
+        return is_new
+
+    async def _put(self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None) -> bool:
         entries = await change(self.appender, chat, lambda state, _: _put(state, actor, user, role))
         return any(entry.kind == "added" for entry in entries)
 

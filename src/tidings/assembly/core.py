@@ -28,6 +28,7 @@ from tidings.actions.revocation_watch import RevocationWatch
 from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.signing_keys import SigningKeys
 from tidings.actions.standing import Standings
+from tidings.actions.strangers import Strangers
 from tidings.actions.vault import Vault
 from tidings.actions.verbs import ChatVerbs
 from tidings.assembly.identity import make_identity
@@ -123,7 +124,7 @@ async def open_core(
             vault=vault,
             appender=appender,
             receipts=receipts,
-            verbs=_verbs(store, bus, vault, appender, quotas, clock, chance),
+            verbs=_verbs(config, store, bus, vault, appender, quotas, clock, chance),
             inbox=make_inbox_verbs(store, jobs, vault, bus, clock, chance),
             logins=make_login_verbs(
                 config, store, vault, identity.signing, sms, quotas, clock, chance
@@ -172,6 +173,7 @@ def key_files(config: Config) -> tuple[Path | None, Path | None]:
 
 
 def _verbs(
+    config: Config,
     store: Store,
     bus: InProcessBus,
     vault: Vault,
@@ -181,12 +183,13 @@ def _verbs(
     chance: SystemChance,
 ) -> ChatVerbs:
     log, chats, users = store.log, store.chats, store.users
+    strangers = None if config.limits == "off" else Strangers(chats, store.budgets, clock)
     return ChatVerbs(
-        create=CreateChat(chats, users, vault, bus, clock, chance, quotas),
+        create=CreateChat(chats, users, vault, bus, clock, chance, quotas, strangers),
         list=ListChats(chats, vault, vault.cursors, clock),
         get=GetChat(chats, vault, clock),
         mute=Mute(chats),
-        put_member=PutMember(appender, users),
+        put_member=PutMember(appender, users, strangers),
         remove_member=RemoveMember(appender),
         rename=Rename(appender),
         members=ListMembers(chats),

@@ -131,7 +131,10 @@ def react(members: int, content: int) -> Cost:
 
 
 def change_members(*, joins: bool) -> Cost:
-    """One user joins or goes: entry, membership and its index, receipt, the chat's item."""
+    """One user joins or goes: entry, membership and its index, receipt, the chat's item.
+
+    Who joins is a stranger to who adds: that is looked up and counted.
+    """
     changed = [
         _writes("change_chat", "messages", 2),
         _writes("change_chat", "chat_memberships", 4, 0),
@@ -143,6 +146,8 @@ def change_members(*, joins: bool) -> Cost:
         changed += [
             _reads("count_chats", "delivery_state", 0.5),
             _reads("show_users", "users", 0.5),
+            _reads("show_pairs", "chats", 0.5),
+            _writes("add_up", "sessions", 1),
         ]
     return Cost(changed, [_head_copy()])
 

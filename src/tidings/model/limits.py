@@ -17,6 +17,13 @@ NAME_CHARS_MAX: Final = 200
 # Chats.
 GROUP_MEMBERS_MAX: Final = 1_000
 USER_CHATS_MAX: Final = 1_000
+"""Chats that a user made or has written in; who has so many makes no more."""
+OTHERS_CHATS_MAX: Final = 1_000
+"""Chats of others, in which a user has never written: beyond it nobody adds the user to a group."""
+OTHERS_DIRECT_CHATS_MAX: Final = 1_200
+"""Beyond this nobody begins a direct chat with the user either."""
+USER_DAY_STRANGERS_MAX: Final = 1_000
+"""Strangers that a user brings into chats in a day: who is added to three groups counts thrice."""
 SMALL_CHAT_MEMBERS_MAX: Final = 64
 """Receipts, typing, presence and computed status exist only up to this size."""
 MEMBERS_PER_ENTRY_MAX: Final = 30
@@ -203,6 +210,8 @@ assert 3 * MEMBERS_PER_ENTRY_MAX + 2 <= 100, "one membership step is one transac
 assert SMALL_CHAT_MEMBERS_MAX < GROUP_MEMBERS_MAX
 assert CODE_ATTEMPTS_ELSEWHERE_MAX < CODE_ATTEMPTS_MAX, "who asked for a code can always try it"
 assert NUMBER_CODES_MAX <= NUMBER_DAY_CODES_MAX < NUMBER_ALL_TENANTS_DAY_CODES_MAX
+assert GROUP_MEMBERS_MAX <= USER_DAY_STRANGERS_MAX, "the largest group can be made in one day"
+assert OTHERS_CHATS_MAX < OTHERS_DIRECT_CHATS_MAX, "groups leave room for direct chats"
 assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
 assert (

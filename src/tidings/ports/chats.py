@@ -47,6 +47,17 @@ class Chats(Protocol):
         """
         ...
 
+    async def find(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created | None:
+        """What `create` would answer if it would make nothing; None if it would make the chat.
+
+        Raises:
+            RequestConflict: The key was used with another digest.
+            StoreUnavailable: Repeat.
+        """
+        ...
+
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
@@ -71,6 +82,13 @@ class Chats(Protocol):
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         """The chats a user is in, in any order; read strongly."""
+        ...
+
+    async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
+        """Of these, those who made or have written in a direct chat with the user.
+
+        As of a moment ago: somebody who wrote within the last seconds may be missing.
+        """
         ...
 
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:

@@ -160,6 +160,8 @@ class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     delivered: int
     read: int
     read_number: int
+    is_own: bool = False
+    """Whether the user made the chat or has written in it."""
 
 
 class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):

@@ -32,7 +32,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     """What a user wrote of late, in spans that messages of others part, the earliest first.
 
     It moves the read mark to the end of the span it stands in, if it stands in one: if nothing was
-    unread before the first message of it.
+    unread before the first message of it. Whether it moves or not, the chat is the user's own from
+    then on.
     """
 
     user: UserKey

@@ -12,9 +12,9 @@ from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.creating import ChatMaker
-from tidings.stores.dynamodb.items import member_key
+from tidings.stores.dynamodb.items import member_key, pair_of, receipt_key
 from tidings.stores.dynamodb.listing import ChatList
-from tidings.stores.dynamodb.patterns import MUTE
+from tidings.stores.dynamodb.patterns import MUTE, SHOW_PAIRS, SHOW_RECEIPTS
 from tidings.stores.dynamodb.states import members_of
 from tidings.stores.dynamodb.trouble import ConditionFailed
 
@@ -34,6 +34,11 @@ class DynamoChats:
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
         return await self._maker.create(chat, entries, request, now)
+
+    async def find(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created | None:
+        return await self._maker.find(chat, entries, request, now)
 
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
@@ -63,6 +68,13 @@ class DynamoChats:
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         return await self._list.ids(user)
+
+    async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
+        pairs = {pair_of(user, other): other for other in others}
+        found = await self._dynamo.batch_get(SHOW_PAIRS, [{"chat_id": pair} for pair in pairs])
+        keys = [receipt_key(pairs[item["chat_id"]], item["made"]) for item in found]
+        rows = await self._dynamo.batch_get(SHOW_RECEIPTS, keys)
+        return {row["user_id"] for row in rows if "own" in row}
 
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
         return await self._list.heads(chats)

@@ -17,8 +17,8 @@ from tidings.ports.chats import Created, RequestKey
 from tidings.ports.log import Kept
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.heads import Heads
-from tidings.stores.dynamodb.items import entry_item, to_entry
-from tidings.stores.dynamodb.membership import chat_item, has_room, plan_joining
+from tidings.stores.dynamodb.items import entry_item, pair_of, to_entry
+from tidings.stores.dynamodb.membership import chat_item, have_room, plan_joining
 from tidings.stores.dynamodb.patterns import (
     CREATE_CHAT,
     FIND_PAIR,
@@ -52,7 +52,7 @@ class ChatMaker:
     ) -> Created:
         """As `ports.chats.Chats.create` promises."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            created = await self._find(chat, entries, request, now)
+            created = await self.find(chat, entries, request, now)
             if created is not None:
                 return created
             if await self._begin(chat, entries, request, now):
@@ -67,7 +67,7 @@ class ChatMaker:
 
     # What is there already.
 
-    async def _find(
+    async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
         """The chat of the same request, made complete, or of the same pair; None: to be made."""
@@ -106,9 +106,8 @@ class ChatMaker:
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> bool:
         """Make the chat with its first people; False if somebody else was at it."""
-        users = [person.user for entry in entries for person in entry.people]
-        if not await has_room(self._dynamo, users):
-            raise LimitReached(f"a user may be in at most {limits.USER_CHATS_MAX} chats")
+        if not await have_room(self._dynamo, entries, is_direct=chat.type == "direct"):
+            raise LimitReached("somebody is in as many chats as one may be")
         created = entries[0]
         item = chat_item(chat, created)
         plan = Plan()
@@ -188,9 +187,9 @@ class ChatMaker:
 
 def _pair(entries: list[Entry]) -> str:
     """What a direct chat is claimed by. No user key holds a #, so two pairs never look the same."""
-    users = sorted(person.user for entry in entries for person in entry.people)
+    users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
-    return f"d#{users[0]}#{users[1]}"
+    return pair_of(*users)
 
 
 def _request_key(request: RequestKey) -> Item:

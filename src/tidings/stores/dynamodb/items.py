@@ -165,12 +165,13 @@ def receipt_key(user: UserKey, chat: ChatId) -> Item:
 
 
 def receipt_item(entry: Entry, user: UserKey) -> Item:
-    """The receipt of a user who joins with this entry."""
+    """The receipt of a user who joins with this entry; it says if the chat is the user's own."""
     return {
         **receipt_key(user, entry.chat_id),
         "delivered": entry.sequence,
         "read": entry.sequence,
         "read_number": entry.number,
+        **({"own": True} if user == entry.sender else {}),
     }
 
 
@@ -179,6 +180,12 @@ def to_receipt(item: Item) -> Receipt:
     return Receipt(
         item["user_id"], max(item["delivered"], item["read"]), item["read"], item["read_number"]
     )
+
+
+def pair_of(one: UserKey, other: UserKey) -> str:
+    """Where the direct chat of two is claimed, whoever comes first."""
+    first, second = sorted((one, other))
+    return f"d#{first}#{second}"
 
 
 def head_values(head: Head) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tidings.model import limits
 from tidings.model.chats import Chat
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.room import Way, has_room, surely_has_room, way_into
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.items import (
     member_item,
@@ -147,13 +148,25 @@ def chat_item(chat: Chat, created: Entry) -> Item:
     return item if chat.name is None else {**item, "name": chat.name}
 
 
-async def has_room(dynamo: Dynamo, users: Iterable[UserKey]) -> bool:
-    """Whether each of these users may be in one more chat.
+async def have_room(dynamo: Dynamo, entries: Iterable[Entry], *, is_direct: bool = False) -> bool:
+    """Whether everyone whom these entries bring into a chat may be in one more.
 
     Two who add the same user at the same moment may both find the last place free: the limit keeps
     lists readable, and one or two chats beyond it do no harm.
     """
-    counts = await together(
-        partial(dynamo.count, COUNT_CHATS, "#user_id = :user", {":user": user}) for user in users
+    ways = {
+        person.user: way_into(person.user, entry.sender, is_direct=is_direct)
+        for entry in entries
+        for person in entry.people
+    }
+    return all(await together(partial(_has_room, dynamo, *one) for one in ways.items()))
+
+
+async def _has_room(dynamo: Dynamo, user: UserKey, way: Way) -> bool:
+    total = await dynamo.count(COUNT_CHATS, "#user_id = :user", {":user": user})
+    if surely_has_room(total):
+        return True
+    own = await dynamo.count(
+        COUNT_CHATS, "#user_id = :user", {":user": user, ":yes": True}, only="#own = :yes"
     )
-    return all(count < limits.USER_CHATS_MAX for count in counts)
+    return has_room(way, total, own)

@@ -119,8 +119,9 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
         "delivered": fact.delivered,
         "read": fact.read,
         "read_number": fact.read_number,
+        "own": fact.is_own or None,
     }
-    return _without_none(membership), receipt
+    return _without_none(membership), _without_none(receipt)
 
 
 def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
@@ -131,6 +132,7 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
         delivered=how_far.delivered,
         read=how_far.read,
         read_number=how_far.read_number,
+        is_own="own" in receipt,
     )
 
 

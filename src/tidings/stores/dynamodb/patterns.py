@@ -68,6 +68,9 @@ SHOW_CHAT: Final = Pattern("show_chat", "GetItem", ("chats",), "what a chat is, 
 FIND_PAIR: Final = Pattern(
     "find_pair", "GetItem", ("chats",), "the direct chat of two users", strong=True
 )
+SHOW_PAIRS: Final = Pattern(
+    "show_pairs", "BatchGetItem", ("chats",), "with whom of many a user has a direct chat"
+)
 FIND_REQUEST: Final = Pattern(
     "find_request", "GetItem", ("idempotency_keys",), "a request to create a chat", strong=True
 )
@@ -121,6 +124,9 @@ SHOW_RECEIPTS: Final = Pattern(
 )
 MOVE_RECEIPT: Final = Pattern(
     "move_receipt", "UpdateItem", ("delivery_state",), "a user has received or read more"
+)
+MAKE_OWN: Final = Pattern(
+    "make_own", "UpdateItem", ("delivery_state",), "a user has written in a chat of others"
 )
 READ_HEADS: Final = Pattern(
     "read_heads", "BatchGetItem", ("chat_counters",), "where the logs of a user end", strong=True

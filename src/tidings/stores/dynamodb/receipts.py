@@ -7,6 +7,7 @@ not do twice it cannot do twice.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -23,6 +24,7 @@ from tidings.stores.dynamodb.items import place, receipt_key, to_receipt
 from tidings.stores.dynamodb.pages import receipts_of
 from tidings.stores.dynamodb.patterns import (
     COUNT_UNREAD,
+    MAKE_OWN,
     MOVE_RECEIPT,
     READ_ENTRIES,
     READ_RECEIPT,
@@ -134,8 +136,10 @@ class DynamoReceipts:
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
         async with self._dynamo.backstage:
-            receipt = await self._receipt(move.user, move.chat)
-        span = None if receipt is None else move.span_of(receipt.read_number)
+            item = await self._dynamo.get(READ_RECEIPT, receipt_key(move.user, move.chat))
+            span = None if item is None else move.span_of(item["read_number"])
+            if span is None and item is not None:
+                await self._make_own(item)
         return None if span is None else OwnSends(move.user, move.chat, (span,))
 
     async def _apply(self, move: Move | OwnSends, numbers: _Places) -> Receipt | None:
@@ -151,11 +155,21 @@ class DynamoReceipts:
             return None
         return await self._update(
             key,
-            f"SET {_SET_READ}",
+            f"SET {_SET_READ}, #own = :own",
             _OWN,
-            _read_values(span.to_sequence, span.to_number),
+            _read_values(span.to_sequence, span.to_number) | {":own": True},
             {":from_number": span.from_number},
         )
+
+    async def _make_own(self, item: Item) -> None:
+        """Keep that the user wrote in the chat, where that moves no mark: once for each chat."""
+        if "own" in item:
+            return
+        key = receipt_key(item["user_id"], item["chat_id"])
+        with suppress(ConditionFailed):
+            await self._dynamo.update(
+                MAKE_OWN, key, "SET #own = :own", "attribute_exists(#user_id)", {":own": True}
+            )
 
     async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
         """Move one mark or both: together if they can, else the one that has to."""
@@ -182,6 +196,8 @@ class DynamoReceipts:
         except ConditionFailed as failed:
             item = failed.item or {}
             if not failed.is_repeat or any(item.get(n[1:]) != value for n, value in new.items()):
+                if item and ":own" in new:
+                    await self._make_own(item)
                 return None
         return to_receipt(item)
 

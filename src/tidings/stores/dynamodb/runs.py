@@ -24,7 +24,7 @@ from tidings.stores.dynamodb.items import (
     place,
     reactions_of,
 )
-from tidings.stores.dynamodb.membership import Stale, has_room, plan_people
+from tidings.stores.dynamodb.membership import Stale, have_room, plan_people
 from tidings.stores.dynamodb.patterns import (
     CHANGE_CHAT,
     CLAIM_KEY,
@@ -163,8 +163,7 @@ class Runs:
         if entry.kind in TARGET_KINDS:
             return await plan_target(self._dynamo, plan, index, entry)
         if entry.kind in {"created", "added"}:
-            users = [person.user for person in entry.people]
-            if not await has_room(self._dynamo, users):
+            if not await have_room(self._dynamo, [entry]):
                 return Declined(index, "too_many_chats")
         return None
 

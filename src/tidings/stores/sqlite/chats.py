@@ -37,6 +37,13 @@ FROM json_each(?) AS c WHERE head IS NOT NULL
 """
 _LATEST_FIRST: Final = " ORDER BY h.active_at DESC, h.chat_id DESC"
 
+_ACQUAINTED: Final = """
+SELECT d.user_id FROM json_each(?) AS asked
+JOIN direct_chats AS c ON c.pair = asked.value ->> 0
+JOIN delivery_state AS d ON d.user_id = asked.value ->> 1 AND d.chat_id = c.chat_id
+WHERE d.is_own
+"""
+
 
 class SqliteChats:
     """Chats and memberships."""
@@ -52,6 +59,18 @@ class SqliteChats:
         return await self._writer.write(
             lambda db: _create(db, chat, entries, request, now), rows=rows
         )
+
+    async def find(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created | None:
+        pair = _pair(entries) if chat.type == "direct" else None
+
+        def read(db: apsw.Connection) -> Created | None:
+            found = _of_request(db, request, now) if request else None
+            found = found or (_of_pair(db, pair) if pair else None)
+            return Created(found, is_new=False) if found else None
+
+        return await self._readers.read(read)
 
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
@@ -96,6 +115,13 @@ class SqliteChats:
 
         return await self._readers.read(read)
 
+    async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
+        pairs = [(pair_of(user, other), other) for other in others]
+        wanted = msgspec.json.encode(pairs).decode()
+        return await self._readers.read(
+            lambda db: {other for (other,) in db.execute(_ACQUAINTED, (wanted,))}
+        )
+
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
         wanted = msgspec.json.encode(chats).decode()
         return await self._readers.read(lambda db: dict(db.execute(_HEADS, (wanted,))))
@@ -136,9 +162,14 @@ def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | 
 
 def _pair(entries: list[Entry]) -> str:
     """What a direct chat is claimed by. No user key holds a #, so two pairs never look the same."""
-    users = sorted(person.user for entry in entries for person in entry.people)
+    users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
-    return "#".join(users)
+    return pair_of(*users)
+
+
+def pair_of(one: UserKey, other: UserKey) -> str:
+    """The name of a pair, whoever comes first."""
+    return "#".join(sorted((one, other)))
 
 
 def _of_pair(db: apsw.Connection, pair: str) -> ChatId | None:
@@ -158,8 +189,8 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
     )
     for entry in entries:
         db.execute(INSERT_ENTRY, to_row(entry))
-        if entry.people and not membership.add(db, entry):
-            raise LimitReached(f"a user may be in at most {limits.USER_CHATS_MAX} chats")
+        if entry.people and not membership.add(db, entry, is_direct=pair is not None):
+            raise LimitReached("somebody is in as many chats as one may be")
 
 
 def _page_of_held(

@@ -59,7 +59,7 @@ keys AS k WHERE generation = (SELECT max(generation) FROM keys WHERE author = k.
 ORDER BY author
 """
 _MEMBERS: Final = """
-(SELECT m.*, d.delivered, d.read, d.read_number FROM chat_memberships AS m
+(SELECT m.*, d.delivered, d.read, d.read_number, d.is_own FROM chat_memberships AS m
 JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id)
 WHERE chat_id = ? ORDER BY user_id
 """
@@ -98,7 +98,8 @@ class SqliteSource:
     def _of_chats(self, now: int) -> Iterator[Fact]:
         for chat in self._select(ChatFact, "chats ORDER BY chat_id"):
             yield chat
-            yield from self._select(MemberFact, _MEMBERS, chat.chat_id)
+            for member in self._select(MemberFact, _MEMBERS, chat.chat_id):
+                yield msgspec.structs.replace(member, is_own=bool(member.is_own))
             yield from self._log(chat.chat_id, now)
             yield from self._select(
                 SendKeyFact,

@@ -32,7 +32,10 @@ WHERE user_id = ?1 AND chat_id = ?2 AND (max(?3, ?4) > delivered OR ?4 > read)
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = max(?3, ?4))
 RETURNING user_id, delivered, read, read_number
 """
-_READ_NUMBER: Final = "SELECT read_number FROM delivery_state WHERE user_id = ? AND chat_id = ?"
+_READ_NUMBER: Final = """
+SELECT read_number, is_own FROM delivery_state WHERE user_id = ? AND chat_id = ?
+"""
+_MAKE_OWN: Final = "UPDATE delivery_state SET is_own = 1 WHERE user_id = ? AND chat_id = ?"
 _MOVE_OVER_OWN: Final = """
 UPDATE delivery_state SET delivered = max(delivered, ?4), read = ?4, read_number = ?3
 WHERE user_id = ?1 AND chat_id = ?2 AND read < ?4
@@ -115,8 +118,13 @@ def _apply(db: apsw.Connection, move: Move | OwnSends) -> tuple[Any, ...] | None
     user, chat = move.user, move.chat
     if isinstance(move, Move):
         return db.execute(_MOVE, (user, chat, move.delivered, move.read)).fetchone()
-    read_number = db.execute(_READ_NUMBER, (user, chat)).get
-    span = None if read_number is None else move.span_of(read_number)
+    found = db.execute(_READ_NUMBER, (user, chat)).fetchone()
+    if found is None:
+        return None
+    read_number, is_own = found
+    if not is_own:
+        db.execute(_MAKE_OWN, (user, chat))
+    span = move.span_of(read_number)
     if span is None:
         return None
     return db.execute(_MOVE_OVER_OWN, (user, chat, span.to_number, span.to_sequence)).fetchone()

@@ -7,6 +7,7 @@ import apsw
 
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
+from tidings.stores.sqlite.schema_own_chats import OWN_CHATS
 from tidings.stores.sqlite.trouble import StoreRefused
 
 _CHAT_TABLES: Final = """
@@ -287,6 +288,7 @@ MIGRATIONS: Final = (
     _INBOX_TABLES + _USER_COUNTS,
     IDENTITY_TABLES,
     LOGIN_ATTEMPTS,
+    OWN_CHATS,
 )
 VERSION: Final = len(MIGRATIONS)
 
