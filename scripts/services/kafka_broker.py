@@ -105,11 +105,19 @@ class KafkaBroker(ServiceProcess):
             return False
         return answer[4:] == struct.pack(">ih", _CORRELATION_ID, 0)
 
-    def _command(self, home: Path, archive_option: str) -> list[str]:
+    def prepare(self, home: Path) -> None:
+        """Have a formatted data folder and the settings in the broker's folder."""
         data = self.folder / _DATA
         if not data.exists():
             shutil.copytree(home / _FORMATTED, data)
-        _write_settings(self.folder, self.port, self._controller_port)
+        self.write_settings()
+
+    def write_settings(self, more: str = "") -> None:
+        """The settings, with lines that are not in every broker's."""
+        _write_settings(self.folder, self.port, self._controller_port, more)
+
+    def _command(self, home: Path, archive_option: str) -> list[str]:
+        self.prepare(home)
         return [
             *java_with_jars(home, *_JVM),
             archive_option,
@@ -121,10 +129,15 @@ class KafkaBroker(ServiceProcess):
 def _build(folder: Path) -> None:
     copy_jars(POM, DIGESTS, folder)
     _write_settings(folder, 0, 0)
-    tool = [*java_with_jars(folder, *_JVM), "kafka.tools.StorageTool", "format"]
-    run([*tool, "--cluster-id", CLUSTER_ID, "--config", str(folder / _CONFIG)], folder)
+    format_data(folder, folder)
     # A new broker begins with a copy: formatting takes a second, copying none.
     (folder / _DATA).rename(folder / _FORMATTED)
+
+
+def format_data(home: Path, folder: Path, *options: str) -> None:
+    """Make the data folder that the settings in a folder name."""
+    tool = [*java_with_jars(home, *_JVM), "kafka.tools.StorageTool", "format"]
+    run([*tool, "--cluster-id", CLUSTER_ID, "--config", str(folder / _CONFIG), *options], folder)
 
 
 class _FirstStart(KafkaBroker):
@@ -148,9 +161,10 @@ def _archive_classes(home: Path) -> None:
         (Path(folder) / _ARCHIVE).replace(home / _ARCHIVE)
 
 
-def _write_settings(folder: Path, port: int, controller_port: int) -> None:
+def _write_settings(folder: Path, port: int, controller_port: int, more: str = "") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = _SETTINGS.format(
         host=HOST, port=port, controller_port=controller_port, data=folder / _DATA
     )
-    (folder / _CONFIG).write_text(text)
+    # Of a setting that stands there twice Java takes the last.
+    (folder / _CONFIG).write_text(text + more)

@@ -15,6 +15,7 @@ from tests.harness.delivery_office import at_once
 from tests.harness.dynamo_tables import REGION
 from tests.harness.message_cipher import a_cipher
 from tests.harness.queues import a_queue
+from tidings.buses.kafka_clients import KafkaServers
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.buses.kafka_topics import Topics
 from tidings.buses.sqs import open_sqs_jobs
@@ -47,7 +48,8 @@ async def _sqlite(folder: Path) -> AsyncIterator[Jobs]:
 
 @asynccontextmanager
 async def _kafka(address: str, topics: Topics) -> AsyncIterator[Jobs]:
-    jobs = KafkaJobs(address=address, topics=topics, cipher=a_cipher(), group="g", partitions=3)
+    servers = KafkaServers(address)
+    jobs = KafkaJobs(servers=servers, topics=topics, cipher=a_cipher(), group="g", partitions=3)
     try:
         yield jobs
     finally:

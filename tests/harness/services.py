@@ -37,6 +37,7 @@ __all__ = [
     "own_kafka",
     "own_redis",
     "own_sqs",
+    "owned",
     "redis_url",
     "shared_dynamodb",
     "sqs_endpoint",
@@ -59,7 +60,7 @@ def shared_dynamodb(
     if (address := _running_already(service)) is not None:
         yield address
     else:
-        yield from _owned(request, service)
+        yield from owned(request, service)
 
 
 @pytest.fixture(scope="module")
@@ -104,25 +105,25 @@ def sqs_endpoint(
 @pytest.fixture
 def own_dynamodb(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBLocal]:
     """A running DynamoDB Local of the test's own; its tables outlive a restart."""
-    yield from _owned(request, DynamoDBLocal(tmp_path / "dynamodb", durable=True))
+    yield from owned(request, DynamoDBLocal(tmp_path / "dynamodb", durable=True))
 
 
 @pytest.fixture
 def own_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaBroker]:
     """A running broker of the test's own; its topics outlive a restart."""
-    yield from _owned(request, KafkaBroker(tmp_path / "kafka"))
+    yield from owned(request, KafkaBroker(tmp_path / "kafka"))
 
 
 @pytest.fixture
 def own_redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
     """A running Redis of the test's own; a restart empties it."""
-    yield from _owned(request, RedisServer(tmp_path / "redis"))
+    yield from owned(request, RedisServer(tmp_path / "redis"))
 
 
 @pytest.fixture
 def own_sqs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ElasticMQ]:
     """A running ElasticMQ of the test's own; a restart empties it."""
-    yield from _owned(request, ElasticMQ(tmp_path / "elasticmq"))
+    yield from owned(request, ElasticMQ(tmp_path / "elasticmq"))
 
 
 def tell_what_was_missing(reporter: pytest.TerminalReporter) -> None:
@@ -135,7 +136,7 @@ def _shared(request: pytest.FixtureRequest, service: ServiceProcess) -> Iterator
     if (address := _running_already(service)) is not None:
         yield address
         return
-    for started in _owned(request, service):
+    for started in owned(request, service):
         yield started.address
 
 
@@ -146,7 +147,8 @@ def _running_already(service: ServiceProcess) -> str | None:
     return None
 
 
-def _owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]:
+def owned(request: pytest.FixtureRequest, service: Service) -> Iterator[Service]:
+    """Start a service for a fixture, and stop it after; skip what needs one that cannot be had."""
     try:
         service.start()
     except Unavailable as error:

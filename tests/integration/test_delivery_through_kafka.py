@@ -13,6 +13,7 @@ from tests.harness.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, o
 from tests.harness.dynamo_tables import some_tables
 from tests.harness.message_cipher import a_cipher
 from tidings.buses.kafka import KafkaPublisher
+from tidings.buses.kafka_clients import KafkaServers
 from tidings.buses.kafka_feed import KafkaFeed
 from tidings.buses.kafka_topics import Topics
 from tidings.delivery.recounting import Recounting
@@ -39,7 +40,13 @@ async def working(
 
     deliverer = office.deliverer()
     worker = Worker(
-        KafkaFeed(address=address, topics=topics, cipher=a_cipher(), group=group, partitions=3),
+        KafkaFeed(
+            servers=KafkaServers(address),
+            topics=topics,
+            cipher=a_cipher(),
+            group=group,
+            partitions=3,
+        ),
         deliverer,
         Recounting(deliverer.folds, office.town, office.town, count),
         at_once,
@@ -57,7 +64,7 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
     topics = Topics(f"test-{uuid4().hex[:12]}-")
     publisher = KafkaPublisher(
         office.bus,
-        address=kafka_address,
+        servers=KafkaServers(kafka_address),
         topics=topics,
         cipher=a_cipher(),
         back_off=at_once,

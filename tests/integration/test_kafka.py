@@ -18,6 +18,7 @@ from tests.harness.services import KafkaBroker
 from tidings.buses import kafka, kafka_feed
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
+from tidings.buses.kafka_clients import KafkaServers
 from tidings.buses.kafka_feed import KafkaFeed
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import Topics, ensure_topics
@@ -29,6 +30,10 @@ from tidings.ports.feed import FeedUnavailable, Received
 from tidings.wire.events import CleanedEvent, EntryEvent, HintEvent, decode_event, encode_event
 
 CHATS = [ChatId(ulid(0, bytes([number] * 10))) for number in range(6)]
+
+
+def servers_at(address: str | KafkaServers) -> KafkaServers:
+    return KafkaServers(address) if isinstance(address, str) else address
 
 
 @pytest.fixture
@@ -54,11 +59,11 @@ def a_message(chat: ChatId, sequence: int) -> Appended:
 
 @asynccontextmanager
 async def publishing(
-    address: str, topics: Topics, bus: InProcessBus, partitions: int = 3
+    address: str | KafkaServers, topics: Topics, bus: InProcessBus, partitions: int = 3
 ) -> AsyncIterator[KafkaPublisher]:
     publisher = KafkaPublisher(
         bus,
-        address=address,
+        servers=servers_at(address),
         topics=topics,
         cipher=a_cipher(),
         back_off=at_once,
@@ -72,8 +77,11 @@ async def publishing(
 
 
 @asynccontextmanager
-async def taking(address: str, topics: Topics, group: str) -> AsyncIterator[KafkaFeed]:
-    feed = KafkaFeed(address=address, topics=topics, cipher=a_cipher(), group=group, partitions=3)
+async def taking(
+    address: str | KafkaServers, topics: Topics, group: str
+) -> AsyncIterator[KafkaFeed]:
+    servers = servers_at(address)
+    feed = KafkaFeed(servers=servers, topics=topics, cipher=a_cipher(), group=group, partitions=3)
     try:
         yield feed
     finally:
@@ -192,8 +200,8 @@ async def test_an_event_that_no_process_of_ours_sealed_for_the_topic_is_dropped(
         genuine[:-1] + bytes([genuine[-1] ^ 1]),
         b"",
     )
-    await ensure_topics(kafka_address, topics, 1)
-    producer = await start_producer(kafka_address)
+    await ensure_topics(KafkaServers(kafka_address), topics, 1)
+    producer = await start_producer(KafkaServers(kafka_address))
     for value in (*forged, genuine):
         await producer.send_and_wait(topics.messages, value)
     await stop_producer(producer)
@@ -234,8 +242,8 @@ async def test_what_is_put_aside_is_kept_with_its_reason(
 
 
 async def test_topics_are_made_once(kafka_address: str, topics: Topics) -> None:
-    await ensure_topics(kafka_address, topics, 5)
-    await ensure_topics(kafka_address, topics, 7)
+    await ensure_topics(KafkaServers(kafka_address), topics, 5)
+    await ensure_topics(KafkaServers(kafka_address), topics, 7)
     consumer = AIOKafkaConsumer(topics.messages, bootstrap_servers=kafka_address)
     await consumer.start()
     try:
@@ -249,9 +257,9 @@ async def test_without_kafka_events_are_dropped_and_nobody_waits(
 ) -> None:
     monkeypatch.setattr(kafka, "WAITING_EVENTS_MAX", 10)
     bus = InProcessBus()
-    address = "127.0.0.1:1"
+    servers = KafkaServers("127.0.0.1:1")
     publisher = KafkaPublisher(
-        bus, address=address, topics=topics, cipher=a_cipher(), back_off=_slowly
+        bus, servers=servers, topics=topics, cipher=a_cipher(), back_off=_slowly
     )
     publisher.start()
     for sequence in range(1, 31):
@@ -263,7 +271,7 @@ async def test_without_kafka_events_are_dropped_and_nobody_waits(
     assert MARK not in caplog.text
     assert caplog.text.count("events are dropped") <= 1
     with pytest.raises(FeedUnavailable):
-        await KafkaFeed(address=address, topics=topics, cipher=a_cipher()).take(1)
+        await KafkaFeed(servers=servers, topics=topics, cipher=a_cipher()).take(1)
 
 
 async def _slowly(attempt: int) -> None:
@@ -301,7 +309,11 @@ async def test_a_group_that_does_not_say_good_bye_is_left_all_the_same(
     async with publishing(kafka_address, topics, bus):
         bus.publish(a_message(CHATS[0], 1))
         feed = KafkaFeed(
-            address=kafka_address, topics=topics, cipher=a_cipher(), group="g", partitions=3
+            servers=KafkaServers(kafka_address),
+            topics=topics,
+            cipher=a_cipher(),
+            group="g",
+            partitions=3,
         )
         await take(feed, 1)
     connections = list(feed._consumer._client._conns.values())
@@ -323,7 +335,7 @@ async def test_who_gives_up_while_it_starts_leaves_no_connection(
         return connection
 
     monkeypatch.setattr(aiokafka.client, "create_conn", create)
-    starting = asyncio.create_task(start_producer(kafka_address))
+    starting = asyncio.create_task(start_producer(KafkaServers(kafka_address)))
     first = await made.get()
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)

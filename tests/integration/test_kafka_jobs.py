@@ -14,6 +14,7 @@ from tests.harness.message_cipher import a_cipher
 from tests.harness.services import KafkaBroker
 from tidings.buses import kafka_jobs
 from tidings.buses.job_codec import encode_job
+from tidings.buses.kafka_clients import KafkaServers
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import Topics, ensure_topics
@@ -27,7 +28,8 @@ def topics() -> Topics:
 
 @asynccontextmanager
 async def a_process(address: str, topics: Topics) -> AsyncIterator[KafkaJobs]:
-    jobs = KafkaJobs(address=address, topics=topics, cipher=a_cipher(), group="g", partitions=3)
+    servers = KafkaServers(address)
+    jobs = KafkaJobs(servers=servers, topics=topics, cipher=a_cipher(), group="g", partitions=3)
     try:
         yield jobs
     finally:
@@ -49,8 +51,8 @@ async def take(jobs: KafkaJobs, count: int) -> list[Taken]:
 async def test_what_is_no_job_is_put_aside_and_the_others_come(
     kafka_address: str, topics: Topics
 ) -> None:
-    await ensure_topics(kafka_address, topics, 3)
-    producer = await start_producer(kafka_address)
+    await ensure_topics(KafkaServers(kafka_address), topics, 3)
+    producer = await start_producer(KafkaServers(kafka_address))
     forged = encode_job(some_jobs(1)[0])
     for value in (a_cipher().seal(topics.inbox_jobs, b"strange"), forged):
         await producer.send_and_wait(topics.inbox_jobs, value)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tidings.assembly.core import Core
+from tidings.assembly.kafka import kafka_servers
 from tidings.assembly.processes import Others
 from tidings.config import Config
 from tidings.delivery.delivering import Deliverer
@@ -102,9 +103,8 @@ def _run_worker(
     from tidings.buses.kafka_feed import KafkaFeed
     from tidings.buses.kafka_topics import Topics
 
-    assert config.kafka_bootstrap is not None, "settings are checked"
     feed = KafkaFeed(
-        address=config.kafka_bootstrap,
+        servers=kafka_servers(config),
         topics=Topics(config.kafka_prefix),
         cipher=core.vault.messages,
         group=f"{config.kafka_prefix}delivery",

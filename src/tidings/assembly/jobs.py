@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tidings.assembly.kafka import kafka_servers
 from tidings.assembly.stores import needs
 from tidings.aws.trouble import NoCredentials
 from tidings.config import Config
@@ -47,9 +48,8 @@ def _kafka(config: Config, cipher: MessageCipher) -> Jobs:
     from tidings.buses.kafka_jobs import KafkaJobs
     from tidings.buses.kafka_topics import Topics
 
-    assert config.kafka_bootstrap is not None, "settings are checked"
     return KafkaJobs(
-        address=config.kafka_bootstrap,
+        servers=kafka_servers(config),
         topics=Topics(config.kafka_prefix),
         cipher=cipher,
         group=f"{config.kafka_prefix}inbox",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidings.actions.elsewhere import Elsewhere
 from tidings.assembly.core import Core
+from tidings.assembly.kafka import kafka_servers
 from tidings.assembly.stores import needs
 from tidings.config import Config
 from tidings.ports.handover import Doorstep
@@ -85,10 +86,9 @@ def _publisher(config: Config, core: Core) -> "KafkaPublisher":
         from tidings.buses.kafka_topics import Topics
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
-    assert config.kafka_bootstrap is not None, "settings are checked"
     return KafkaPublisher(
         core.bus,
-        address=config.kafka_bootstrap,
+        servers=kafka_servers(config),
         topics=Topics(config.kafka_prefix),
         cipher=core.vault.messages,
         back_off=wait_patiently,

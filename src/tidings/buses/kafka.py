@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
+from tidings.buses.kafka_clients import KafkaServers
 from tidings.buses.kafka_producers import CLOSE_SECONDS_MAX, start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
 from tidings.model.ids import ChatId
@@ -38,14 +39,14 @@ class KafkaPublisher:
         self,
         bus: Bus,
         *,
-        address: str,
+        servers: KafkaServers,
         topics: Topics,
         cipher: MessageCipher,
         back_off: Callable[[int], Awaitable[None]],
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
         """`back_off` waits before the n-th new attempt to connect, seconds at the most."""
-        self._address = address
+        self._servers = servers
         self._topics = topics
         self._cipher = cipher
         self._partitions = partitions
@@ -126,8 +127,8 @@ class KafkaPublisher:
         attempt = 0
         while True:
             try:
-                await ensure_topics(self._address, self._topics, self._partitions)
-                return await start_producer(self._address)
+                await ensure_topics(self._servers, self._topics, self._partitions)
+                return await start_producer(self._servers)
             except (FeedUnavailable, KafkaError, OSError) as error:
                 attempt += 1
                 self._warn(f"Kafka cannot be reached: {error}")

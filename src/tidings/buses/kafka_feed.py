@@ -13,7 +13,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidings.buses.kafka_clients import start_client
+from tidings.buses.kafka_clients import KafkaServers, start_client
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
 from tidings.buses.offsets import Offsets
@@ -35,7 +35,7 @@ class KafkaFeed:
     def __init__(
         self,
         *,
-        address: str,
+        servers: KafkaServers,
         topics: Topics,
         cipher: MessageCipher,
         group: str = GROUP_DEFAULT,
@@ -47,7 +47,7 @@ class KafkaFeed:
 
         What the cipher does not open is dropped, or with `keeps_refused` put aside first.
         """
-        self._address = address
+        self._servers = servers
         self._topics = topics
         self._topic = topic or topics.messages
         self._cipher = cipher
@@ -101,7 +101,7 @@ class KafkaFeed:
         ]
         try:
             if self._producer is None:
-                self._producer = await start_producer(self._address)
+                self._producer = await start_producer(self._servers)
             dead = self._topics.dead_of(self._topic)
             await self._producer.send_and_wait(dead, received.value, headers=headers)
         except (KafkaError, OSError) as error:
@@ -117,9 +117,9 @@ class KafkaFeed:
             await stop_producer(producer)
 
     async def _joined(self) -> Any:  # noqa: ANN401 - the library has no types
-        await ensure_topics(self._address, self._topics, self._partitions)
+        await ensure_topics(self._servers, self._topics, self._partitions)
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._address,
+            **self._servers.options(),
             group_id=self._group,
             enable_auto_commit=False,
             # A group without a place begins with the oldest event: that costs some reading, where

@@ -13,6 +13,7 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from tidings.buses.job_codec import NotAJob, decode_job, encode_job
+from tidings.buses.kafka_clients import KafkaServers
 from tidings.buses.kafka_feed import KafkaFeed
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
@@ -32,18 +33,18 @@ class KafkaJobs:
     def __init__(
         self,
         *,
-        address: str,
+        servers: KafkaServers,
         topics: Topics,
         cipher: MessageCipher,
         group: str = GROUP_DEFAULT,
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        self._address = address
+        self._servers = servers
         self._topics = topics
         self._partitions = partitions
         self._cipher = cipher
         self._feed = KafkaFeed(
-            address=address,
+            servers=servers,
             topics=topics,
             cipher=cipher,
             group=group,
@@ -110,8 +111,8 @@ class KafkaJobs:
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> Any:  # noqa: ANN401
-        await ensure_topics(self._address, self._topics, self._partitions)
-        self._producer = await start_producer(self._address)
+        await ensure_topics(self._servers, self._topics, self._partitions)
+        self._producer = await start_producer(self._servers)
         return self._producer
 
     def _tried(self, task: asyncio.Task[Any]) -> None:

@@ -7,20 +7,20 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tidings.buses.kafka_clients import start_client
+from tidings.buses.kafka_clients import KafkaServers, start_client
 from tidings.buses.kafka_topics import ANSWER_MS_MAX, RETRY_MS
 
 CLOSE_SECONDS_MAX: Final = 2.0
 
 
-async def start_producer(address: str) -> Any:  # noqa: ANN401 - the library has no types
+async def start_producer(servers: KafkaServers) -> Any:  # noqa: ANN401 - the library has no types
     """A producer that is connected.
 
     Raises:
         KafkaError, OSError: Kafka cannot be reached.
     """
     producer = AIOKafkaProducer(
-        bootstrap_servers=address,
+        **servers.options(),
         acks="all",
         enable_idempotence=True,
         request_timeout_ms=ANSWER_MS_MAX,

@@ -7,7 +7,7 @@ import msgspec
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from tidings.buses.kafka_clients import start_client
+from tidings.buses.kafka_clients import KafkaServers, start_client
 from tidings.ports.feed import FeedUnavailable
 
 PARTITIONS_DEFAULT: Final = 12
@@ -44,14 +44,16 @@ class Topics(msgspec.Struct, frozen=True):
         return f"{topic}-dead"
 
 
-async def ensure_topics(address: str, topics: Topics, partitions: int = PARTITIONS_DEFAULT) -> None:
+async def ensure_topics(
+    servers: KafkaServers, topics: Topics, partitions: int = PARTITIONS_DEFAULT
+) -> None:
     """Make the topics that are missing; those that are there stay as they are.
 
     Raises:
         FeedUnavailable: Kafka does not answer, or does not let us.
     """
     admin = AIOKafkaAdminClient(
-        bootstrap_servers=address, request_timeout_ms=ANSWER_MS_MAX, retry_backoff_ms=RETRY_MS
+        **servers.options(), request_timeout_ms=ANSWER_MS_MAX, retry_backoff_ms=RETRY_MS
     )
     try:
         await start_client(admin)

@@ -12,13 +12,22 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tidings.config.files import FILE_SUFFIX, secrets_in_files
 from tidings.config.settings import Config, local_region
 from tidings.config.together import mistakes_together
 from tidings.config.values import PARSE
 
 PREFIX: Final = "TIDINGS_"
 FILE_NAME: Final = "tidings.toml"
-SECRETS: Final = ("root_key", "master_key", "master_key_previous", "push_secret", "sms_secret")
+SECRETS: Final = (
+    "root_key",
+    "master_key",
+    "master_key_previous",
+    "kafka_password",
+    "push_secret",
+    "sms_secret",
+)
+"""Each may also stand in a file of its own, which the setting `<name>_file` names."""
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Where the tools of AWS look for a region, too."""
@@ -52,6 +61,7 @@ def load_config(
     given = _from_file(file, mistakes)
     given |= _from_environment(environment, mistakes)
     given |= {name: (f"--{name}", value) for name, value in flags.items() if value is not None}
+    given = secrets_in_files(given, mistakes)
     for setting, engine, region in _IN_REGIONS:
         if given.get(setting, ("", ""))[1].lower() == engine:
             given = _region(environment, region) | given
@@ -131,7 +141,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _is_known(name: str, source: str, mistakes: list[str]) -> bool:
-    if name in PARSE:
+    if name in PARSE or name.removesuffix(FILE_SUFFIX) in SECRETS:
         return True
     known = ", ".join(sorted(PARSE))
     mistakes.append(f"{source}: there is no such setting; there are {known}")

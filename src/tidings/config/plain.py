@@ -31,8 +31,9 @@ def _plain_engines(config: Config) -> Iterator[tuple[str, str]]:
     """Each engine in use that is elsewhere and plain, and what would encrypt it."""
     if config.store == "dynamodb" and _is_plain(config.dynamodb_endpoint, "http"):
         yield "DynamoDB", "use https:// in TIDINGS_DYNAMODB_ENDPOINT"
-    if config.bus == "kafka" and any(map(_is_elsewhere, (config.kafka_bootstrap or "").split(","))):
-        yield "Kafka", "keep it on this machine"
+    if config.bus == "kafka" and config.kafka_tls == "off":
+        if any(map(_is_elsewhere, (config.kafka_bootstrap or "").split(","))):
+            yield "Kafka", "set TIDINGS_KAFKA_TLS=on"
     if config.registry == "redis" and _is_plain(config.redis_url, "redis"):
         yield "Redis", "use rediss:// in TIDINGS_REDIS_URL"
     if config.jobs == "sqs" and _is_plain(config.sqs_queue_url, "http"):

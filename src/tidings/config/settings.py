@@ -52,6 +52,15 @@ class Config:
     kafka_bootstrap: str | None = None
     """There once the bus is kafka, as is the next once the registry is redis."""
     kafka_prefix: str = "tidings-"
+    kafka_tls: str = "off"
+    kafka_ca: Path | None = None
+    """None: the authorities that this machine trusts."""
+    kafka_certificate: Path | None = None
+    kafka_certificate_key: Path | None = None
+    kafka_sasl: str = "scram-sha-512"
+    kafka_username: str | None = None
+    """None: nobody logs in."""
+    kafka_password: str | None = field(default=None, repr=False)
     jobs: str | None = None
     """Which queue holds delivery jobs; None: see `queue`."""
     sqs_queue_url: str | None = None

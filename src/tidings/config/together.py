@@ -16,6 +16,13 @@ _ENGINE_OF: Final = {
     "dynamodb_region": ("store", "dynamodb"),
     "kafka_bootstrap": ("bus", "kafka"),
     "kafka_prefix": ("bus", "kafka"),
+    "kafka_tls": ("bus", "kafka"),
+    "kafka_ca": ("kafka_tls", "on"),
+    "kafka_certificate": ("kafka_tls", "on"),
+    "kafka_certificate_key": ("kafka_tls", "on"),
+    "kafka_sasl": ("bus", "kafka"),
+    "kafka_username": ("bus", "kafka"),
+    "kafka_password": ("bus", "kafka"),
     "sqs_queue_url": ("jobs", "sqs"),
     "sqs_region": ("jobs", "sqs"),
     "redis_url": ("registry", "redis"),
@@ -61,12 +68,29 @@ def mistakes_together(
         yield from _queue(config)
     if config.push != "off" and config.is_alone and "bus" not in wrong:
         yield f"TIDINGS_PUSH={config.push} is for delivery workers: it needs TIDINGS_BUS=kafka"
+    yield from _pairs(config, given)
     yield from plain_connections(config)
     yield from _master_keys(config)
     if config.is_public:
         yield from _in_public(config)
     if not {"root_key", "data"}.intersection(wrong):
         yield from _root_key(config)
+
+
+_PAIRS: Final = (
+    ("kafka_username", "kafka_password"),
+    ("kafka_password", "kafka_username"),
+    ("kafka_sasl", "kafka_username"),
+    ("kafka_certificate", "kafka_certificate_key"),
+    ("kafka_certificate_key", "kafka_certificate"),
+)
+"""The first of two means nothing without the second."""
+
+
+def _pairs(config: Config, given: Collection[str]) -> Iterator[str]:
+    for name, other in _PAIRS:
+        if name in given and other not in given:
+            yield f"{_variable(name)} means nothing without {_variable(other)}"
 
 
 def _variable(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidings.config import addresses
+from tidings.config import addresses, files
 from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
 from tidings.model import limits
 from tidings.ports.failpoints import PLACES, Place
@@ -131,6 +131,13 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "bus": _one_of("memory", "kafka"),
     "kafka_bootstrap": addresses.servers,
     "kafka_prefix": addresses.prefix("_-."),
+    "kafka_tls": _one_of("off", "on"),
+    "kafka_ca": files.authorities,
+    "kafka_certificate": files.readable,
+    "kafka_certificate_key": files.readable,
+    "kafka_sasl": _one_of("plain", "scram-sha-256", "scram-sha-512"),
+    "kafka_username": files.visible_text,
+    "kafka_password": files.visible_text,
     "jobs": _one_of("store", "kafka", "sqs"),
     "sqs_queue_url": addresses.url("https", "http"),
     "sqs_region": addresses.region,

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Kafka with TLS and passwords: who may come in, and how."""
+
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from scripts.services.kafka_secure import SecureKafkaBroker
+from tests.harness.certificates import Authority
+from tests.harness.services import owned
+from tests.integration.test_kafka import CHATS, a_message, publishing, take, taking, topics
+from tidings.assembly.kafka import kafka_servers
+from tidings.buses.in_process import InProcessBus
+from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_topics import Topics, ensure_topics
+from tidings.config import Config
+from tidings.ports.feed import FeedUnavailable
+from tidings.wire.events import decode_event
+
+__all__ = ["topics"]
+
+USER, PASSWORD = "tidings", "not-in-any-log-8f3k2m"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def broker(
+    request: pytest.FixtureRequest,
+    authority: Authority,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SecureKafkaBroker]:
+    """One for all mechanisms."""
+    yield from owned(
+        request,
+        SecureKafkaBroker(
+            tmp_path_factory.mktemp("kafka"),
+            identity=authority.issue("broker").both,
+            authority=authority.certificate,
+            username=USER,
+            password=PASSWORD,
+        ),
+    )
+
+
+def settings(broker: SecureKafkaBroker, authority: Authority) -> Config:
+    return Config(
+        kafka_bootstrap=broker.sasl_address,
+        kafka_tls="on",
+        kafka_ca=authority.certificate,
+        kafka_username=USER,
+        kafka_password=PASSWORD,
+    )
+
+
+async def is_delivered(servers: KafkaServers, topics: Topics) -> None:
+    """An event gets through: topics are made, it is published and taken."""
+    bus = InProcessBus()
+    async with publishing(servers, topics, bus), taking(servers, topics, "g") as feed:
+        bus.publish(a_message(CHATS[0], 1))
+        (received,) = await take(feed, 1)
+        assert decode_event(received.value).chat == CHATS[0]
+        feed.finish(received)
+
+
+@pytest.mark.attack("S13", "H01")
+@pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256", "scram-sha-512"])
+async def test_with_a_password_over_tls(
+    broker: SecureKafkaBroker, authority: Authority, topics: Topics, mechanism: str
+) -> None:
+    config = replace(settings(broker, authority), kafka_sasl=mechanism)
+    await is_delivered(kafka_servers(config), topics)
+
+
+async def test_with_a_certificate(
+    broker: SecureKafkaBroker, authority: Authority, topics: Topics
+) -> None:
+    client = authority.issue("client")
+    config = Config(
+        kafka_bootstrap=broker.tls_address,
+        kafka_tls="on",
+        kafka_ca=authority.certificate,
+        kafka_certificate=client.certificate,
+        kafka_certificate_key=client.key,
+    )
+    await is_delivered(kafka_servers(config), topics)
+
+
+@pytest.mark.attack("H01")
+async def test_nobody_else_is_let_in(
+    broker: SecureKafkaBroker,
+    authority: Authority,
+    topics: Topics,
+    tmp_path_factory: pytest.TempPathFactory,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    right = settings(broker, authority)
+    stranger = Authority(tmp_path_factory.mktemp("stranger"))
+    for config in (
+        replace(right, kafka_password="wrong"),
+        replace(right, kafka_username="somebody"),
+        replace(right, kafka_sasl="plain", kafka_password="wrong"),
+        replace(right, kafka_ca=stranger.certificate),
+        replace(right, kafka_username=None, kafka_password=None),
+        replace(right, kafka_bootstrap=broker.tls_address, kafka_username=None),
+    ):
+        with pytest.raises(FeedUnavailable):
+            await ensure_topics(kafka_servers(config), topics)
+    assert PASSWORD not in caplog.text
+    assert PASSWORD not in repr(kafka_servers(right))
+
+
+def test_the_servers_certificate_is_checked(authority: Authority) -> None:
+    config = Config(kafka_bootstrap="k:9093", kafka_tls="on", kafka_ca=authority.certificate)
+    tls = kafka_servers(config).tls
+    assert tls is not None
+    assert (tls.check_hostname, tls.verify_mode) == (True, ssl.CERT_REQUIRED)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of TLS and passwords for engines, and secrets in files of their own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.certificates import Authority
+from tests.unit.test_config import KEY, NO_FILE, STRONG, load, mistakes, toml
+from tests.unit.test_config_engines import MANY, the_mistake, without
+from tidings.assembly.kafka import kafka_servers
+from tidings.stores.trouble import StoreRefused
+
+ELSEWHERE = {
+    **without(MANY, "PLAIN_ENGINES"),
+    "KAFKA_TLS": "on",
+    "REDIS_URL": "rediss://r:6379/0",
+}
+LOGIN = {"KAFKA_USERNAME": "tidings", "KAFKA_PASSWORD": "hunter2"}
+
+
+def private(folder: Path, text: str, mode: int = 0o600) -> str:
+    path = folder / "secret"
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_kafka_elsewhere_with_tls_and_a_password(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    more = {**LOGIN, "KAFKA_CA": str(authority.certificate), "KAFKA_SASL": "SCRAM-SHA-256"}
+    config = load(None, NO_FILE, **ELSEWHERE, **more)
+    assert (config.kafka_tls, config.kafka_ca) == ("on", authority.certificate)
+    assert "hunter2" not in repr(config)
+    options = kafka_servers(config).options()
+    assert options["security_protocol"] == "SASL_SSL"
+    assert options["sasl_mechanism"] == "SCRAM-SHA-256"
+    assert (options["sasl_plain_username"], options["sasl_plain_password"]) == (
+        "tidings",
+        "hunter2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "protocol"),
+    [
+        (MANY, "PLAINTEXT"),
+        ({**MANY, **LOGIN}, "SASL_PLAINTEXT"),
+        (ELSEWHERE, "SSL"),
+        ({**ELSEWHERE, **LOGIN}, "SASL_SSL"),
+    ],
+)
+def test_the_protocol_follows_from_the_settings(settings: dict[str, str], protocol: str) -> None:
+    servers = kafka_servers(load(None, NO_FILE, **settings))
+    assert servers.options()["security_protocol"] == protocol
+
+
+@pytest.mark.attack("S13", "H01")
+def test_a_password_for_kafka_does_not_travel_in_the_clear() -> None:
+    plain = {**without(MANY, "PLAIN_ENGINES"), **LOGIN, "REDIS_URL": "rediss://r"}
+    assert "set TIDINGS_KAFKA_TLS=on" in the_mistake(plain)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({**MANY, "KAFKA_USERNAME": "u"}, "means nothing without TIDINGS_KAFKA_PASSWORD"),
+        ({**MANY, "KAFKA_PASSWORD": "p"}, "means nothing without TIDINGS_KAFKA_USERNAME"),
+        ({**MANY, "KAFKA_SASL": "plain"}, "means nothing without TIDINGS_KAFKA_USERNAME"),
+        ({**MANY, **LOGIN, "KAFKA_SASL": "gssapi"}, "TIDINGS_KAFKA_SASL: 'gssapi' is not one of"),
+        ({**MANY, **LOGIN, "KAFKA_PASSWORD": "a\nb"}, "TIDINGS_KAFKA_PASSWORD: 1 to 1024"),
+        ({"KAFKA_TLS": "on"}, "means nothing without TIDINGS_BUS=kafka"),
+        ({**ELSEWHERE, "KAFKA_CA": __file__}, "does not hold certificates as PEM"),
+        ({**ELSEWHERE, "KAFKA_CA": "/no/such.pem"}, "/no/such.pem cannot be read"),
+        (
+            {**ELSEWHERE, "KAFKA_CERTIFICATE": __file__},
+            "means nothing without TIDINGS_KAFKA_CERTIFICATE_KEY",
+        ),
+    ],
+)
+def test_what_is_wrong_with_kafka_is_told_once(settings: dict[str, str], told: str) -> None:
+    mistake = the_mistake(settings)
+    assert told in mistake
+    assert "hunter2" not in mistake
+
+
+def test_an_authority_means_nothing_without_tls(tmp_path: Path) -> None:
+    settings = {**MANY, "KAFKA_CA": str(Authority(tmp_path).certificate)}
+    assert "TIDINGS_KAFKA_CA means nothing without TIDINGS_KAFKA_TLS=on" in the_mistake(settings)
+
+
+def test_a_certificate_belongs_to_its_key(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    one, other = authority.issue("one"), authority.issue("other")
+    pair = {
+        "KAFKA_CERTIFICATE": str(one.certificate),
+        "KAFKA_CERTIFICATE_KEY": str(other.key),
+    }
+    with pytest.raises(StoreRefused, match="not a certificate and its key"):
+        kafka_servers(load(None, NO_FILE, **ELSEWHERE, **pair))
+
+
+def test_a_secret_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
+    path = private(tmp_path, f"{STRONG}\n")
+    assert load(None, NO_FILE, ROOT_KEY_FILE=path).root_key == STRONG
+    assert load(None, toml(tmp_path, f'root_key_file = "{path}"')).root_key == STRONG
+    password = {**without(LOGIN, "KAFKA_PASSWORD"), "KAFKA_PASSWORD_FILE": path}
+    assert load(None, NO_FILE, **MANY, **password).kafka_password == STRONG
+    assert load(MASTER_KEY_FILE=private(tmp_path, KEY)).master_key == bytes(range(32))
+
+
+@pytest.mark.attack("H06")
+def test_a_file_with_a_secret_is_its_owner_s_and_holds_a_good_one(tmp_path: Path) -> None:
+    [told] = mistakes(ROOT_KEY_FILE=private(tmp_path, STRONG, mode=0o644))
+    assert "chmod 600" in told
+    [told] = mistakes(ROOT_KEY_FILE=private(tmp_path, "admin"))
+    assert "TIDINGS_ROOT_KEY_FILE: the root key is weak" in told
+    [told] = mistakes(ROOT_KEY_FILE="/no/such/file")
+    assert "/no/such/file is not there" in told
+    [told] = mistakes(ROOT_KEY_FILE=private(tmp_path, STRONG), ROOT_KEY=STRONG)
+    assert "root_key is set as well (TIDINGS_ROOT_KEY)" in told
+    assert "there is no such setting" in mistakes(HOST_FILE="x")[0]
