@@ -57,6 +57,6 @@ def _identity(core: Core) -> IdentityVerbs:
         token_issuers=TokenIssuerVerbs(tenants, core.own_keys, clock),
         get_profile=GetProfile(users),
         patch_profile=PatchProfile(users, clock),
-        erase_user_content=EraseUserContent(users, core.vault),
+        erase_user_content=EraseUserContent(users, core.vault, clock),
         rotate_keys=core.rotate_keys,
     )

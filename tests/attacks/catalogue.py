@@ -198,7 +198,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "S01",
         "S02",
         "S04",
-        "S06",
         "S08",
         "S09",
         "S10",

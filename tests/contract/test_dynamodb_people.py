@@ -34,7 +34,7 @@ async def test_a_lost_answer_changes_no_answer(place: Place) -> None:
         DynamoTenants(place.dynamo, place.revocations),
         DynamoUsers(place.dynamo, place.revocations),
     )
-    keys = DynamoDataKeys(place.dynamo)
+    keys = DynamoDataKeys(place.dynamo, place.revocations)
 
     assert await tenants.put(a_tenant(), a_signing_key("s1")) == (a_tenant(), True)
     assert await tenants.put(a_tenant("New"), a_signing_key("s2")) == (a_tenant("New"), False)
@@ -47,14 +47,19 @@ async def test_a_lost_answer_changes_no_answer(place: Place) -> None:
     assert await keys.add(a_key(ANN)) == a_key(ANN)
     await keys.rewrap([a_key(ANN, b"again", "m2")])
     assert await keys.current(ANN) == a_key(ANN, b"again", "m2")
-    assert await keys.destroy(ANN) == 1
+    assert await keys.end(ANN, NOW) == 1
+    await keys.destroy(ANN, 1)
+    assert await keys.current(ANN) is None
     epoch = await ensure_epoch(place.dynamo, SystemChance())
     assert epoch == await ensure_epoch(place.dynamo, SystemChance())
     assert place.transport.lost >= 10
 
 
 async def test_what_was_not_done_is_not_said_to_be_done(place: Place) -> None:
-    tenants, keys = DynamoTenants(place.dynamo, place.revocations), DynamoDataKeys(place.dynamo)
+    tenants, keys = (
+        DynamoTenants(place.dynamo, place.revocations),
+        DynamoDataKeys(place.dynamo, place.revocations),
+    )
     await tenants.put(a_tenant(), a_signing_key("s1"))
     await tenants.add_key(an_api_key())
     await tenants.revoke_key("acme", "key-1", NOW + 1)
@@ -62,7 +67,8 @@ async def test_what_was_not_done_is_not_said_to_be_done(place: Place) -> None:
 
     assert not await tenants.revoke_key("acme", "key-1", NOW + 2)
     assert not await tenants.revoke_key("acme", "nowhere", NOW + 2)
-    assert await keys.destroy(BOB) == 0
+    assert await keys.end(BOB, NOW) is None
+    await keys.destroy(BOB, 1)
     assert await keys.current(BOB) is None, "nothing was made by destroying"
 
 
@@ -117,7 +123,7 @@ async def test_a_profile_takes_one_weak_read_and_a_missing_one_is_asked_for_twic
 
 
 async def test_looking_at_the_start_takes_no_scan(place: Place) -> None:
-    keys = DynamoDataKeys(place.dynamo)
+    keys = DynamoDataKeys(place.dynamo, place.revocations)
     assert await keys.wrapped_by_others("m1", 1) == []
     await keys.add(a_key(ANN))
     place.patterns()
@@ -137,7 +143,7 @@ async def rotate(keys: DynamoDataKeys, master: str) -> int:
 
 
 async def test_a_rotation_meets_every_key_and_then_looks_no_more(place: Place) -> None:
-    keys = DynamoDataKeys(place.dynamo)
+    keys = DynamoDataKeys(place.dynamo, place.revocations)
     authors = some_users(20)
     for author in authors:
         await keys.add(a_key(author))
@@ -151,7 +157,10 @@ async def test_a_rotation_meets_every_key_and_then_looks_no_more(place: Place) -
 
 
 async def test_keys_that_came_in_behind_a_look_are_met_by_the_next(place: Place) -> None:
-    keys, stale = DynamoDataKeys(place.dynamo), DynamoDataKeys(place.dynamo)
+    keys, stale = (
+        DynamoDataKeys(place.dynamo, place.revocations),
+        DynamoDataKeys(place.dynamo, place.revocations),
+    )
     authors = some_users(40)
     for author in authors[:20]:
         await stale.add(a_key(author))
@@ -168,7 +177,10 @@ async def test_keys_that_came_in_behind_a_look_are_met_by_the_next(place: Place)
 
 
 async def test_a_process_that_wraps_with_the_old_key_is_noticed(place: Place) -> None:
-    keys, stale = DynamoDataKeys(place.dynamo), DynamoDataKeys(place.dynamo)
+    keys, stale = (
+        DynamoDataKeys(place.dynamo, place.revocations),
+        DynamoDataKeys(place.dynamo, place.revocations),
+    )
     await stale.add(a_key(ANN))  # it knows that m1 is listed, and will not ask beforehand
     assert await rotate(keys, "m2") == 1
 
@@ -181,7 +193,7 @@ async def test_a_process_that_wraps_with_the_old_key_is_noticed(place: Place) ->
 async def test_a_key_wrapped_while_a_rotation_looks_keeps_its_master_key_listed(
     place: Place,
 ) -> None:
-    keys = DynamoDataKeys(place.dynamo)
+    keys = DynamoDataKeys(place.dynamo, place.revocations)
     masters = MasterList(place.dynamo, SystemChance())
     await masters.after_wrapping("m1")
     mark = await masters.close(["m1"])

@@ -3,9 +3,10 @@
 
 import asyncio
 
-from tests.contract.builders import ANN, BOB, CAT, some_users
+from tests.contract.builders import ANN, BOB, CAT, NOW, some_users
 from tests.contract.engines import Engine, Store
 from tidings.model.ids import UserKey
+from tidings.ports.revocations import Revocation
 from tidings.ports.secrets import WrappedKey
 
 
@@ -13,6 +14,12 @@ def a_key(
     author: UserKey, wrapped: bytes = b"wrapped", master: str = "m1", generation: int = 1
 ) -> WrappedKey:
     return WrappedKey(author=author, generation=generation, wrapped=wrapped, master_key_id=master)
+
+
+async def destroy(store: Store, author: UserKey) -> None:
+    generation = await store.data_keys.end(author, NOW)
+    assert generation is not None
+    await store.data_keys.destroy(author, generation)
 
 
 async def test_an_author_has_one_key(store: Store) -> None:
@@ -40,8 +47,8 @@ async def test_a_destroyed_key_is_gone_and_its_generation_used_up(store: Store) 
     await store.data_keys.add(a_key(ANN))
     await store.data_keys.add(a_key(BOB))
 
-    assert await store.data_keys.destroy(ANN) == 1
-    assert await store.data_keys.destroy(ANN) == 0
+    await destroy(store, ANN)
+    assert await store.data_keys.end(ANN, NOW) is None
     assert await store.data_keys.current(ANN) is None
     assert await store.data_keys.get(ANN, 1) is None
 
@@ -52,11 +59,40 @@ async def test_a_destroyed_key_is_gone_and_its_generation_used_up(store: Store) 
     assert await store.data_keys.current(BOB) == a_key(BOB)
 
 
+async def test_the_feed_is_told_that_a_key_is_ending_and_nobody_is_given_it(store: Store) -> None:
+    await store.data_keys.add(a_key(ANN))
+
+    assert await store.data_keys.end(ANN, NOW) == 1
+
+    told = [Revocation(kind="data_key", subject=ANN, at=NOW)]
+    assert await store.revocations.after(0) == told
+    assert await store.data_keys.get(ANN, 1) is None
+    current = await store.data_keys.current(ANN)
+    assert current is None or current.is_ending
+
+    await store.data_keys.end(ANN, NOW + 1)
+    assert await store.revocations.after(0) == told, "once is enough"
+
+
+async def test_destroying_late_leaves_a_later_key(store: Store) -> None:
+    await store.data_keys.add(a_key(ANN))
+    await destroy(store, ANN)
+    fresh = await store.data_keys.add(a_key(ANN, b"fresh"))
+
+    await store.data_keys.destroy(ANN, 1)
+    assert await store.data_keys.current(ANN) == fresh
+
+    await store.data_keys.end(ANN, NOW)
+    ending = await store.data_keys.current(ANN)
+    await store.data_keys.destroy(ANN, 1)
+    assert await store.data_keys.current(ANN) == ending
+
+
 async def test_keys_are_rewrapped_step_by_step(store: Store) -> None:
     authors = some_users(5)
     for author, master in zip(authors, ["m1", "m2", "m3", "m1", "m1"], strict=True):
         await store.data_keys.add(a_key(author, master=master))
-    await store.data_keys.destroy(authors[4])
+    await destroy(store, authors[4])
 
     steps = []
     while keys := await store.data_keys.wrapped_by_others("m2", 2):
@@ -79,7 +115,7 @@ async def test_keys_are_rewrapped_step_by_step(store: Store) -> None:
 
 async def test_rewrapping_brings_no_key_back(store: Store) -> None:
     await store.data_keys.add(a_key(ANN))
-    await store.data_keys.destroy(ANN)
+    await destroy(store, ANN)
 
     await store.data_keys.rewrap([a_key(ANN, b"again", "m2"), a_key(CAT, b"never", "m2")])
 
@@ -92,7 +128,7 @@ async def test_keys_and_secrets_are_there_after_a_restart(engine: Engine) -> Non
     async with engine.open() as store:
         await store.data_keys.add(a_key(ANN))
         await store.data_keys.add(a_key(BOB))
-        await store.data_keys.destroy(BOB)
+        await destroy(store, BOB)
         await store.deployment.keep_sealed("pepper", "m1", b"sealed")
         epoch = store.deployment.epoch
 

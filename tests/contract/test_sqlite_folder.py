@@ -13,6 +13,7 @@ import pytest
 from tests.contract.builders import (
     ANN,
     BOB,
+    NOW,
     a_chat,
     append,
     entry_at,
@@ -160,7 +161,7 @@ async def test_a_destroyed_key_is_nowhere_on_the_disk(engine: SqliteEngine) -> N
             )
         assert f"<the key of {ANN}>".encode() in bytes_on_disk(engine.folder)
 
-        await store.data_keys.destroy(ANN)
+        assert await store.data_keys.end(ANN, NOW) == 1
 
         left = bytes_on_disk(engine.folder)
         assert f"<the key of {ANN}>".encode() not in left

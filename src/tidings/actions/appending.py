@@ -171,6 +171,7 @@ class Appender:
                 for _ in entries
             ],
             settle=lambda outcome: self._settled(lane, claimed, steps, outcome),
+            may_write=lambda: all(proposal.is_ready for proposal, _ in steps),
         )
 
     def _take_steps(self, lane: Lane, claimed: ChatState) -> list[_Step]:

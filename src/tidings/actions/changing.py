@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Callable
 
 from tidings.actions.appending import Appender
+from tidings.actions.vault import Sealed, Vault
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key
 from tidings.model.ids import ChatId, UserKey
@@ -20,23 +21,56 @@ from tidings.ports.log import Declined
 Decide = Callable[[ChatState, int], list[Entry]]
 
 
+class SealedContent:
+    """New content of a message, sealed when it is needed and as often as it has to be."""
+
+    def __init__(self, vault: Vault, author: UserKey, message: Entry, text: str) -> None:
+        assert message.client_message_id is not None, "only messages have content"
+        self._vault = vault
+        self._author = author
+        self._bound_to = message.chat_id, message.client_message_id
+        self._text = text
+        self._sealed: Sealed | None = None
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it is sealed with a key that counts."""
+        return self._sealed is not None and self._vault.may_write(self._author, self._sealed)
+
+    async def seal(self) -> None:
+        """Seal it, with the key that counts now.
+
+        Raises:
+            StoreUnavailable: The key cannot be had.
+        """
+        self._sealed = await self._vault.seal(self._author, *self._bound_to, self._text)
+
+    def put_into(self, entry: Entry) -> None:
+        """Give the entry this content."""
+        assert self._sealed is not None, "nothing is decided before it is ready"
+        entry.box, entry.box_key = self._sealed.box, self._sealed.box_key
+        entry.content = self._text
+
+
 class Change:
     """A change whose proposer awaits the answer."""
 
-    def __init__(self, decide: Decide) -> None:
+    def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
         self.key: Key | None = None
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
         self._decide = decide
+        self._content = content
         self.answer: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
 
     @property
     def is_ready(self) -> bool:
-        return True
+        return self._content is None or self._content.may_write
 
     async def prepare(self) -> None:
-        """Always ready."""
+        if self._content is not None:
+            await self._content.seal()
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
         return self._decide(state, now)
@@ -64,12 +98,15 @@ class Change:
             self.answer.set_exception(refusal)
 
 
-async def change(appender: Appender, chat: ChatId, decide: Decide) -> list[Entry]:
+async def change(
+    appender: Appender, chat: ChatId, decide: Decide, content: SealedContent | None = None
+) -> list[Entry]:
     """Append what `decide` makes of the chat, and return it once it is durable.
 
-    Empty if there was nothing to change. Raises the Refusal that `decide` or the store came to.
+    `content` is what it seals, if anything. Empty if there was nothing to change. Raises the
+    Refusal that `decide` or the store came to.
     """
-    proposal = Change(decide)
+    proposal = Change(decide, content)
     appender.propose(chat, proposal)
     return await proposal.answer
 

@@ -18,18 +18,22 @@ class Ended:
         self.tenants: set[str] = set()
         self.tenant_keys: set[str] = set()
         self.signing_keys: set[str] = set()
+        self.data_keys: set[str] = set()
+        """The authors whose keys are being destroyed."""
         subjects: dict[RevokedKind, set[str]] = {
             "session": self.sessions,
             "tenant": self.tenants,
             "tenant_key": self.tenant_keys,
             "signing_key": self.signing_keys,
+            "data_key": self.data_keys,
         }
         for revocation in revocations:
             if revocation.kind == "user":
                 user = UserKey(revocation.subject)
                 self.users[user] = max(revocation.at, self.users.get(user, 0))
-            else:
-                subjects[revocation.kind].add(revocation.subject)
+            elif (named := subjects.get(revocation.kind)) is not None:
+                # A later version may tell of kinds that this one does not know.
+                named.add(revocation.subject)
 
     @property
     def is_wide(self) -> bool:

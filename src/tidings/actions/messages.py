@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.appending import Appender
-from tidings.actions.changing import change, membership_of
+from tidings.actions.changing import SealedContent, change, membership_of
 from tidings.actions.posting import check_content
 from tidings.actions.vault import Vault
 from tidings.model import limits, roles
@@ -46,17 +46,16 @@ class Edit:
             raise Forbidden("only the sender edits a message")
         if target.redacted or target.expired(self.clock.now()):
             raise MessageGone
-        assert target.client_message_id is not None
-        sealed = await self.vault.seal(actor, chat, target.client_message_id, content)
+        sealed = SealedContent(self.vault, actor, target, content)
 
         def decide(state: ChatState, _now: int) -> list[Entry]:
             membership_of(state, actor)
             entry = Entry(chat_id=chat, kind="edited", sender=actor, target=sequence)
-            entry.box, entry.box_key, entry.content = sealed.box, sealed.box_key, content
+            sealed.put_into(entry)
             entry.content_type = target.content_type
             return [entry]
 
-        await change(self.appender, chat, decide)
+        await change(self.appender, chat, decide, sealed)
 
 
 @dataclass(frozen=True, slots=True)

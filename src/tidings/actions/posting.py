@@ -62,7 +62,7 @@ class Send:
 
     @property
     def is_ready(self) -> bool:
-        return self._sealed is not None
+        return self._sealed is not None and self._vault.may_write(self._sender, self._sealed)
 
     async def prepare(self) -> None:
         assert self.key is not None

@@ -22,7 +22,7 @@ class Proposal(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `decide` may be called."""
+        """Whether `decide` may be called, and what it returned be written."""
         ...
 
     async def prepare(self) -> None:

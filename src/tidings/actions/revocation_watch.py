@@ -61,7 +61,7 @@ class RevocationWatch:
         """How far the feed was read: what was read of the store since it last moved is no older
         than all that was told."""
         self._feed = feed
-        self._now = now
+        self.now = now
         self._look_seconds = look_seconds
         self._blind_seconds_max = blind_seconds_max
         self._seen_at = -math.inf
@@ -75,7 +75,7 @@ class RevocationWatch:
     @property
     def sees(self) -> bool:
         """Whether all that was revoked a few seconds ago or earlier has been told."""
-        return self._now() <= self._seen_at + self._blind_seconds_max
+        return self.now() <= self._seen_at + self._blind_seconds_max
 
     def listen(self, revoked: Callable[[Sequence[Revocation]], None]) -> None:
         """Be told what is new, in order."""
@@ -91,7 +91,7 @@ class RevocationWatch:
         Raises:
             StoreUnavailable: The feed cannot be read.
         """
-        began = self._now()
+        began = self.now()
         with on_behalf_of(REVOCATIONS):
             self.place = await self._feed.head()
         self._saw(began)
@@ -109,7 +109,7 @@ class RevocationWatch:
                 return await self._look()
 
     async def _look(self) -> bool:
-        began = self._now()
+        began = self.now()
         left = self._seen_at + self._blind_seconds_max - began
         try:
             # A process that was asleep for long gets the time for one look all the same.
@@ -129,7 +129,7 @@ class RevocationWatch:
                 if self._lag.seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX:
                     late_looks += 1
                     continue
-                if self._now() - self._seen_at >= self._blind_seconds_max:
+                if self.now() - self._seen_at >= self._blind_seconds_max:
                     self._go_blind()
                 await asyncio.sleep(AGAIN_SECONDS)
 

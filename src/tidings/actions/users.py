@@ -102,6 +102,7 @@ class EraseUserContent:
 
     users: Users
     vault: Vault
+    clock: Clock
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
         """How many keys were destroyed. The user stays, and may write anew."""
@@ -109,7 +110,7 @@ class EraseUserContent:
         if USER.fullmatch(user_id) is None:
             raise UserNotFound
         user = await _existing(self.users, user_key(tenant, user_id))
-        return await self.vault.erase(user.user)
+        return await self.vault.erase(user.user, self.clock.now())
 
 
 async def ensure_user(

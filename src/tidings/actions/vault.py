@@ -15,8 +15,10 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidings.actions.cursors import Cursors
-from tidings.actions.data_keys import HeldKeys
+from tidings.actions.data_keys import ALONE, HeldKeys, KeyLeases
+from tidings.actions.erasing import Erasing
 from tidings.actions.login_digests import LoginDigests
+from tidings.actions.revocation_watch import RevocationWatch
 from tidings.actions.wrapping import (
     NONCE_BYTES,
     CannotUnwrap,
@@ -25,7 +27,8 @@ from tidings.actions.wrapping import (
 )
 from tidings.model.entries import Entry, Gone
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.secrets import DataKeys, Deployment, KeyRefused, MasterKeys
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.secrets import DataKeys, Deployment, KeyRefused, MasterKeys, WrappedKey
 from tidings.ports.world import Chance
 from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
 
@@ -39,6 +42,9 @@ DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY, MESSAGE_KEY)
 
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
+_LOADS_MAX: Final = 3
+"""Once is enough unless reading a key takes as long as it may be used afterwards."""
+_TOO_SLOW: Final = "keys are read more slowly than they may be used"
 _TAMPERED: Final = "sealed content was changed"
 _NONCES_DRAWN: Final = 512
 """One system call for many nonces: 0.05 µs each instead of 0.5 µs."""
@@ -62,11 +68,17 @@ class Vault:
     _keyed: blake2b
 
     def __init__(
-        self, keys: DataKeys, deployment: Deployment, master: MasterKeys, chance: Chance
+        self,
+        keys: DataKeys,
+        deployment: Deployment,
+        master: MasterKeys,
+        chance: Chance,
+        leases: KeyLeases = ALONE,
     ) -> None:
         self.wrapping = Wrapping(master, chance)
         self._data_keys = keys
-        self._keys = HeldKeys(keys, self.wrapping, chance)
+        self._keys = HeldKeys(keys, self.wrapping, chance, leases, self._met_ending)
+        self._erasing = Erasing(keys, self._keys, leases.erasing_seconds)
         self._deployment = deployment
         self._master = master
         self._chance = chance
@@ -84,6 +96,17 @@ class Vault:
         return bool(self._master.previous)
 
     # --- Starting -------------------------------------------------------------------------
+
+    def follow(self, watch: RevocationWatch) -> None:
+        """Hear from the feed whose content is erased by other processes."""
+        self._keys.follow(watch)
+
+    def _met_ending(self, key: WrappedKey) -> None:
+        self._erasing.complete(key)
+
+    async def close(self) -> None:
+        """Carry on with no erasure."""
+        await self._erasing.close()
 
     async def start(self) -> None:
         """Load the deployment's secrets, or make them in a new store.
@@ -162,16 +185,22 @@ class Vault:
         return await self._encrypt(author, f"{author}\0{bound_to}", text)
 
     async def _encrypt(self, author: UserKey, bound_to: str, text: str) -> Sealed:
-        while True:
+        for _ in range(_LOADS_MAX):
             sealed = self._encrypt_nowait(author, bound_to, text)
             if sealed is not None:
                 return sealed
             await self._keys.load_current(author)
+        raise StoreUnavailable(_TOO_SLOW)
+
+    def may_write(self, author: UserKey, sealed: Sealed) -> bool:
+        """Whether what was sealed may be written now; if not, seal it again."""
+        return self._keys.seals(author, sealed.box_key)
 
     def _encrypt_nowait(self, author: UserKey, bound_to: str, text: str) -> Sealed | None:
-        held = self._keys.at_hand(author)
-        if held is None or held.cipher is None:
+        held = self._keys.to_seal(author)
+        if held is None:
             return None
+        assert held.cipher is not None, "such a key does not seal"
         if not self._nonces:
             self._draw_nonces()
         nonce = self._nonces.pop()
@@ -192,15 +221,20 @@ class Vault:
         """
         for entry in entries:
             message = entry if entry.kind == "message" else entry.shown
-            if message is not None:
-                while not self._open_nowait(message, now):
-                    await self._keys.load(message.sender, message.box_key)
+            if message is None:
+                continue
+            for _ in range(_LOADS_MAX):
+                if self._open_nowait(message, now):
+                    break
+                await self._keys.load(message.sender, message.box_key)
+            else:
+                raise StoreUnavailable(_TOO_SLOW)
 
     def _open_nowait(self, entry: Entry, now: int) -> bool:
         """Settle one message; False if the author's key has to be loaded first."""
         gone = _gone_without_a_look(entry, now)
         if gone is None:
-            held = self._keys.at_hand(entry.sender)
+            held = self._keys.to_open(entry.sender)
             if held is None or held.generation < entry.box_key:
                 return False
             if held.cipher is not None and held.generation == entry.box_key:
@@ -228,8 +262,13 @@ class Vault:
         Raises:
             StoreUnavailable: A key cannot be loaded now.
         """
-        while (held := self._keys.at_hand(author)) is None or held.generation < sealed.box_key:
+        for _ in range(_LOADS_MAX):
+            held = self._keys.to_open(author)
+            if held is not None and held.generation >= sealed.box_key:
+                break
             await self._keys.load(author, sealed.box_key)
+        else:
+            raise StoreUnavailable(_TOO_SLOW)
         if held.cipher is None or held.generation != sealed.box_key:
             return None
         text = self._decrypt_box(held.cipher, sealed.box, f"{author}\0{bound_to}")
@@ -247,13 +286,15 @@ class Vault:
 
     # --- Erasing and digests --------------------------------------------------------------
 
-    async def erase(self, author: UserKey) -> int:
+    async def erase(self, author: UserKey, now: int) -> int:
         """Destroy the author's keys: whatever they sealed reads `erased`. Returns how many.
+
+        Where other processes may hold them, it takes a few seconds: they have to let go first.
 
         Raises:
             StoreUnavailable: Unknown outcome; safe to repeat.
         """
-        return await self._keys.destroy(author)
+        return await self._erasing.erase(author, now)
 
     def digest(self, *parts: str) -> bytes:
         """A keyed digest: the same for the same parts, and telling nothing about them."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidings.actions.appending import Appender
 from tidings.actions.authenticating import Authenticate
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.data_keys import ALONE, KeyLeases
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.membership import PutMember, RemoveMember, Rename
@@ -101,7 +102,9 @@ async def open_core(
             open_store(config, clock, chance, failpoints, broken)
         )
         master = _master_keys(config, chance)
-        vault = Vault(store.data_keys, store.deployment, master, chance)
+        leases = ALONE if config.store == "sqlite" else KeyLeases()
+        vault = Vault(store.data_keys, store.deployment, master, chance, leases)
+        stack.push_async_callback(vault.close)
         await vault.start()
         jobs = await stack.enter_async_context(open_jobs(config, store, vault.messages, clock))
         bus = InProcessBus()
@@ -116,6 +119,7 @@ async def open_core(
         root_key = config.root_key or ensure_root_key(config.data, chance)
         identity = make_identity(root_key, store, vault.wrapping, quotas, clock)
         stack.push_async_callback(identity.watch.close)
+        vault.follow(identity.watch)
         yield Core(
             store=store,
             deliveries=deliveries,

@@ -131,6 +131,12 @@ USER_DAY_CONTACTS_MAX: Final = 2_000
 """Phone numbers that a user looks up in a day."""
 REVOKED_SECONDS_MAX: Final = 5
 """What ended counts no longer than this, anywhere."""
+SEAL_SECONDS_MAX: Final = 3
+"""So long after it was last known to count, a key in memory may seal something."""
+SEALED_WRITE_SECONDS_MAX: Final = 1
+"""What was sealed is known to be in the store after this time, or the key is looked at again."""
+ERASING_SECONDS: Final = 4.2
+"""So long an erasure waits, where other processes may hold the key: then none can use it."""
 
 # Rates: so many a second for as long as one likes, and so many at once after a rest.
 USER_REQUESTS_PER_SECOND: Final = 50
@@ -229,6 +235,10 @@ assert (
     + KIB
     < BODY_PARTS_MAX
 ), "as many users as there may be can be told a text of nothing but commas"
+assert SEAL_SECONDS_MAX <= REVOKED_SECONDS_MAX, "what a key opens is shown longer than it seals"
+assert SEAL_SECONDS_MAX + SEALED_WRITE_SECONDS_MAX < ERASING_SECONDS, (
+    "the clocks of two processes may differ a little in how fast they run"
+)
 assert PAGE_MAX < USER_COPIES_MAX <= INBOX_LOG_ENTRIES_MAX
 assert (
     USER_REQUESTS_PER_SECOND <= ADDRESS_REQUESTS_PER_SECOND

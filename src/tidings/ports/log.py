@@ -49,6 +49,11 @@ class Failed(msgspec.Struct, frozen=True):
 Outcome = Kept | SlotTaken | KeyTaken | Declined | Failed
 
 
+def always() -> bool:
+    """Nothing is sealed that could not be written later."""
+    return True
+
+
 class Run(msgspec.Struct, kw_only=True, eq=False):
     """Entries for consecutive slots of one chat, stamped by one who knows the log up to there."""
 
@@ -57,6 +62,12 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     keys: list[Key | None]
     """One for each entry: the key to claim with it, if it is a message."""
     settle: Callable[[Outcome], None]
+    may_write: Callable[[], bool] = always
+    """Whether the content may still be written as it is sealed.
+
+    An engine that several processes use asks when it is about to put the entries. If not, the
+    outcome is that of a lost slot: it is proposed again, and sealed anew.
+    """
 
 
 class Page(msgspec.Struct, kw_only=True):

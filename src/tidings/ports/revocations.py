@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-RevokedKind = Literal["tenant_key", "user", "tenant", "session", "signing_key"]
+RevokedKind = Literal["tenant_key", "user", "tenant", "session", "signing_key", "data_key"]
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +15,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     """The id of the tenant key, session or signing key, the user's key, or the tenant.
 
-    What a user was given after `at` counts.
+    What a user was given after `at` counts. `data_key` is about the user whose content is erased.
     """
     at: int
 

@@ -79,17 +79,19 @@ class WrappedKey(msgspec.Struct, frozen=True, kw_only=True):
     """1, 2, ...: an author gets a new one only after the earlier ones were destroyed."""
     wrapped: bytes
     master_key_id: str
+    is_ending: bool = False
+    """It is about to be destroyed: nothing may be sealed with it or opened any more."""
 
 
 class DataKeys(Protocol):
     """Wrapped data keys. Every write is durable when it returns."""
 
     async def current(self, author: UserKey) -> WrappedKey | None:
-        """The key the author seals with now; None if there is none (any more)."""
+        """The author's only key, also if it is ending; None if there is none (any more)."""
         ...
 
     async def get(self, author: UserKey, generation: int) -> WrappedKey | None:
-        """The key a box was sealed with; None if it was destroyed."""
+        """The key a box was sealed with; None if it was destroyed, or is ending."""
         ...
 
     async def add(self, key: WrappedKey) -> WrappedKey:
@@ -99,8 +101,19 @@ class DataKeys(Protocol):
         """
         ...
 
-    async def destroy(self, author: UserKey) -> int:
-        """Forget all keys of an author, beyond recovery from the live store; returns how many."""
+    async def end(self, author: UserKey, now: int) -> int | None:
+        """Begin to destroy the author's key, and tell the feed of it in the same transaction.
+
+        Returns the generation that is ending, also if it was before; None if there is no key. An
+        engine that only one process uses may destroy it at once.
+        """
+        ...
+
+    async def destroy(self, author: UserKey, generation: int) -> None:
+        """Forget a key that is ending, beyond recovery from the live store.
+
+        Any other key of the author stays. Safe to repeat.
+        """
         ...
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:

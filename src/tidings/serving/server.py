@@ -68,8 +68,8 @@ class Server:
         self._tasks.start(Sweeper(core.store.sweeping, core.bus, core.clock).run())
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
-        if "gateway" in self._config.roles or "api" in self._config.roles:
-            await core.watch.start()
+        # Whatever its roles: a process that delivers holds keys of authors, too.
+        await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
         await self._door.open(self._config.host, self._config.port)

@@ -101,7 +101,9 @@ def to_user_fact(item: Item) -> UserFact:
 
 
 def to_data_key_fact(item: Item) -> DataKeyFact:
-    """An author's data key, or what is left of it."""
+    """An author's data key, or what is left of it; one that is ending does not travel."""
+    if "is_ending" in item:
+        return DataKeyFact(author=item["author"], generation=item["generation"])
     return DataKeyFact(**item)
 
 

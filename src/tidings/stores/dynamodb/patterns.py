@@ -165,7 +165,7 @@ ADD_TENANT_KEY: Final = Pattern("add_tenant_key", "PutItem", ("tenants",), "a ne
 REVOKE: Final = Pattern(
     "revoke",
     "TransactWriteItems",
-    ("tenants", "users", "sessions"),
+    ("tenants", "users", "sessions", "keys"),
     "what is of no use any more, and that it is not",
     deletes=("tenants", "users"),
 )

@@ -6,9 +6,12 @@ transaction, which costs twice as much for each item.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
+from time import monotonic
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable, Unavailable
@@ -119,8 +122,24 @@ class Runs:
     async def _write_entries(self, run: Run) -> Outcome:
         bodies = await self._put_bodies(run)
         if len(run.entries) == 1 and run.entries[0].kind == "message":
-            return await self._claim_slot(run.entries[0], bodies[0])
+            return await self._in_time(run, partial(self._claim_slot, run.entries[0], bodies[0]))
         return await self._change(run, bodies)
+
+    async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Put what is sealed only while its key counts, and be sure that it still did.
+
+        A key is not destroyed sooner than `SEALED_WRITE_SECONDS_MAX` after it may be used last. So
+        what was put within that time was there before. What took longer may have come too late,
+        unless the key counts still: then the outcome is unknown, as it is without an answer.
+        """
+        if not run.may_write():
+            return SLOT_TAKEN
+        began = monotonic()
+        outcome = await put()
+        took = monotonic() - began
+        if outcome == _KEPT and took > limits.SEALED_WRITE_SECONDS_MAX and not run.may_write():
+            return Failed()
+        return outcome
 
     async def _put_bodies(self, run: Run) -> list[str | None]:
         """Write the content of messages that expire; the names of the bodies, entry by entry.
@@ -157,7 +176,7 @@ class Runs:
         for index, entry in enumerate(run.entries):
             if declined := await self._plan_change(plan, index, entry):
                 return declined
-        return await self._transact(run.chat_id, run.entries, plan)
+        return await self._in_time(run, partial(self._transact, run.chat_id, run.entries, plan))
 
     async def _plan_change(self, plan: Plan, index: int, entry: Entry) -> Declined | None:
         if entry.kind in TARGET_KINDS:

@@ -5,14 +5,17 @@ from functools import partial
 from typing import Final
 
 from tidings.model.ids import UserKey
+from tidings.ports.revocations import Revocation
 from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.ports.world import Chance
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.masters import MasterList
+from tidings.stores.dynamodb.revocations import DynamoRevocations
 from tidings.stores.dynamodb.scanning import Walk
 from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.trouble import ConditionFailed, Item
+from tidings.stores.dynamodb.writes import Update
 
 EPOCH_BYTES: Final = 8
 
@@ -20,8 +23,9 @@ EPOCH_BYTES: Final = 8
 class DynamoDataKeys:
     """One item for each author. A destroyed key leaves it: its generation is never used again."""
 
-    def __init__(self, dynamo: Dynamo) -> None:
+    def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
+        self._revocations = revocations
         self._masters = MasterList(dynamo, dynamo.chance)
         self._walk = Walk(dynamo, patterns.SCAN_DATA_KEYS)
 
@@ -30,7 +34,8 @@ class DynamoDataKeys:
 
     async def get(self, author: UserKey, generation: int) -> WrappedKey | None:
         key = await self.current(author)
-        return key if key is not None and key.generation == generation else None
+        is_it = key is not None and key.generation == generation and not key.is_ending
+        return key if is_it else None
 
     async def add(self, key: WrappedKey) -> WrappedKey:
         await self._masters.before_wrapping(key.master_key_id)
@@ -49,17 +54,32 @@ class DynamoDataKeys:
         await self._masters.after_wrapping(counts.master_key_id)
         return counts
 
-    async def destroy(self, author: UserKey) -> int:
+    async def end(self, author: UserKey, now: int) -> int | None:
+        revocation = Revocation(kind="data_key", subject=author, at=now)
+        ending = Update(
+            "keys",
+            {"author": author},
+            "SET #is_ending = :true",
+            "attribute_exists(#wrapped) AND attribute_not_exists(#is_ending)",
+            {":true": True},
+        )
+        if await self.current(author) is not None:
+            # If it cannot be, another one did it meanwhile, or before: then the feed was told.
+            await self._revocations.append_with([revocation], [ending])
+        key = await self.current(author)
+        return key.generation if key is not None and key.is_ending else None
+
+    async def destroy(self, author: UserKey, generation: int) -> None:
         try:
             await self._dynamo.update(
                 patterns.DESTROY_DATA_KEY,
                 {"author": author},
-                "REMOVE #wrapped, #master_key_id",
-                "attribute_exists(#wrapped)",
+                "REMOVE #wrapped, #master_key_id, #is_ending",
+                "attribute_exists(#is_ending) AND #generation = :generation",
+                {":generation": generation},
             )
-        except ConditionFailed as failed:
-            return int(failed.is_repeat and failed.item is not None)
-        return 1
+        except ConditionFailed:
+            return  # another process was first
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
         while others := await self._masters.others(master_key_id):
@@ -158,6 +178,7 @@ def _to_key(item: Item | None) -> WrappedKey | None:
         generation=item["generation"],
         wrapped=item["wrapped"],
         master_key_id=item["master_key_id"],
+        is_ending="is_ending" in item,
     )
 
 

@@ -114,7 +114,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         sessions=DynamoSessions(dynamo, revocations),
         login_codes=DynamoLoginCodes(dynamo),
         budgets=DynamoBudgets(dynamo),
-        data_keys=DynamoDataKeys(dynamo),
+        data_keys=DynamoDataKeys(dynamo, revocations),
         deployment=DynamoDeployment(dynamo, epoch),
         sweeping=DynamoSweeping(),
         revocations=revocations,

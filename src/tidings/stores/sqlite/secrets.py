@@ -7,8 +7,10 @@ import apsw
 import msgspec
 
 from tidings.model.ids import UserKey
+from tidings.ports.revocations import Revocation
 from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.stores.sqlite.readers import Readers
+from tidings.stores.sqlite.revocations import revoked
 from tidings.stores.sqlite.writer import Writer
 
 _KEY: Final = "SELECT author, generation, wrapped, master_key_id FROM keys"
@@ -36,18 +38,23 @@ class SqliteDataKeys:
     async def add(self, key: WrappedKey) -> WrappedKey:
         return await self._writer.write(lambda db: _add(db, key))
 
-    async def destroy(self, author: UserKey) -> int:
-        def write(db: apsw.Connection) -> int:
+    async def end(self, author: UserKey, now: int) -> int | None:
+        def write(db: apsw.Connection) -> int | None:
+            current = _current(db, author)
+            if current is None:
+                return None
             db.execute(
-                "UPDATE keys SET wrapped = NULL, master_key_id = NULL"
-                " WHERE author = ? AND wrapped IS NOT NULL",
-                (author,),
+                "UPDATE keys SET wrapped = NULL, master_key_id = NULL WHERE author = ?", (author,)
             )
+            revoked(db, Revocation(kind="data_key", subject=author, at=now))
             # Emptied pages are zeroed, but the write-ahead log still holds them as they were.
             self._writer.empty_log_after_commit()
-            return db.changes()
+            return current.generation
 
         return await self._writer.write(write)
+
+    async def destroy(self, author: UserKey, generation: int) -> None:
+        """Done already: one process has the folder, so there is nobody to wait for."""
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
         def read(db: apsw.Connection) -> list[WrappedKey]:
