@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.rest_world import Rest
 from tidings.model.ids import ChatId, UserKey, tenant_of
-from tidings.stores.sqlite import chats
+from tidings.stores.sqlite import chats, listing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,10 +24,10 @@ class SlowList:
         self.go_on = threading.Event()
         self.begun = threading.Semaphore(0)
         self._tenant = tenant
-        self._real = chats._page_of_held
-        monkeypatch.setattr(chats, "_page_of_held", self._page_of_held)
+        self._real = listing.page_of_chats
+        monkeypatch.setattr(chats, "page_of_chats", self._page_of_chats)
 
-    def _page_of_held(
+    def _page_of_chats(
         self, db: apsw.Connection, user: UserKey, below: tuple[int, ChatId] | None, limit: int
     ) -> Any:
         if tenant_of(user) == self._tenant:

@@ -127,3 +127,26 @@ async def test_unread_is_exact_up_to_a_thousand_entries(store: Store, own_every:
     await append(store, state, message(BOB))
     bound = await store.receipts.unread(BOB, state.chat_id, NOW)
     assert bound == Unread(left + 1, exact=False)
+
+
+@pytest.mark.attack("S03", "F04", "E17")
+async def test_a_page_of_a_list_looks_through_so_many_entries_and_says_where_it_did_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LISTED_UNREAD_ENTRIES_MIN", 2)
+    monkeypatch.setattr(limits, "LIST_UNREAD_ENTRIES_MAX", 7)
+    for number, count in enumerate((2, 4, 4, 3, 1)):
+        state = await a_chat(store, ANN, BOB, now=NOW - number)
+        await append_many(store, state, [message(BOB) for _ in range(count - 1)])
+        await append(store, state, message(ANN), now=NOW - number)
+
+    rows = await store.chats.listing(ANN, below=None, limit=9, now=LATER)
+
+    counted = [Unread(1), Unread(3), Unread(4, exact=False), Unread(2), Unread(0)]
+    assert sorted((row.unread.count, row.unread.exact) for row in rows) == sorted(
+        (one.count, one.exact) for one in counted
+    )
+    rough = next(row for row in rows if not row.unread.exact)
+    alone = await store.chats.row(ANN, rough.chat_id, LATER)
+    assert alone is not None
+    assert alone.unread == Unread(3), "a chat by itself is counted"

@@ -38,6 +38,10 @@ PAGE_MAX: Final = 100
 PAGE_FRAME_BYTES_MAX: Final = 48 * KIB
 UNREAD_ENTRIES_MAX: Final = 1_000
 """Beyond this many entries unread is an upper bound instead of a count."""
+LISTED_UNREAD_ENTRIES_MIN: Final = 100
+"""Up to so many entries unread is a count in every chat of a list."""
+LIST_UNREAD_ENTRIES_MAX: Final = 10_000
+"""So many entries a page of a list looks through in chats with more than that."""
 
 # Idempotency.
 SEND_KEY_MS: Final = 7 * DAY_MS
@@ -213,6 +217,7 @@ assert 6 * CONTENT_BYTES_MAX + 8 * KIB < FRAME_BYTES_MAX, "escaped content must 
 assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame holds any one entry"
 assert PAGE_FRAME_BYTES_MAX < FRAME_BYTES_MAX, "a page is one frame"
 assert 3 * MEMBERS_PER_ENTRY_MAX + 2 <= 100, "one membership step is one transaction"
+assert LISTED_UNREAD_ENTRIES_MIN <= UNREAD_ENTRIES_MAX <= LIST_UNREAD_ENTRIES_MAX
 assert SMALL_CHAT_MEMBERS_MAX < GROUP_MEMBERS_MAX
 assert CODE_ATTEMPTS_ELSEWHERE_MAX < CODE_ATTEMPTS_MAX, "who asked for a code can always try it"
 assert NUMBER_CODES_MAX <= NUMBER_DAY_CODES_MAX < NUMBER_ALL_TENANTS_DAY_CODES_MAX

@@ -47,6 +47,26 @@ def unread_without_a_look(head: Head, receipt: Receipt) -> Unread | None:
     return None
 
 
+def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]:
+    """Unread in each chat of a list, as far as it is known; None where the log has to be looked at.
+
+    What a whole page looks through is bounded. A chat of which little is unread is always counted;
+    those of which much is, one after the other, until the page has had enough.
+    """
+    left = limits.LIST_UNREAD_ENTRIES_MAX
+    found: list[Unread | None] = []
+    for head, receipt in chats:
+        unread = unread_without_a_look(head, receipt)
+        entries = head.sequence - receipt.read
+        if unread is None and entries > limits.LISTED_UNREAD_ENTRIES_MIN:
+            if entries > left:
+                unread = Unread(head.number - receipt.read_number, exact=False)
+            else:
+                left -= entries
+        found.append(unread)
+    return found
+
+
 def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
     """Whether this entry is a message the reader has yet to read and could read."""
     return (

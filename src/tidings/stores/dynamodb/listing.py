@@ -11,7 +11,7 @@ from tidings.model import limits
 from tidings.model.chat_list import ChatRow, Held
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread
+from tidings.model.receipts import Receipt, Unread, unread_of_page
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat, last_messages
 from tidings.stores.dynamodb.heads import HeadCopy, Heads, MemberCount
@@ -24,7 +24,7 @@ from tidings.stores.dynamodb.patterns import (
     READ_ROLES,
     SHOW_CHATS,
 )
-from tidings.stores.dynamodb.receipts import unread_of
+from tidings.stores.dynamodb.receipts import count_unread, unread_of
 from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.states import membership_row
 from tidings.stores.dynamodb.trouble import Item
@@ -120,15 +120,23 @@ class ChatList:
             self._dynamo,
             [(chat, head.last_message) for chat, (head, _) in chats.items()],
         )
-        unread = await together(
-            partial(unread_of, self._dynamo, chat, head, receipt, now)
-            for chat, (head, receipt) in chats.items()
-        )
+        unread = await self._unread(chats, now)
         return [
             _row(facts[chat], members[chat], head, receipt, last.get((chat, head.last_message)), n)
             for (chat, (head, receipt)), n in zip(chats.items(), unread, strict=True)
             if chat in facts and chat in members
         ]
+
+    async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
+        """In each of the chats; a look at the log only where it is worth one."""
+        known = unread_of_page(chats.values())
+        looks = [
+            partial(count_unread, self._dynamo, chat, receipt, now)
+            for (chat, (_, receipt)), one in zip(chats.items(), known, strict=True)
+            if one is None
+        ]
+        counted = iter(await together(looks))
+        return [next(counted) if one is None else one for one in known]
 
     async def _facts(self, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
         items = await self._dynamo.batch_get(SHOW_CHATS, [{"chat_id": chat} for chat in chats])

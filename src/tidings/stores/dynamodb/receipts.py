@@ -223,8 +223,11 @@ def _read_values(sequence: int, number: int) -> Item:
 async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
     """What the receipt's user has not read: a subtraction, then at most one bounded look."""
     known = unread_without_a_look(head, receipt)
-    if known is not None:
-        return known
+    return await count_unread(dynamo, chat, receipt, now) if known is None else known
+
+
+async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> Unread:
+    """What stands in the log after the receipt: a look at no more than a thousand entries."""
     count = await dynamo.count(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",

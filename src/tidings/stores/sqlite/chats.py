@@ -7,7 +7,6 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from tidings.model import limits
 from tidings.model.chat_list import ChatRow, Held
 from tidings.model.chats import Chat
 from tidings.model.entries import Entry, Head
@@ -17,10 +16,10 @@ from tidings.model.refusals import LimitReached, RequestConflict
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
 from tidings.stores.sqlite import membership
+from tidings.stores.sqlite.listing import page_of_chats, row_of_chat, rows_of_page
 from tidings.stores.sqlite.log import members_of, role_of
 from tidings.stores.sqlite.readers import Readers
-from tidings.stores.sqlite.receipts import unread_of
-from tidings.stores.sqlite.rows import COLUMNS, INSERT_ENTRY, to_entry, to_row
+from tidings.stores.sqlite.rows import INSERT_ENTRY, to_row
 from tidings.stores.sqlite.writer import Writer
 
 _HELD: Final = """
@@ -29,13 +28,12 @@ SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
 FROM delivery_state AS d JOIN chats AS c ON c.chat_id = d.chat_id
 JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
     (SELECT sequence FROM messages WHERE chat_id = d.chat_id ORDER BY sequence DESC LIMIT 1)
-WHERE d.user_id = ?
+WHERE d.user_id = ? ORDER BY h.active_at DESC, h.chat_id DESC
 """
 _HEADS: Final = """
 SELECT c.value, (SELECT max(sequence) FROM messages WHERE chat_id = c.value) AS head
 FROM json_each(?) AS c WHERE head IS NOT NULL
 """
-_LATEST_FIRST: Final = " ORDER BY h.active_at DESC, h.chat_id DESC"
 
 _ACQUAINTED: Final = """
 SELECT d.user_id FROM json_each(?) AS asked
@@ -76,16 +74,12 @@ class SqliteChats:
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
         def read(db: apsw.Connection) -> list[ChatRow]:
-            return [_row(db, held, now) for held in _page_of_held(db, user, below, limit)]
+            return rows_of_page(db, user, page_of_chats(db, user, below, limit), now)
 
         return await self._readers.read(read)
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        def read(db: apsw.Connection) -> ChatRow | None:
-            found = db.execute(f"{_HELD} AND d.chat_id = ?", (user, chat)).fetchone()
-            return _row(db, _held(found), now) if found else None
-
-        return await self._readers.read(read)
+        return await self._readers.read(lambda db: row_of_chat(db, user, chat, now))
 
     async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
         def read(db: apsw.Connection) -> dict[UserKey, Member] | None:
@@ -105,7 +99,7 @@ class SqliteChats:
 
     async def held(self, user: UserKey) -> list[Held]:
         return await self._readers.read(
-            lambda db: [_held(row) for row in db.execute(_HELD + _LATEST_FIRST, (user,))]
+            lambda db: [_held(row) for row in db.execute(_HELD, (user,))]
         )
 
     async def ids(self, user: UserKey) -> list[ChatId]:
@@ -193,59 +187,9 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
             raise LimitReached("somebody is in as many chats as one may be")
 
 
-def _page_of_held(
-    db: apsw.Connection, user: UserKey, below: tuple[int, ChatId] | None, limit: int
-) -> list[Held]:
-    """Which chats stand on a page: only for these is the rest looked up."""
-    beyond = " AND (h.active_at, h.chat_id) < (?, ?)" if below else ""
-    rows = db.execute(f"{_HELD}{beyond}{_LATEST_FIRST} LIMIT ?", (user, *(below or ()), limit))
-    return [_held(row) for row in rows]
-
-
 def _held(row: tuple[Any, ...]) -> Held:
     chat_id, *rest = row
     return Held(chat_id, Head(*rest[:4]), Receipt(*rest[4:8]), rest[8])
-
-
-def _row(db: apsw.Connection, held: Held, now: int) -> ChatRow:
-    chat, user = held.chat_id, held.receipt.user
-    facts = db.execute(
-        "SELECT c.type, c.name, m.role, m.muted_until"
-        " FROM chats AS c JOIN chat_memberships AS m ON m.chat_id = c.chat_id"
-        " WHERE c.chat_id = ? AND m.user_id = ?",
-        (chat, user),
-    ).fetchone()
-    assert facts is not None, "a receipt exists just as long as its membership"
-    kind, name, role, muted_until = facts
-    return ChatRow(
-        chat_id=chat,
-        type=kind,
-        name=name,
-        others=_others(db, chat, user),
-        member_count=held.member_count,
-        role=role,
-        muted_until=muted_until,
-        head=held.head,
-        receipt=held.receipt,
-        last=_entry(db, chat, held.head.last_message),
-        unread=unread_of(db, chat, held.head, held.receipt, now),
-    )
-
-
-def _others(db: apsw.Connection, chat: ChatId, user: UserKey) -> tuple[UserKey, ...]:
-    rows = db.execute(
-        "SELECT user_id FROM chat_memberships WHERE chat_id = ? AND user_id <> ?"
-        " ORDER BY joined, user_id LIMIT ?",
-        (chat, user, limits.LISTED_MEMBERS_MAX),
-    )
-    return tuple(other for (other,) in rows)
-
-
-def _entry(db: apsw.Connection, chat: ChatId, sequence: int) -> Entry | None:
-    row = db.execute(
-        f"SELECT {COLUMNS} FROM messages WHERE chat_id = ? AND sequence = ?", (chat, sequence)
-    ).fetchone()
-    return to_entry(row) if row else None
 
 
 _conforms: type[Chats] = SqliteChats

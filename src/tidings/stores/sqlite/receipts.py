@@ -100,6 +100,11 @@ def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, n
     known = unread_without_a_look(head, receipt)
     if known is not None:
         return known
+    return count_unread(db, chat, receipt, now)
+
+
+def count_unread(db: apsw.Connection, chat: ChatId, receipt: Receipt, now: int) -> Unread:
+    """What stands in the log after the receipt: a look at no more than a thousand entries."""
     ceiling = receipt.read + limits.UNREAD_ENTRIES_MAX
     count = db.execute(_COUNT_UNREAD, (chat, receipt.read, ceiling, receipt.user, now)).get
     return Unread(count)

@@ -32,6 +32,13 @@ _COLUMNS: Final = (
 )
 
 COLUMNS: Final = ", ".join(_COLUMNS)
+
+
+def columns_of(table: str) -> str:
+    """The columns of an entry, of a table with another name."""
+    return ", ".join(f"{table}.{column}" for column in _COLUMNS)
+
+
 INSERT_ENTRY: Final = f"INSERT INTO messages ({COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 INSERT_MESSAGE: Final = (
     "INSERT INTO messages (chat_id, sequence, kind, sender, created_at, number, last_message,"

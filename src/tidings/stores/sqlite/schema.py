@@ -7,6 +7,7 @@ import apsw
 
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
+from tidings.stores.sqlite.schema_memberships import MEMBERS_BY_JOINING
 from tidings.stores.sqlite.schema_own_chats import OWN_CHATS
 from tidings.stores.sqlite.trouble import StoreRefused
 
@@ -289,6 +290,7 @@ MIGRATIONS: Final = (
     IDENTITY_TABLES,
     LOGIN_ATTEMPTS,
     OWN_CHATS,
+    MEMBERS_BY_JOINING,
 )
 VERSION: Final = len(MIGRATIONS)
 
