@@ -148,12 +148,13 @@ class Neighbours:
 async def neighbours(target: Target, count: int) -> AsyncIterator[Neighbours]:
     """Quiet neighbours who have begun their day."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.neighbours.quiet", "--", target.url, target.root_key, str(count),
+        *(sys.executable, "-m", "bench.neighbours.quiet", "--"),
+        *(target.url, target.root_key, str(count)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=2**24,
         cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    )
     try:
         quiet = Neighbours(process)
         await quiet.seen()
