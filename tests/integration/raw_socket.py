@@ -170,13 +170,14 @@ class RawSocket:
         status, _, _ = await self.answer()
         return status
 
-    async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Read an HTTP answer: status, headers with small letters, body."""
+    async def answer(self, *, has_body: bool = True) -> tuple[int, dict[str, str], bytes]:
+        """Read an HTTP answer: status, headers with small letters, body if it has one."""
         async with asyncio.timeout(WAIT_SECONDS):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.rstrip().split("\r\n")
             headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
-            body = await self._reader.readexactly(int(headers.get("content-length", 0)))
+            size = int(headers.get("content-length", 0)) if has_body else 0
+            body = await self._reader.readexactly(size)
         return int(first.split(" ")[1]), headers, body
 
     async def read(self) -> tuple[int, bytes]:

@@ -14,6 +14,7 @@ from litestar import Litestar
 from tests.harness.canary import canary
 from tests.integration.conformance import check_answer
 from tidings.api.access import Access
+from tidings.api.health import Trouble
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
 from tidings.assembly.limits import make_limits
@@ -56,7 +57,7 @@ class Disk:
 class Condition:
     """What the server says about itself."""
 
-    trouble: str | None = None
+    trouble: Trouble | None = None
 
 
 @dataclass

@@ -3,10 +3,12 @@
 
 import logging
 import re
+from typing import get_args
 
 import pytest
 
 from tests.integration.rest_world import Rest, problem
+from tidings.api.health import Trouble
 from tidings.web import load_pages
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,11 +21,13 @@ async def test_health_needs_no_key(rest: Rest) -> None:
     assert (await rest.nobody.call("GET", "/readyz")).json() == {"status": "ready"}
 
 
-async def test_not_ready_says_why(rest: Rest) -> None:
-    rest.condition.trouble = "draining"
+@pytest.mark.attack("S24")
+@pytest.mark.parametrize("trouble", get_args(Trouble))
+async def test_not_ready_says_why_and_no_more(rest: Rest, trouble: Trouble) -> None:
+    rest.condition.trouble = trouble
     answer = await rest.nobody.call("GET", "/readyz")
     assert problem(answer) == (503, "unavailable")
-    assert answer.json()["detail"] == "draining"
+    assert answer.json()["detail"] == trouble
     assert int(answer.headers["retry-after"]) >= 1
     assert (await rest.nobody.call("GET", "/healthz")).status_code == 200
     rest.condition.trouble = None

@@ -250,7 +250,8 @@ async def test_noise_instead_of_a_handshake_is_answered_or_ends(street: Street, 
         async with await RawSocket.connect(street.server.port) as raw:
             raw.write(noise)
             raw.hang_up()
-            assert await raw.first_status() < 500
+            status = await raw.first_status()
+            assert status < 500 or status in (501, 505), "an encoding or version unknown here"
 
 
 async def test_who_hangs_up_in_the_middle_of_anything(street: Street) -> None:

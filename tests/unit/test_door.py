@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door: who is sent to the socket and who to HTTP, and what those get who say nothing."""
+"""The door: who is counted as a socket and who as HTTP, and what those get who say nothing."""
 
 import asyncio
 import errno
@@ -10,16 +10,17 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from tidings.gateway.door import Door, is_socket_request
+from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
+from tidings.gateway.door import Door, lane_of
 
 UPGRADE = b"GET /v1/ws HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Ear(asyncio.Protocol):
-    """Says which protocol it is, then repeats what it hears."""
+    """Says as what it is counted, then repeats what it hears."""
 
-    def __init__(self, name: bytes) -> None:
-        self._name = name
+    def __init__(self, slot: Slot) -> None:
+        self._name = slot.lane.name.lower().encode()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,14 +75,10 @@ class Visitors:
 
 @asynccontextmanager
 async def a_door(
-    *, first_bytes_seconds_max: float = 10, looking_max: int = 100
+    *, first_bytes_seconds_max: float = 10, descriptors: int = 1_024
 ) -> AsyncIterator[Visitors]:
-    door = Door(
-        lambda: Ear(b"socket"),
-        lambda: Ear(b"http"),
-        first_bytes_seconds_max=first_bytes_seconds_max,
-        looking_max=looking_max,
-    )
+    limits = ConnectionLimits(descriptors)
+    door = Door(Ear, limits, first_bytes_seconds_max=first_bytes_seconds_max)
     await door.open("127.0.0.1", 0)
     visitors = Visitors(door)
     try:
@@ -108,7 +105,7 @@ async def a_door(
     ],
 )
 def test_what_a_request_for_the_socket_starts_with(start: bytes, is_socket: bool) -> None:
-    assert is_socket_request(start) is is_socket
+    assert (lane_of(start) is Lane.SOCKET) is is_socket
 
 
 @pytest.mark.parametrize(
@@ -173,7 +170,7 @@ async def test_who_hangs_up_is_let_go_and_a_short_request_is_still_heard() -> No
 
 
 async def test_those_who_say_nothing_keep_nobody_out() -> None:
-    async with a_door(looking_max=3) as visitors:
+    async with a_door(descriptors=48) as visitors:  # 24 for connections, 3 of them undecided
         silent = [await visitors.comes() for _ in range(5)]
         talking = await visitors.comes(UPGRADE)
         await talking.hears(b"socket " + UPGRADE)
@@ -214,7 +211,7 @@ async def test_a_machine_out_of_descriptors_is_waited_for(monkeypatch: pytest.Mo
 
 async def test_an_address_that_is_taken_is_refused() -> None:
     async with a_door() as visitors:
-        second = Door(lambda: Ear(b"socket"), lambda: Ear(b"http"))
+        second = Door(Ear, ConnectionLimits(1_024))
         with pytest.raises(OSError):
             await second.open("127.0.0.1", visitors.door.port)
         await second.close()

@@ -2,6 +2,9 @@
 """HTTP on the one port: requests that never end, heads without bounds, and the end of it all."""
 
 import asyncio
+import gc
+import re
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -9,18 +12,26 @@ from typing import Any
 import pytest
 
 from tidings.gateway import http as http_module
+from tidings.gateway import http_parsing, http_protocol
+from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
 from tidings.gateway.http import Http
+from tidings.gateway.http_heads import Headers
+from tidings.model.limits import PIPELINED_REQUESTS_MAX
 
 REQUEST = b"GET /now HTTP/1.1\r\nHost: x\r\n"
+UPGRADE = b"GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 DONE = b"HTTP/1.1 204"
+MUCH = bytes(16 << 20)
+LARGE = {"/large": 1, "/endless": 1_000}
 
 
 class App:
-    """Answers at once; a request for /later, when it is told to."""
+    """Answers at once; a request for /later, when it is told to; others with very much."""
 
     def __init__(self) -> None:
         self.is_asked = asyncio.Event()
         self.may_answer = asyncio.Event()
+        self.headers: list[list[tuple[bytes, bytes]]] = []
 
     async def __call__(
         self,
@@ -28,9 +39,17 @@ class App:
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
+        self.headers.append(scope["headers"])
         if scope["path"] == "/later":
             self.is_asked.set()
             await self.may_answer.wait()
+        elif scope["path"] in LARGE:
+            self.is_asked.set()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(LARGE[scope["path"]]):
+                await send({"type": "http.response.body", "body": MUCH, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+            return
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -54,6 +73,26 @@ class Echo(asyncio.BufferedProtocol):
         self._transport.write(bytes(self._buffer[:nbytes]))
 
 
+class Echoes:
+    """Lets everybody open a socket."""
+
+    def refusal(self, _headers: Headers, _peer: str | None) -> bytes | None:
+        return None
+
+    def protocol(
+        self,
+        headers: Headers,
+        _peer: str | None,
+        _limits: ConnectionLimits | None,
+        _slot: Slot | None,
+    ) -> tuple[asyncio.BufferedProtocol, bytes]:
+        return Echo(), b"asked by " + dict(headers)[b"host"] + b": "
+
+
+def a_server(app: App) -> Http:
+    return Http(app, Echoes(), ConnectionLimits(1_024))
+
+
 class Client:
     """One connection."""
 
@@ -70,7 +109,10 @@ class Client:
 
     async def hears_answer(self) -> bytes:
         async with asyncio.timeout(60):
-            return (await self._reader.readuntil(b"\r\n\r\n"))[: len(DONE)]
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            if length := re.search(rb"content-length: (\d+)", head):
+                await self._reader.readexactly(int(length[1]))
+        return head[: len(DONE)]
 
     async def hears_the_end(self) -> None:
         """However it comes: what was never read makes it a reset."""
@@ -78,14 +120,23 @@ class Client:
             with suppress(ConnectionResetError):
                 assert await self._reader.read() == b""
 
+    def reads_nothing(self) -> None:
+        transport = self._writer.transport
+        assert isinstance(transport, asyncio.ReadTransport)
+        transport.pause_reading()
+
     def goes(self) -> None:
         self._writer.transport.abort()
 
 
 @asynccontextmanager
 async def a_client(app: App, http: Http | None = None) -> AsyncIterator[Client]:
-    made = http or Http(app, Echo)
-    listening = await asyncio.get_running_loop().create_server(made.protocol, "127.0.0.1", 0)
+    made = http or a_server(app)
+
+    def protocol() -> asyncio.Protocol:
+        return made.protocol(Slot(Lane.HTTP, None))
+
+    listening = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     client = Client(*await asyncio.open_connection("127.0.0.1", port))
     try:
@@ -106,12 +157,12 @@ async def app() -> App:
 
 
 @pytest.mark.parametrize(
-    "start", [REQUEST, b"POST /now HTTP/1.1\r\ncontent-length: 5\r\n\r\nab", b"\r\n" * 8]
+    "start", [REQUEST, b"POST /now HTTP/1.1\r\nHost: x\r\ncontent-length: 5\r\n\r\nab", b"\r\n" * 8]
 )
 async def test_a_request_that_never_ends_is_not_waited_for(
     app: App, monkeypatch: pytest.MonkeyPatch, start: bytes
 ) -> None:
-    monkeypatch.setattr(http_module, "REQUEST_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_parsing, "REQUEST_SECONDS_MAX", 0.05)
     async with a_client(app) as client:
         client.says(REQUEST + b"\r\n")
         assert await client.hears_answer() == DONE
@@ -124,7 +175,7 @@ async def test_a_request_that_never_ends_is_not_waited_for(
 async def test_an_answer_may_take_longer_than_a_request(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_module, "REQUEST_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(http_parsing, "REQUEST_SECONDS_MAX", 0.02)
     async with a_client(app) as client:
         client.says(REQUEST.replace(b"now", b"later") + b"\r\n")
         await app.is_asked.wait()
@@ -136,14 +187,12 @@ async def test_an_answer_may_take_longer_than_a_request(
 async def test_a_connection_that_became_a_socket_is_under_no_clock(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_module, "REQUEST_SECONDS_MAX", 0.02)
-    upgrade = REQUEST + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    monkeypatch.setattr(http_parsing, "REQUEST_SECONDS_MAX", 0.02)
     async with a_client(app) as client:
-        client.says(upgrade[:30])
+        client.says(UPGRADE[:30])
         await asyncio.sleep(0)
-        client.says(upgrade[30:] + b"frame")
-        told = upgrade.replace(b"Host", b"host") + b"frame"
-        await client.hears(told)
+        client.says(UPGRADE[30:] + b"frame")
+        await client.hears(b"asked by x: frame")
         await asyncio.sleep(0.05)
         client.says(b"another frame, longer than the buffer")
         await client.hears(b"another frame, longer than the buffer")
@@ -187,7 +236,7 @@ async def test_what_is_no_http_is_told_so(app: App) -> None:
 
 
 async def test_draining_waits_for_answers_and_closes_what_is_idle(app: App) -> None:
-    http = Http(app, Echo)
+    http = a_server(app)
     async with a_client(app, http) as busy, a_client(app, http) as idle:
         idle.says(REQUEST + b"\r\n")
         assert await idle.hears_answer() == DONE
@@ -204,10 +253,92 @@ async def test_draining_waits_for_answers_and_closes_what_is_idle(app: App) -> N
 
 async def test_draining_does_not_wait_for_ever(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_module, "DRAIN_SECONDS_MAX", 0.02)
-    http = Http(app, Echo)
+    http = a_server(app)
     async with a_client(app, http) as client:
         client.says(REQUEST.replace(b"now", b"later") + b"\r\n")
         await app.is_asked.wait()
         await http.drain()
         app.may_answer.set()
         assert await client.hears_answer() == DONE
+
+
+# Clients that do not read, and requests that wait.
+
+
+@pytest.mark.attack("S08", "F07")
+async def test_who_reads_nothing_is_cut_off(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_module, "CHECK_SECONDS", 0.01)
+    http = a_server(app)
+    async with a_client(app, http) as client:
+        client.reads_nothing()
+        client.says(REQUEST.replace(b"now", b"endless") + b"\r\n")
+        async with asyncio.timeout(60):
+            await app.is_asked.wait()
+            while http.connections:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.attack("S08", "F07")
+async def test_a_closing_connection_that_nobody_reads_is_cut_off(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_module, "CHECK_SECONDS", 0.01)
+    http = a_server(app)
+    async with a_client(app, http) as client:
+        client.reads_nothing()
+        client.says(REQUEST.replace(b"now", b"large") + b"connection: close\r\n\r\n")
+        async with asyncio.timeout(60):
+            await app.is_asked.wait()
+            while http.connections:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.attack("S01")
+async def test_few_requests_wait_and_none_is_read_meanwhile(app: App) -> None:
+    http = a_server(app)
+    later = b"GET /later HTTP/1.1\r\nHost:\r\n\r\n"
+    async with a_client(app, http) as client:
+        client.says(later + b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 10_000)
+        await app.is_asked.wait()
+        [connection] = http.connections
+        assert 1 <= len(connection.pipeline) <= PIPELINED_REQUESTS_MAX
+        assert connection.flow.read_paused
+        waiting = list(connection.pipeline)
+        app.may_answer.set()
+        for _ in range(10_001):
+            assert await client.hears_answer() == DONE
+        assert waiting[0][0].response_complete
+
+
+@pytest.mark.attack("S01")
+async def test_what_waits_is_let_go_with_the_connection(app: App) -> None:
+    http = a_server(app)
+    async with a_client(app, http) as client:
+        client.says(b"GET /later HTTP/1.1\r\nHost:\r\n\r\n" * 100)
+        await app.is_asked.wait()
+        [connection] = http.connections
+        gone: list[weakref.ref[object]] = [weakref.ref(connection)]
+        gone += [weakref.ref(one) for one, _ in connection.pipeline]
+        del connection
+        gc.disable()  # references alone, or it would depend on when the collector runs
+        try:
+            client.goes()
+            app.may_answer.set()
+            async with asyncio.timeout(60):
+                while http.connections or any(one() is not None for one in gone):
+                    await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
+
+
+async def test_trailers_are_no_headers(app: App) -> None:
+    head = b"POST /now HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with a_client(app) as client:
+        client.says(head + b"0\r\nAuthorization: me\r\nHost: y\r\n\r\n" + head)
+        assert await client.hears_answer() == DONE
+        client.says(b"1\r\nx\r\n0\r\nAuthorization: me\r\n\r\n")
+        assert await client.hears_answer() == DONE
+    names = [name for headers in app.headers for name, _ in headers]
+    assert names == [b"host", b"transfer-encoding"] * 2

@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
-from typing import cast
 
 import pytest
-from picows import WSUpgradeRequest, WSUpgradeResponseWithListener
 
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
@@ -278,19 +276,12 @@ async def test_a_process_that_was_late_itself_looks_again_before_it_closes_anybo
 
 def status_of_a_handshake(watched: Watched) -> int | None:
     """What a client that opens a socket is answered; None if it is let in."""
-
-    class Request:
-        path = b"/v1/ws"
-        headers: "dict[str, str]" = {}  # noqa: RUF012
-
-    class Headers(dict[str, str]):
-        def getall(self, name: str, default: list[str]) -> list[str]:
-            return [self[name]] if name in self else default
-
-    request = Request()
-    request.headers = Headers({"Sec-WebSocket-Version": "13", "Connection": "upgrade"})
-    handshake = Handshake(watched.bench.desk, frozenset())
-    answer = handshake._admit(cast(WSUpgradeRequest, request), None)
-    if isinstance(answer, WSUpgradeResponseWithListener):
-        return int(answer.response.status)
-    return None
+    headers = [
+        (b"host", b"x"),
+        (b"connection", b"upgrade"),
+        (b"upgrade", b"websocket"),
+        (b"sec-websocket-version", b"13"),
+        (b"sec-websocket-key", b"dGhlIHNhbXBsZSBub25jZQ=="),
+    ]
+    refusal = Handshake(watched.bench.desk, frozenset()).refusal(headers, None)
+    return None if refusal is None else int(refusal.split()[1])

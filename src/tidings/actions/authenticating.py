@@ -67,6 +67,12 @@ class Authenticate:
             self.refused += 1
             raise
 
+    def is_root_header(self, authorization: bytes) -> bool:
+        """Whether this `Authorization` header holds the root key; asks no store."""
+        scheme, _, bearer = authorization.partition(b" ")
+        digest = hashlib.sha256(bearer.strip()).digest()
+        return scheme.lower() == b"bearer" and hmac.compare_digest(digest, self._root_digest)
+
     async def _caller(self, bearer: str) -> Caller:
         if not 0 < len(bearer) <= limits.TOKEN_BYTES_MAX or not bearer.isascii():
             raise Unauthenticated

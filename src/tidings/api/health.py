@@ -12,13 +12,16 @@ from tidings.model.refusals import Unavailable
 
 TAG: Final = "Health"
 
+Trouble = Literal["starting", "draining", "the store is broken"]
+"""Why requests cannot be served. Anybody may ask, so the details are in the log alone."""
+
 
 class Health(Protocol):
     """What the server knows about itself."""
 
     @property
-    def trouble(self) -> str | None:
-        """Why requests cannot be served now, in a few words; None if they can."""
+    def trouble(self) -> Trouble | None:
+        """Why requests cannot be served now; None if they can."""
         ...
 
 

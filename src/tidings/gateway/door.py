@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door: one listening port for sockets and everything else.
 
-Each connection is looked at once, before a byte of it is taken: `GET /v1/ws` goes to the socket
-protocol, all else to HTTP. The kernel wakes us only when enough bytes to tell are there, so a
-client that sends one byte and waits costs nothing.
+Each connection is looked at once, before a byte of it is taken: `GET /v1/ws` is counted as a
+socket, all else as HTTP, and where there is no room for one more it is told so. The kernel wakes us
+only when enough bytes to tell are there, so a client that sends one byte and waits costs nothing.
 """
 
 import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
+from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
+from tidings.gateway.refusing import CONNECTIONS_TAKEN
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.door")
@@ -19,12 +22,11 @@ log = logging.getLogger("tidings.door")
 SOCKET_REQUEST: Final = b"GET /v1/ws"
 PEEK_BYTES: Final = len(SOCKET_REQUEST) + 1
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
-LOOKING_MAX: Final = 2_000
-"""How many connections may be waiting to be looked at; when more come, the oldest has to go, so
-that those who connect and say nothing keep nobody out."""
 BACKLOG: Final = 2_048
 
-ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+REFUSALS_PER_LOG_LINE: Final = 100
+
+ProtocolFactory = Callable[[Slot], asyncio.BaseProtocol]
 
 
 class Door:
@@ -32,16 +34,15 @@ class Door:
 
     def __init__(
         self,
-        sockets: ProtocolFactory,
-        http: ProtocolFactory,
+        protocol: ProtocolFactory,
+        limits: ConnectionLimits,
         *,
         first_bytes_seconds_max: float = FIRST_BYTES_SECONDS_MAX,
-        looking_max: int = LOOKING_MAX,
     ) -> None:
-        self._sockets = sockets
-        self._http = http
+        self._protocol = protocol
+        self._limits = limits
         self._first_bytes_seconds_max = first_bytes_seconds_max
-        self._looking_max = looking_max
+        self._refused = 0
         self._tasks = Tasks("door")
         self._looking: dict[asyncio.Future[None], None] = {}
         """Those who have yet to say what they want, oldest first."""
@@ -72,16 +73,16 @@ class Door:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, address = await loop.sock_accept(listener)
             except OSError as error:
                 # Out of file descriptors, most likely: those we have must be able to go on.
                 log.warning("cannot accept", extra={"action": "accept_failed", "error": str(error)})
                 await asyncio.sleep(0.1)
                 continue
-            self._tasks.start(self._hand_over(connection))
+            self._tasks.start(self._hand_over(connection, address[0]))
 
-    async def _hand_over(self, connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+    async def _hand_over(self, connection: socket.socket, peer: str) -> None:
+        slot: Slot | None = None
         try:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -90,20 +91,43 @@ class Door:
                 connection.close()
                 return
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-            factory = self._sockets if is_socket_request(start) else self._http
-            await loop.connect_accepted_socket(factory, connection)
+            slot = self._limits.enter(lane_of(start), peer)
+            if slot is None:
+                self._refuse(connection)
+                return
+            await self._connect(connection, slot)
         except (OSError, TimeoutError):
             connection.close()
+            self._give_back(slot)
         except asyncio.CancelledError:
             connection.close()
+            self._give_back(slot)
             raise
+
+    async def _connect(self, connection: socket.socket, slot: Slot) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: self._protocol(slot), connection)
+
+    def _give_back(self, slot: Slot | None) -> None:
+        if slot is not None:
+            self._limits.leave(slot)
+
+    def _refuse(self, connection: socket.socket) -> None:
+        """Say so, as far as the kernel takes it without waiting."""
+        if self._refused % REFUSALS_PER_LOG_LINE == 0:
+            extra = {"action": "connections_refused", "count": self._refused + 1}
+            log.warning("too many connections", extra=extra)
+        self._refused += 1
+        with suppress(OSError):
+            connection.send(CONNECTIONS_TAKEN)
+        connection.close()
 
     async def _first_bytes(self, connection: socket.socket) -> bytes:
         """Enough to tell what it is, without taking it; nothing if the client says nothing."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._looking[ready] = None
-        if len(self._looking) > self._looking_max:
+        if len(self._looking) > self._limits.undecided_max:
             oldest = next(iter(self._looking))
             del self._looking[oldest]
             _settle(oldest, TimeoutError())
@@ -124,9 +148,10 @@ class Door:
             loop.remove_reader(descriptor)
 
 
-def is_socket_request(start: bytes) -> bool:
-    """Whether a request that starts like this asks for the socket."""
-    return start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
+def lane_of(start: bytes) -> Lane:
+    """What a connection whose first request starts like this is counted as."""
+    is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
+    return Lane.SOCKET if is_socket else Lane.HTTP
 
 
 def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:

@@ -2,18 +2,23 @@
 """The WebSocket handshake: who may open a socket."""
 
 import asyncio
+import base64
+import binascii
 import logging
 from typing import Final
 
-from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
+from picows import WSUpgradeRequest
 from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
 
+from tidings.gateway import refusing
 from tidings.gateway.connection import Connection
+from tidings.gateway.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.desk import Desk
 from tidings.gateway.entrance import Entrance
+from tidings.gateway.http_heads import Headers, header_values
 
-SOCKET_PATH: Final = b"/v1/ws"
-VERSION: Final = "13"
+VERSION: Final = b"13"
+KEY_BYTES: Final = 16
 SOCKET_BYTES_MAX: Final = 256 * 1024
 """What the socket layer takes at all. Between the protocol's own limit and this one a client is
 told 4413; beyond it the socket layer closes by itself, with 1009, before it has read the frame."""
@@ -23,8 +28,22 @@ HANDSHAKE_SECONDS_MAX: Final = 10
 log = logging.getLogger("tidings.socket")
 
 
+class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types here
+    """One WebSocket connection: leaves the counts of connections when it ends."""
+
+    __slots__ = ("limits", "slot")
+
+    limits: ConnectionLimits | None
+    slot: Slot | None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.limits is not None and self.slot is not None:
+            self.limits.leave(self.slot)
+        super().connection_lost(exc)
+
+
 class Handshake:
-    """Makes socket protocols for the door, and for upgrades on kept-alive HTTP connections."""
+    """Decides over requests for a socket, and makes the protocols of those it lets in."""
 
     def __init__(
         self, desk: Desk, allowed_origins: frozenset[str], entrance: Entrance | None = None
@@ -34,13 +53,41 @@ class Handshake:
         self._allowed_origins = allowed_origins
         self.is_draining = False
 
-    def protocol(self) -> asyncio.BufferedProtocol:
-        """A protocol that reads the upgrade request and then speaks frames."""
+    def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
+        """What to answer a client that may not open a socket; None if it may."""
+        if self._desk.vigil.is_blind:
+            return refusing.REVOCATIONS_UNREAD
+        if self.is_draining:
+            return refusing.DRAINING
+        if header_values(headers, b"sec-websocket-version") != [VERSION]:
+            return refusing.SOCKET_VERSION_UNKNOWN
+        if not self._is_allowed(headers):
+            return refusing.ORIGIN_REFUSED
+        if not _is_upgrade(headers):
+            return refusing.NOT_AN_UPGRADE
+        if not _is_key(header_values(headers, b"sec-websocket-key")):
+            return refusing.KEY_INVALID
+        if seconds := self._entrance.wait_seconds(self._address(headers, peer)):
+            return refusing.busy("too many at once", seconds)
+        return None
 
-        def admit(request: WSUpgradeRequest) -> Connection | WSUpgradeResponseWithListener:
-            return self._admit(request, _peer(protocol))
+    def protocol(
+        self,
+        headers: Headers,
+        peer: str | None,
+        limits: ConnectionLimits | None = None,
+        slot: Slot | None = None,
+    ) -> tuple[asyncio.BufferedProtocol, bytes]:
+        """A protocol that speaks frames, and the head of the request that it expects first.
 
-        protocol = WSProtocol(
+        The head is written anew: of what the client sent, only the key is in it.
+        """
+        address = self._address(headers, peer)
+
+        def admit(_request: WSUpgradeRequest) -> Connection:
+            return Connection(self._desk, self._entrance, address)
+
+        protocol = SocketProtocol(
             None,
             None,
             False,
@@ -57,49 +104,47 @@ class Handshake:
             None,
             READ_BUFFER_BYTES,
         )
-        return protocol  # type: ignore[no-any-return]
+        protocol.limits, protocol.slot = limits, slot
+        [key] = header_values(headers, b"sec-websocket-key")
+        return protocol, _request_head(key)
 
-    def _admit(
-        self, request: WSUpgradeRequest, peer: str | None
-    ) -> Connection | WSUpgradeResponseWithListener:
-        if request.path.partition(b"?")[0] != SOCKET_PATH:
-            return _no(404, b"no such page")
-        if self._desk.vigil.is_blind:
-            return _no(503, b"revocations cannot be read", {"Retry-After": "1"})
-        if self.is_draining:
-            return _no(503, b"the server is restarting", {"Retry-After": "1"})
-        if request.headers.get("Sec-WebSocket-Version") != VERSION:
-            return _no(426, b"another version is spoken here", {"Sec-WebSocket-Version": VERSION})
-        if not self._is_allowed(request.headers.get("Origin"), request.headers.get("Host")):
-            return _no(403, b"this origin may not open a socket")
-        address = self._entrance.address(peer, request.headers.getall("X-Forwarded-For", []))
-        if seconds := self._entrance.wait_seconds(address):
-            return _no(503, b"too many at once", {"Retry-After": str(seconds)})
-        _name_the_upgrade_alone(request)
-        return Connection(self._desk, self._entrance, address)
+    def _address(self, headers: Headers, peer: str | None) -> str | None:
+        forwarded = [one.decode("latin-1") for one in header_values(headers, b"x-forwarded-for")]
+        return self._entrance.address(peer, forwarded)
 
-    def _is_allowed(self, origin: str | None, host: str | None) -> bool:
+    def _is_allowed(self, headers: Headers) -> bool:
         """Exact matches only: the page came from this host, or from one on the list."""
-        if origin is None or origin in self._allowed_origins:
+        origins = [one.decode("latin-1") for one in header_values(headers, b"origin")]
+        if not origins:
             return True
-        return host is not None and origin in (f"http://{host}", f"https://{host}")
+        if len(origins) > 1:
+            return False
+        hosts = [one.decode("latin-1") for one in header_values(headers, b"host")]
+        own = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
+        return origins[0] in self._allowed_origins or origins[0] in own
 
 
-def _peer(protocol: WSProtocol) -> str | None:
-    """Who is connected."""
-    name = protocol.transport.underlying_transport.get_extra_info("peername")
-    return name[0] if isinstance(name, tuple) and name else None
+def _is_upgrade(headers: Headers) -> bool:
+    """Firefox says `keep-alive, Upgrade`."""
+    options = b",".join(header_values(headers, b"connection")).lower().split(b",")
+    is_asked = b"upgrade" in [option.strip() for option in options]
+    lengths = header_values(headers, b"content-length") + header_values(
+        headers, b"transfer-encoding"
+    )
+    has_body = any(length.strip(b"0") for length in lengths)
+    protocols = [one.lower() for one in header_values(headers, b"upgrade")]
+    return is_asked and not has_body and protocols == [b"websocket"]
 
 
-def _name_the_upgrade_alone(request: WSUpgradeRequest) -> None:
-    """Firefox says `keep-alive, Upgrade`; picows looks for the one word."""
-    options = ",".join(request.headers.getall("Connection", [])).lower().split(",")
-    if "upgrade" in [option.strip() for option in options]:
-        request.headers["Connection"] = "upgrade"
+def _is_key(keys: list[bytes]) -> bool:
+    try:
+        return len(keys) == 1 and len(base64.b64decode(keys[0], validate=True)) == KEY_BYTES
+    except binascii.Error:
+        return False
 
 
-def _no(
-    status: int, reason: bytes, headers: dict[str, str] | None = None
-) -> WSUpgradeResponseWithListener:
-    response = WSUpgradeResponse.create_error_response(status, reason, headers)
-    return WSUpgradeResponseWithListener(response, None)
+def _request_head(key: bytes) -> bytes:
+    return (
+        b"GET /v1/ws HTTP/1.1\r\nHost: tidings\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n"
+    )

@@ -92,6 +92,29 @@ TOKEN_SECONDS_DEFAULT: Final = 3_600
 TOKEN_SECONDS_MAX: Final = 86_400
 TOKEN_LEEWAY_SECONDS: Final = 10
 
+# Connections.
+PIPELINED_REQUESTS_MAX: Final = 8
+"""Requests of one connection that may wait for the answer to an earlier one."""
+HEAD_BYTES_MAX: Final = 32 * KIB
+TRAILER_BYTES_MAX: Final = 8 * KIB
+"""Trailers and chunk extensions of one request together."""
+REQUEST_MS_MAX: Final = 20 * SECOND_MS
+"""A request has to arrive whole within this time."""
+UNREAD_ANSWER_MS_MAX: Final = 30 * SECOND_MS
+"""A client that takes no byte of its answer for this long is cut off."""
+KEEP_ALIVE_MS: Final = 75 * SECOND_MS
+SCARCE_KEEP_ALIVE_MS: Final = 5 * SECOND_MS
+"""How long an idle connection is kept while three quarters of all connections are taken."""
+OWN_DESCRIPTORS: Final = 64
+"""File descriptors that are kept for files and for the connections to the engines."""
+ADDRESS_HTTP_CONNECTIONS_MAX: Final = 256
+UNDECIDED_CONNECTIONS_MAX: Final = 2_000
+"""Connections that have not yet said what they want."""
+RESERVED_CONNECTIONS_MAX: Final = 256
+"""Kept for health checks and the root key when everything else is taken."""
+KEPT_HTTP_CONNECTIONS_MAX: Final = 1_024
+"""So many connections sockets leave to HTTP."""
+
 # Logging in.
 CODE_DIGITS: Final = 6
 CODE_MS: Final = 10 * 60 * SECOND_MS
@@ -225,6 +248,11 @@ assert GROUP_MEMBERS_MAX <= USER_DAY_STRANGERS_MAX, "the largest group can be ma
 assert OTHERS_CHATS_MAX < OTHERS_DIRECT_CHATS_MAX, "groups leave room for direct chats"
 assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX
+assert TRAILER_BYTES_MAX <= HEAD_BYTES_MAX
+assert SCARCE_KEEP_ALIVE_MS < REQUEST_MS_MAX < KEEP_ALIVE_MS
+assert ADDRESS_HTTP_CONNECTIONS_MAX < UNDECIDED_CONNECTIONS_MAX, (
+    "one address cannot fill the queue of those who have not said what they want"
+)
 assert (
     6 * (TITLE_BYTES_MAX + BODY_BYTES_MAX + LINK_BYTES_MAX + SENDER_CHARS_MAX)
     + (EXTRAS_BYTES_MAX + 4 * KIB)

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 from tidings.actions.sweeping import Sweeper
 from tidings.api.access import Access
+from tidings.api.health import Trouble
 from tidings.assembly import Core, open_core
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.limits import make_limits
@@ -18,6 +19,7 @@ from tidings.assembly.processes import Others, open_others
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
 from tidings.delivery.neighbours import Neighbours
+from tidings.gateway.connection_limits import ConnectionLimits
 from tidings.gateway.door import Door
 from tidings.gateway.http import Http
 from tidings.rest import make_rest
@@ -39,7 +41,7 @@ class Health:
     """Whether this process can serve, and if not, why."""
 
     def __init__(self) -> None:
-        self.trouble: str | None = "starting"
+        self.trouble: Trouble | None = "starting"
 
 
 class Server:
@@ -58,9 +60,10 @@ class Server:
         origins = frozenset(config.allowed_origins)
         access = Access(rate_limits, config.trusted_proxies, origins)
         rest = make_rest(core, health, access=access, is_whole="api" in config.roles)
-        socket = self._sockets.handshake.protocol if self._sockets else None
-        self._http = Http(rest, socket)
-        self._door = Door(socket or self._http.protocol, self._http.protocol)
+        connections = ConnectionLimits.of_this_process(config.trusted_proxies)
+        handshake = self._sockets.handshake if self._sockets else None
+        self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
+        self._door = Door(self._http.protocol, connections)
 
     async def open(self) -> str:
         """Listen; returns the address to look at."""
@@ -171,8 +174,9 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
     stop = asyncio.Event()
     health = Health()
 
-    def broken(trouble: StoreBroken) -> None:
-        health.trouble = str(trouble)
+    def broken(_trouble: StoreBroken) -> None:
+        # What exactly is in the log: the store writes it there before it calls.
+        health.trouble = "the store is broken"
         stop.set()
 
     loop = asyncio.get_running_loop()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a request has come, and how many bytes the parser may be given at once.
+
+The parser cannot be stopped in the middle of what it is given. So it is given little wherever
+requests may begin: in one piece there are never more heads than requests may wait. Inside of a
+body, where nothing can begin, it is given much.
+"""
+
+from typing import Final
+
+from tidings.model import limits
+
+HEAD_PIECE_BYTES: Final = 200
+BODY_PIECE_BYTES: Final = 64 * limits.KIB
+CHUNK_FRAMING_BYTES: Final = 20
+"""What a chunk's size and line ends may take; what is more counts as an extension."""
+
+_SHORTEST_REQUEST: Final = b"GET / HTTP/1.1\r\nHost:\r\n\r\n"
+_LAST_CHUNK: Final = b"\n0"
+"""What stands before the end of a chunked body, and may stand elsewhere in it."""
+_ZERO: Final = b"0"[0]
+
+assert 1 + (HEAD_PIECE_BYTES - 1) // len(_SHORTEST_REQUEST) <= limits.PIPELINED_REQUESTS_MAX, (
+    "one piece ends one head and holds so many others"
+)
+
+
+class RequestFraming:
+    """Counts the bytes of one request after the other on a connection."""
+
+    __slots__ = (
+        "_body_left",
+        "_excess_bytes",
+        "_head_bytes",
+        "_is_chunked",
+        "_is_in_head",
+        "_piece_body_bytes",
+        "_piece_chunks",
+    )
+
+    def __init__(self) -> None:
+        self._is_in_head = False
+        self._is_chunked = False
+        """Whether the parser is inside of a chunked body, or of the trailers after it."""
+        self._head_bytes = 0
+        self._body_left = 0
+        """What a body of known length still lacks."""
+        self._excess_bytes = 0
+        """Bytes of trailers and chunk extensions so far."""
+        self._piece_body_bytes = 0
+        self._piece_chunks = 0
+
+    @property
+    def is_in_body(self) -> bool:
+        """Whether the head of a request is there and its end is not."""
+        return self._is_chunked or self._body_left > 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has begun that has not ended."""
+        return not self._is_in_head and not self.is_in_body
+
+    @property
+    def is_head_too_large(self) -> bool:
+        """Whether the head that is coming is longer than a head may be."""
+        return self._is_in_head and self._head_bytes > limits.HEAD_BYTES_MAX
+
+    @property
+    def are_trailers_too_large(self) -> bool:
+        """Whether trailers and chunk extensions together are longer than they may be."""
+        return self._excess_bytes > limits.TRAILER_BYTES_MAX
+
+    def piece_size(self, data: bytes, start: int) -> int:
+        """How many bytes of the data, from the start on, the parser may be given."""
+        if self._body_left:
+            return min(self._body_left, BODY_PIECE_BYTES)
+        if not self._is_chunked or data[start] == _ZERO:
+            return HEAD_PIECE_BYTES
+        last_chunk = data.find(_LAST_CHUNK, start, start + BODY_PIECE_BYTES)
+        if last_chunk < 0:
+            return BODY_PIECE_BYTES
+        return max(HEAD_PIECE_BYTES, last_chunk + 1 - start)
+
+    # What the parser says.
+
+    def begin(self) -> None:
+        """A request begins."""
+        self._is_in_head, self._head_bytes = True, 0
+
+    def end_head(self, content_length: int | None, *, is_chunked: bool) -> None:
+        """The head is there."""
+        self._is_in_head = False
+        self._is_chunked, self._body_left = is_chunked, content_length or 0
+        self._excess_bytes = 0
+
+    def body(self, size: int) -> None:
+        """Bytes of a body."""
+        self._piece_body_bytes += size
+        self._body_left = max(0, self._body_left - size)
+
+    def chunk(self) -> None:
+        """A chunk begins."""
+        self._piece_chunks += 1
+
+    def end(self) -> None:
+        """The request is there."""
+        self._is_chunked, self._body_left = False, 0
+
+    def fed(self, size: int, *, was_in_chunks: bool) -> None:
+        """The parser has taken a piece."""
+        if self._is_in_head:
+            self._head_bytes += size
+        if was_in_chunks and self._is_chunked:
+            allowed = self._piece_body_bytes + CHUNK_FRAMING_BYTES * self._piece_chunks
+            self._excess_bytes += max(0, size - allowed)
+        self._piece_body_bytes = self._piece_chunks = 0
+
+    @property
+    def is_in_chunks(self) -> bool:
+        """Whether the parser is inside of a chunked body or its trailers."""
+        return self._is_chunked

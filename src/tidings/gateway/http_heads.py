@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The head of a request, and the rules of HTTP/1.1 that the parser does not know."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import httptools
+
+from tidings.gateway import refusing
+from tidings.model import limits
+
+SOCKET_PATH: Final = b"/v1/ws"
+HEALTH_PATHS: Final = (b"/healthz", b"/readyz")
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""Names in small letters, and values."""
+
+_DIGITS: Final = re.compile(rb"[0-9]+")
+
+
+def header_values(headers: Headers, name: bytes) -> list[bytes]:
+    """What each header of this name says, in their order."""
+    return [value for other, value in headers if other == name]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of one request."""
+
+    method: bytes
+    path: bytes
+    version: str
+    headers: Headers
+    is_upgrade: bool
+
+    def values(self, name: bytes) -> list[bytes]:
+        """What each header of this name says, in their order."""
+        return header_values(self.headers, name)
+
+    @property
+    def is_for_socket(self) -> bool:
+        """Whether it is at the path of the socket, with the method for it."""
+        return self.method == b"GET" and self.path == SOCKET_PATH
+
+    @property
+    def is_for_health(self) -> bool:
+        """Whether it asks how the server is."""
+        return self.path in HEALTH_PATHS
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body comes in chunks."""
+        return bool(self.values(b"transfer-encoding"))
+
+    @property
+    def content_length(self) -> int | None:
+        """How long the body is, if the head says so."""
+        lengths = self.values(b"content-length")
+        return int(lengths[0]) if lengths and _DIGITS.fullmatch(lengths[0]) else None
+
+    def refusal(self, *, has_sockets: bool) -> bytes | None:
+        """The answer to a head that breaks a rule; None if it breaks none."""
+        if sum(len(name) + len(value) for name, value in self.headers) > limits.HEAD_BYTES_MAX:
+            return refusing.HEAD_TOO_LARGE
+        if self.version not in ("1.0", "1.1"):
+            return refusing.VERSION_UNKNOWN
+        hosts = len(self.values(b"host"))
+        if hosts > 1 or (hosts == 0 and self.version == "1.1"):
+            return refusing.HOST_MISSING
+        if has_sockets and self.is_for_socket and not (self.is_upgrade and self.version == "1.1"):
+            return refusing.NOT_AN_UPGRADE
+        return self._refusal_of_encoding()
+
+    def _refusal_of_encoding(self) -> bytes | None:
+        encodings = [one.lower() for one in self.values(b"transfer-encoding")]
+        if encodings and self.version == "1.0":
+            return refusing.ENCODING_IN_OLD_VERSION
+        if encodings and encodings != [b"chunked"]:
+            return refusing.ENCODING_UNKNOWN
+        return None
+
+
+def read_head(parser: httptools.HttpRequestParser, target: bytes, headers: Headers) -> Head:
+    """The head that the parser has come to the end of."""
+    path = target.partition(b"?")[0]
+    version = parser.get_http_version()
+    return Head(parser.get_method(), path, version, headers, parser.should_upgrade())
