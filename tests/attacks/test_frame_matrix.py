@@ -178,11 +178,17 @@ async def _bury(street: Street) -> None:
                 await asyncio.sleep(0.05)
 
 
+def _texts(street: Street) -> list[Any]:
+    return [line for line in street.server.log_lines() if line.get("phone_number") == PHONE]
+
+
 async def _log_in(street: Street) -> Any:
     nobody = Actor(street.http, "nobody", None)
     whom = {"tenant": "acme", "phone_number": PHONE}
     await nobody.ok("POST", "/v1/auth/codes", whom)
-    texts = [line for line in street.server.log_lines() if line.get("phone_number") == PHONE]
+    async with asyncio.timeout(NOTICED_SECONDS_MAX):
+        while not (texts := _texts(street)):
+            await asyncio.sleep(0.01)
     code = re.search(r"\b\d{6}\b", texts[-1]["text"])
     assert code is not None
     body = {**whom, "code": code[0], "device": "phone"}

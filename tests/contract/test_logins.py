@@ -7,7 +7,7 @@ from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import OTHER_PHONE, PHONE, a_code, an_allowance, at_once
 from tidings.model import limits
-from tidings.ports.logins import LoginCode
+from tidings.ports.logins import KeptCode, LoginCode
 
 MANY = 20
 
@@ -124,6 +124,37 @@ async def test_where_nobody_knows_who_asked_all_addresses_share_the_attempts(sto
         for number in range(limits.CODE_ATTEMPTS_MAX + 1)
     ]
     assert tried == [a_code()] * limits.CODE_ATTEMPTS_MAX + [None]
+
+
+@pytest.mark.attack("B08")
+async def test_the_code_before_is_put_back_with_its_attempts(store: Store) -> None:
+    codes, before = store.login_codes, a_code(asked_by="home")
+    assert await codes.find("acme", PHONE) is None
+    await codes.put(before)
+    for tried_by in ("home", "elsewhere"):
+        assert await codes.attempt("acme", PHONE, NOW, tried_by) == before
+    kept = await codes.find("acme", PHONE)
+    assert kept == KeptCode(code=before, attempts=2, attempts_elsewhere=1)
+    newer = a_code(digest=b"newer")
+    await codes.put(newer)
+    await codes.restore(newer, kept)
+    assert await codes.find("acme", PHONE) == kept
+    assert await codes.use(before)
+
+
+async def test_a_code_that_is_gone_is_not_replaced_by_the_one_before(store: Store) -> None:
+    codes, before = store.login_codes, a_code()
+    await codes.put(before)
+    kept = await codes.find("acme", PHONE)
+    assert kept is not None
+    newer = a_code(digest=b"newer")
+    await codes.put(newer)
+    await codes.restore(a_code(digest=b"another"), kept)
+    assert await attempt(store) == newer
+    assert await codes.use(newer)
+    await codes.restore(newer, kept)
+    assert await codes.find("acme", PHONE) is None
+    assert await attempt(store) is None
 
 
 # Budgets.

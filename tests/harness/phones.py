@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phones: a webhook that takes texts, checks their signature, and shows what came to a number."""
 
+import asyncio
 import hashlib
 import hmac
 import itertools
@@ -36,6 +37,7 @@ class Phones:
         self.url = ""
         self.asked = 0
         self.is_down = False
+        self.rejects = False
         self.texts: dict[str, list[str]] = defaultdict(list)
 
     @property
@@ -49,12 +51,21 @@ class Phones:
         assert found is not None, self.texts[number][-1]
         return found[0]
 
+    async def next_code(self, number: str, seen: int = 0) -> str:
+        """The code that comes to a number after so many, once it is there."""
+        async with asyncio.timeout(60):
+            while len(self.texts[number]) <= seen:
+                await asyncio.sleep(0.01)
+        return self.code(number)
+
     async def take(self, request: web.Request) -> web.Response:
         """What the webhook does."""
         self.asked += 1
         body = await request.read()
         if self.is_down:
             return web.Response(status=500)
+        if self.rejects:
+            return web.Response(status=422)
         match = re.fullmatch(r"t=(\d+),v1=([0-9a-f]{64})", request.headers["Tidings-Signature"])
         assert match is not None
         signed = f"{match[1]}.".encode() + body

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tests.harness.engine import Settings
 from tests.harness.phones import PHONE_LOGIN, Phones, new_number, some_phones
-from tests.integration.rest_world import TENANT, Actor, Json, Rest, open_rest
+from tests.integration.rest_world import TENANT, Actor, Json, Rest, open_rest, texts_sent
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -42,7 +42,9 @@ async def login_tenant(rest: Rest, tenant: str = TENANT, login: Json | None = No
 def from_address(rest: Rest, address: str) -> Actor:
     """Somebody at an address, with nothing to show."""
     transport = httpx.ASGITransport(cast(Any, rest.app), client=(address, 40_000))
-    return Actor(httpx.AsyncClient(transport=transport, base_url="http://tidings"), address, None)
+    hooks = {"response": [texts_sent(rest.core)]}
+    http = httpx.AsyncClient(transport=transport, base_url="http://tidings", event_hooks=hooks)
+    return Actor(http, address, None)
 
 
 def wish(number: str, tenant: str = TENANT) -> Json:

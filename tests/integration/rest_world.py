@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST application over a real store in a folder, called in-process; time moves by hand."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +194,15 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, body["code"]
 
 
+def texts_sent(core: Core) -> Callable[[httpx.Response], Awaitable[None]]:
+    """A hook of a client, so that texts which a request had sent are there with its answer."""
+
+    async def wait(_: httpx.Response) -> None:
+        await core.logins.request_code.queue.settled()
+
+    return wait
+
+
 @asynccontextmanager
 async def open_rest(
     folder: Path,
@@ -215,6 +224,9 @@ async def open_rest(
         access = access or Access(make_limits(config, None))
         app = make_rest(core, condition, access=access)
         transport = httpx.ASGITransport(cast(Any, app), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tidings") as http:
+        hooks = {"response": [texts_sent(core)]}
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://tidings", event_hooks=hooks
+        ) as http:
             yield Rest(app, clock, disk, condition, http, core)
     assert bool(broke) == disk.is_full

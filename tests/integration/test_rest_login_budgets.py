@@ -13,6 +13,7 @@ from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Json, Rest, open_rest, problem
 from tidings.actions import login_budgets
+from tidings.actions.provider_health import ProviderHealth
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,14 +57,14 @@ async def test_an_address_that_asks_for_many_codes_has_to_wait(rest: Rest, phone
 async def test_pumping_one_prefix_ends_at_its_budget_and_nobody_is_told(
     rest: Rest, phones: Phones, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked, withheld = phones.asked, rest.core.logins.request_code.withheld["prefix"]
+    asked, withheld = phones.asked, rest.core.logins.request_code.send.withheld["prefix"]
     numbers = [f"+4178555{last:04d}" for last in range(limits.PREFIX_DAY_CODES_MAX + 10)]
     with caplog.at_level(logging.WARNING):
         for number in numbers:
             answer = await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
             assert (answer.status_code, answer.content) == (202, b"{}")
     assert phones.asked == asked + limits.PREFIX_DAY_CODES_MAX
-    assert rest.core.logins.request_code.withheld["prefix"] == withheld + 10
+    assert rest.core.logins.request_code.send.withheld["prefix"] == withheld + 10
     lines = [one for one in caplog.records if vars(one).get("action") == "code_withheld"]
     assert [vars(one)["used_up"] for one in lines] == ["prefix"] * 10
     assert not any("+4178" in str(vars(one)) for one in caplog.records)
@@ -80,7 +81,7 @@ async def test_all_together_get_no_more_codes_than_a_day_may_cost(
         for _ in range(5):
             await rest.nobody.ok("POST", "/v1/auth/codes", wish(new_number()))
         assert phones.asked == asked + 3
-        assert rest.core.logins.request_code.withheld == {"all": 2}
+        assert rest.core.logins.request_code.send.withheld == {"all": 2}
 
 
 @pytest.mark.attack("B01")
@@ -95,17 +96,16 @@ async def test_what_was_spent_is_known_after_a_restart(tmp_path: Path, phones: P
 
 @pytest.mark.attack("B08")
 async def test_a_text_that_is_not_taken_is_tried_once_and_costs_nothing(
-    rest: Rest, phones: Phones
+    rest: Rest, phones: Phones, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(limits, "SMS_FAILURES_MAX", 10**6)
     number = new_number()
     somebody = from_address(rest, "203.0.113.9")
     phones.is_down = True
     try:
         for _ in range(limits.ADDRESS_CODES_MAX + 1):
             asked = phones.asked
-            answer = await somebody.call("POST", "/v1/auth/codes", wish(number))
-            assert problem(answer) == (503, "sms.unavailable")
-            assert int(answer.headers["Retry-After"]) >= 1
+            await somebody.ok("POST", "/v1/auth/codes", wish(number))
             assert phones.asked == asked + 1
     finally:
         phones.is_down = False
@@ -120,13 +120,62 @@ async def test_a_text_that_is_not_taken_leaves_the_code_before_it_as_it_was(
 ) -> None:
     number = new_number()
     code = await ask_for_code(rest, phones, number)
+    wrong = f"{(int(code) + 1) % 10**limits.CODE_DIGITS:06d}"
+    for _ in range(limits.CODE_ATTEMPTS_MAX - 1):
+        assert (await try_code(rest, number, wrong)).status_code == 401
     phones.is_down = True
     try:
-        answer = await rest.nobody.call("POST", "/v1/auth/codes", wish(number))
-        assert problem(answer) == (503, "sms.unavailable")
+        await rest.nobody.ok("POST", "/v1/auth/codes", wish(number))
     finally:
         phones.is_down = False
     assert (await try_code(rest, number, code)).status_code == 201
+    await ask_for_code(rest, phones, number)  # which tells the server that texts are sent again
+
+
+@pytest.mark.attack("B08")
+async def test_while_the_provider_is_down_whoever_asks_is_told_so(
+    tmp_path: Path, phones: Phones
+) -> None:
+    async with open_rest(tmp_path, settings=phones.settings) as rest:
+        await login_tenant(rest)
+        now, send = [1_000.0], rest.core.logins.request_code.send
+        health = ProviderHealth(lambda: now[0])
+        object.__setattr__(send, "health", health)
+        phones.is_down = True
+        try:
+            for _ in range(limits.SMS_FAILURES_MAX):
+                await rest.nobody.ok("POST", "/v1/auth/codes", wish(new_number()))
+            asked, seen = phones.asked, set()
+            for body in (wish(new_number()), wish(new_number(), "no-such-tenant")):
+                answer = await rest.nobody.call(
+                    "POST", "/v1/auth/codes", body, {"X-Request-Id": "same"}
+                )
+                assert problem(answer) == (503, "sms.unavailable")
+                seen.add((answer.content, answer.headers["Retry-After"]))
+            assert [wait for _, wait in seen] == [str(limits.SMS_DOWN_MS // limits.SECOND_MS)]
+            assert phones.asked == asked
+            # Once more when the time is over; one failure more is enough.
+            now[0] += limits.SMS_DOWN_MS / limits.SECOND_MS
+            await rest.nobody.ok("POST", "/v1/auth/codes", wish(new_number()))
+            assert phones.asked == asked + 1 and health.down_ms() == limits.SMS_DOWN_MS
+        finally:
+            phones.is_down = False
+        now[0] += limits.SMS_DOWN_MS / limits.SECOND_MS
+        await ask_for_code(rest, phones, new_number())
+        assert health.down_ms() == 0
+
+
+@pytest.mark.attack("B08")
+async def test_numbers_that_the_provider_rejects_do_not_make_it_look_down(
+    rest: Rest, phones: Phones
+) -> None:
+    phones.rejects = True
+    try:
+        for _ in range(2 * limits.SMS_FAILURES_MAX):
+            await rest.nobody.ok("POST", "/v1/auth/codes", wish(new_number()))
+    finally:
+        phones.rejects = False
+    await ask_for_code(rest, phones, new_number())
 
 
 @pytest.mark.attack("B01")

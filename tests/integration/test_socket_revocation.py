@@ -69,7 +69,7 @@ async def log_in(town: Town, phones: Phones) -> dict[str, Any]:
     await town.switch_on_phone_login()
     body = {"tenant": town.tenant, "phone_number": new_number()}
     (await town.http.post("/v1/auth/codes", json=body)).raise_for_status()
-    code = phones.code(body["phone_number"])
+    code = await phones.next_code(body["phone_number"])
     login = {**body, "code": code, "device": "phone"}
     answer = await town.http.post("/v1/auth/sessions", json=login)
     answer.raise_for_status()

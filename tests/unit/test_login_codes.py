@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.worlds import NOW, Urandom, open_world
 from tidings.actions import login_budgets
+from tidings.actions.code_sending import new_code
 from tidings.actions.login_budgets import Kind, LoginBudgets
 from tidings.actions.login_digests import LoginDigests
-from tidings.actions.logins import new_code
 from tidings.model import limits
 
 DIGESTS = LoginDigests(os.urandom(32))

@@ -19,7 +19,7 @@ from tests.harness.phones import SECRET, some_phones
 from tests.unit.worlds import HandClock
 from tidings.model.refusals import SmsUnavailable
 from tidings.model.times import EPOCH
-from tidings.ports.sms import Sms
+from tidings.ports.sms import Sms, TextRejected
 from tidings.sms.log import LogSms
 from tidings.sms.sns import SnsSms, open_sns
 from tidings.sms.webhook import WebhookSms
@@ -60,10 +60,14 @@ def told(caplog: pytest.LogCaptureFixture) -> str:
     return "".join(str(vars(record)) for record in caplog.records)
 
 
-async def refused(sms: Sms, caplog: pytest.LogCaptureFixture) -> str:
+async def refused(
+    sms: Sms,
+    caplog: pytest.LogCaptureFixture,
+    error: type[Exception] = SmsUnavailable,
+) -> str:
     """The reason that the log gives for a text that was not taken."""
     caplog.clear()
-    with caplog.at_level(logging.DEBUG), pytest.raises(SmsUnavailable):
+    with caplog.at_level(logging.DEBUG), pytest.raises(error):
         await sms.send(NUMBER, TEXT)
     assert NUMBER not in told(caplog) and "123456" not in told(caplog)
     [line] = [one for one in caplog.records if vars(one).get("action") == "sms_failed"]
@@ -88,15 +92,26 @@ async def test_a_text_is_posted_and_signed() -> None:
 
 
 @pytest.mark.attack("B08")
-@pytest.mark.parametrize("status", [302, 400, 429, 500])
+@pytest.mark.attack("W03")
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (302, SmsUnavailable),
+        (400, TextRejected),
+        (401, SmsUnavailable),
+        (422, TextRejected),
+        (429, SmsUnavailable),
+        (500, SmsUnavailable),
+    ],
+)
 async def test_a_webhook_that_says_no_is_asked_once(
-    status: int, caplog: pytest.LogCaptureFixture
+    status: int, error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_service() as service:
         service.status = status
         sms = WebhookSms(url=service.url, secret=b"secret", clock=HandClock())
         try:
-            assert await refused(sms, caplog) == f"status {status}"
+            assert await refused(sms, caplog, error) == f"status {status}"
         finally:
             await sms.aclose()
         assert len(service.requests) == 1
@@ -166,6 +181,7 @@ async def test_a_text_is_published_and_signed_as_the_sdk_signs(
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
+        (400, "<Code>InvalidParameter</Code>", "InvalidParameter"),
         (
             400,
             "<ErrorResponse><Error><Code>Throttling</Code></Error></ErrorResponse>",
@@ -184,7 +200,8 @@ async def test_what_sns_does_not_take_is_told_once_without_the_number(
 ) -> None:
     async with a_service() as service, at_sns(service, monkeypatch) as sms:
         service.status, service.body = status, body
-        assert await refused(sms, caplog) == reason
+        error = TextRejected if reason == "InvalidParameter" else SmsUnavailable
+        assert await refused(sms, caplog, error) == reason
         assert len(service.requests) == 1
 
 

@@ -85,6 +85,11 @@ class LoginBudgets:
             allowances += self._of_address(address, now)
         await self.budgets.give_back(allowances)
 
+    async def give_back_address(self, address: str | None, now: int) -> None:
+        """Undo a `spend_for_address` at that time."""
+        if address is not None:
+            await self.budgets.give_back(self._of_address(address, now))
+
     async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
         """A code arrived at somebody who logged in with it: such ones do not count for the number
         in all tenants, prefix and country, which are there for texts that nobody wants."""

@@ -17,7 +17,15 @@ from litestar.exceptions import (
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from tidings.model.limits import SECOND_MS
-from tidings.model.refusals import Invalid, NotFound, Refusal, TooLarge, TooMany, Unauthenticated
+from tidings.model.refusals import (
+    Invalid,
+    NotFound,
+    Refusal,
+    SmsUnavailable,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+)
 from tidings.wire.codes import RETRY_AFTER_SECONDS, http_status
 
 log = logging.getLogger("tidings.api")
@@ -136,7 +144,7 @@ def _headers(refusal: Refusal) -> dict[str, str]:
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(refusal, MethodNotAllowed):
         return {"Allow": refusal.allowed}
-    if isinstance(refusal, TooMany):
+    if isinstance(refusal, TooMany | SmsUnavailable):
         return {"Retry-After": str(max(1, ceil(refusal.retry_after_ms / SECOND_MS)))}
     if refusal.retryable:
         return {"Retry-After": str(RETRY_AFTER_SECONDS)}

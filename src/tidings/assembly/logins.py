@@ -4,11 +4,14 @@
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
+from tidings.actions.background_queue import BackgroundQueue
+from tidings.actions.code_sending import SendCode
 from tidings.actions.contacts import FindContacts
 from tidings.actions.login_budgets import LoginBudgets
 from tidings.actions.login_tenants import LoginTenants
 from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.logins import RedeemCode, RequestCode
+from tidings.actions.provider_health import ProviderHealth
 from tidings.actions.quotas import TenantQuotas
 from tidings.actions.refreshing import RefreshSession
 from tidings.actions.sessions import ListSessions, OpenSession, RevokeSession, RevokeSessions
@@ -17,6 +20,7 @@ from tidings.actions.vault import Vault
 from tidings.assembly.stores import needs
 from tidings.aws.trouble import NoCredentials
 from tidings.config import Config
+from tidings.model import limits
 from tidings.ports.sms import Sms
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
@@ -75,12 +79,28 @@ async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
         yield sms
 
 
+@asynccontextmanager
+async def open_code_queue() -> AsyncIterator[BackgroundQueue]:
+    """Where codes wait to be sent; at the end what waits is sent, for a bounded time."""
+    queue = BackgroundQueue(
+        "login codes",
+        workers=limits.CODE_SENDERS,
+        waiting_max=limits.CODES_WAITING_MAX,
+        close_seconds=limits.CODES_CLOSE_SECONDS,
+    )
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
 def make_login_verbs(
     config: Config,
     store: Store,
     vault: Vault,
     signing: SigningKeys,
     sms: Sms | None,
+    codes_to_send: BackgroundQueue,
     quotas: TenantQuotas,
     clock: Clock,
     chance: Chance,
@@ -90,9 +110,11 @@ def make_login_verbs(
     digests = vault.login_digests
     budgets = LoginBudgets(store.budgets, digests, config.sms_per_day)
     login_tenants = LoginTenants(tenants, store.inbox_settings)
+    health = ProviderHealth()
+    send = SendCode(sms, login_tenants, users, codes, budgets, digests, health, clock, chance)
     redeem = RedeemCode(sms is not None, login_tenants, codes, budgets, digests, clock)
     return LoginVerbs(
-        request_code=RequestCode(sms, login_tenants, users, codes, budgets, digests, clock, chance),
+        request_code=RequestCode(send, codes_to_send, budgets, clock),
         open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),

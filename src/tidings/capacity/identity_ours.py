@@ -46,15 +46,17 @@ def _revoked(table: str, units: int) -> list[Charge]:
 
 
 def ask_for_code() -> Cost:
-    """Who asks is counted first, then all else together; the text itself is somebody else's."""
+    """Who asks is counted before the answer; the text itself is somebody else's."""
     return Cost(
+        [_writes("spend", "sessions", IN_TRANSACTION * ADDRESS_BUDGETS)],
         [
-            _writes("spend", "sessions", IN_TRANSACTION * (ADDRESS_BUDGETS + CODE_BUDGETS), 2),
+            _writes("spend", "sessions", IN_TRANSACTION * CODE_BUDGETS),
             _reads("find_tenant", "tenants", 1),
             _reads("read_settings", "inbox", 1),
             _reads("find_numbers", "users", 1),
+            _reads("read_code", "sessions", 1),
             _writes("keep_code", "sessions", 1),
-        ]
+        ],
     )
 
 

@@ -140,6 +140,16 @@ user's of the tenant."""
 ADDRESS_CODES_MAX: Final = 60
 """Codes that are asked for from one address within `CODES_MS`."""
 ADDRESS_DAY_CODES_MAX: Final = 300
+CODES_WAITING_MAX: Final = 1_000
+"""Codes of a process that wait for the provider of texts; more are refused as retryable."""
+CODE_SENDERS: Final = 16
+"""Codes that a process sends at once."""
+CODES_CLOSE_SECONDS: Final = 6
+"""How long a process that stops goes on sending codes that were asked for."""
+SMS_FAILURES_MAX: Final = 5
+"""After this many texts in a row that the provider did not take, it is down."""
+SMS_DOWN_MS: Final = 10 * SECOND_MS
+"""How long no text is tried then, and whoever asks is told to wait."""
 ACCESS_TOKEN_SECONDS: Final = 900
 """How long the tokens of a session count. A session that ended is known to all in seconds; this is
 for whoever cannot ask."""

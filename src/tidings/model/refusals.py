@@ -267,6 +267,10 @@ class SmsUnavailable(Unavailable):
 
     code, title = "sms.unavailable", "Texts cannot be sent at the moment"
 
+    def __init__(self, detail: str = "", retry_after_ms: int = 1_000) -> None:
+        super().__init__(detail)
+        self.retry_after_ms = retry_after_ms
+
 
 class TooMany(Unavailable):
     """More than a limit allows within a time; nothing happened."""

@@ -18,11 +18,28 @@ class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
     """A keyed digest of the address that asked for it; None: nobody knows, or it is not counted."""
 
 
+class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A code with the attempts that were counted."""
+
+    code: LoginCode
+    attempts: int
+    attempts_elsewhere: int
+
+
 class LoginCodes(Protocol):
     """The newest code of each number of a tenant. Every write is durable when it returns."""
 
     async def put(self, code: LoginCode) -> None:
         """Keep it, in place of an earlier one, with no attempt counted yet."""
+        ...
+
+    async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
+        """The newest code, expired or not; None if there is none, or if it is used."""
+        ...
+
+    async def restore(self, code: LoginCode, before: KeptCode) -> None:
+        """Put `before` back in the place of `code`, with its attempts, if that is still there and
+        not used."""
         ...
 
     async def attempt(

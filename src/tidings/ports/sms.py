@@ -4,6 +4,10 @@
 from typing import Protocol
 
 
+class TextRejected(Exception):
+    """The provider works, but does not take this text: the number is none that it can reach."""
+
+
 class Sms(Protocol):
     """Whoever can send texts to phones."""
 
@@ -11,6 +15,7 @@ class Sms(Protocol):
         """Hand the text on; it was taken over when this returns. Tried once, within a deadline.
 
         Raises:
-            SmsUnavailable: It was not taken over, or nobody knows.
+            TextRejected: It was not taken over because of the number or the text.
+            SmsUnavailable: It was not taken over for another reason, or nobody knows.
         """
         ...

@@ -17,7 +17,7 @@ from tidings.aws.signing import Service
 from tidings.aws.transport import Poster, find_endpoint, open_poster
 from tidings.aws.trouble import Trouble
 from tidings.model.refusals import SmsUnavailable
-from tidings.ports.sms import Sms
+from tidings.ports.sms import Sms, TextRejected
 from tidings.ports.world import Clock
 
 log = logging.getLogger("tidings.sms")
@@ -26,6 +26,8 @@ SNS: Final = Service("sns", "", content_type="application/x-www-form-urlencoded;
 VERSION: Final = "2010-03-31"
 SEND_SECONDS_MAX: Final = 5.0
 CONNECTIONS_MAX: Final = 16
+REJECTED: Final = frozenset({"InvalidParameter", "InvalidParameterValue", "OptedOut"})
+"""Errors that are about one number: they do not say that SNS is down."""
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,100})</Code>")
 
@@ -46,14 +48,15 @@ class SnsSms:
         try:
             status, _, answer = await self._poster.post("Publish", form, until)
         except Trouble as trouble:
-            reason = type(trouble).__name__
+            reason, is_rejected = type(trouble).__name__, False
         else:
             if status == 200:
                 return
             code = _ERROR_CODE.search(answer)
             reason = code[1].decode() if code else f"status {status}"
+            is_rejected = reason in REJECTED
         log.warning("SNS does not take texts", extra={"action": "sms_failed", "reason": reason})
-        raise SmsUnavailable
+        raise TextRejected if is_rejected else SmsUnavailable
 
     def _fields(self, phone_number: str, text: str) -> dict[str, str]:
         attributes = {"AWS.SNS.SMS.SMSType": "Transactional"}

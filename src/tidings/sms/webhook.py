@@ -2,7 +2,8 @@
 """Texts by webhook: each is posted to an address of the operator's, who sends it on.
 
 The body is JSON, `{"phone_number", "text"}`, and signed as every webhook is. Whatever is not
-answered by a status from 200 to 299 within the deadline counts as not sent.
+answered by a status from 200 to 299 within the deadline counts as not sent: 400 and 422 because of
+the number or the text, all else because the webhook does not work.
 """
 
 import logging
@@ -12,13 +13,15 @@ import aiohttp
 import msgspec
 
 from tidings.model.refusals import SmsUnavailable
-from tidings.ports.sms import Sms
+from tidings.ports.sms import Sms, TextRejected
 from tidings.ports.world import Clock
 from tidings.wire.signatures import signed_headers
 
 log = logging.getLogger("tidings.sms")
 
 SEND_SECONDS_MAX: Final = 5.0
+REJECTED: Final = frozenset({400, 422})
+"""Answers that are about one text: they do not say that the webhook is down."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,7 +61,7 @@ class WebhookSms:
             log.warning(
                 "the webhook does not take texts", extra={"action": "sms_failed", "reason": reason}
             )
-            raise SmsUnavailable
+            raise TextRejected if status in REJECTED else SmsUnavailable
 
     async def aclose(self) -> None:
         """Let go of the connections."""

@@ -30,6 +30,12 @@ CHECK_USER: Final = Pattern(
 # Logging in.
 
 KEEP_CODE: Final = Pattern("keep_code", "PutItem", _SESSIONS, "a code is about to be sent")
+READ_CODE: Final = Pattern(
+    "read_code", "GetItem", _SESSIONS, "the code before, in case the next is not sent", strong=True
+)
+RESTORE_CODE: Final = Pattern(
+    "restore_code", "PutItem", _SESSIONS, "a code could not be sent: the one before counts on"
+)
 COUNT_ATTEMPT: Final = Pattern(
     "count_attempt", "UpdateItem", _SESSIONS, "somebody tries a code: counted before compared"
 )

@@ -3,11 +3,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.logins import Allowance, Budgets, LoginCode, LoginCodes
+from tidings.ports.logins import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
 from tidings.stores.dynamodb.access import Pattern
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.identity_patterns import (
@@ -15,6 +16,8 @@ from tidings.stores.dynamodb.identity_patterns import (
     COUNT_ATTEMPT,
     GIVE_BACK,
     KEEP_CODE,
+    READ_CODE,
+    RESTORE_CODE,
     SPEND,
     USE_CODE,
 )
@@ -39,16 +42,25 @@ class DynamoLoginCodes:
         self._dynamo = dynamo
 
     async def put(self, code: LoginCode) -> None:
-        item: Item = {
-            **_code_key(code.tenant, code.phone_number),
-            "digest": code.digest,
-            "attempts": 0,
-            "expires_at": code.expires_at,
-            TTL: ttl_seconds(code.expires_at),
-        }
-        if code.asked_by is not None:
-            item |= {"asked_by": code.asked_by, "attempts_elsewhere": 0}
-        await self._dynamo.put(KEEP_CODE, item)
+        fresh = KeptCode(code=code, attempts=0, attempts_elsewhere=0)
+        await self._dynamo.put(KEEP_CODE, _code_item(fresh))
+
+    async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
+        item = await self._dynamo.get(READ_CODE, _code_key(tenant, phone_number))
+        if item is None or "used_by" in item:
+            return None
+        return KeptCode(
+            code=_code(tenant, phone_number, item),
+            attempts=item["attempts"],
+            attempts_elsewhere=item.get("attempts_elsewhere", 0),
+        )
+
+    async def restore(self, code: LoginCode, before: KeptCode) -> None:
+        is_there = "#digest = :digest AND attribute_not_exists(#used_by)"
+        with suppress(ConditionFailed):
+            await self._dynamo.put(
+                RESTORE_CODE, _code_item(before), is_there, {":digest": code.digest}
+            )
 
     async def attempt(
         self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
@@ -146,6 +158,20 @@ class DynamoBudgets:
 
 def _code_key(tenant: str, phone_number: str) -> Item:
     return {"session_id": f"{CODES}{tenant}#{phone_number}"}
+
+
+def _code_item(kept: KeptCode) -> Item:
+    code = kept.code
+    item: Item = {
+        **_code_key(code.tenant, code.phone_number),
+        "digest": code.digest,
+        "attempts": kept.attempts,
+        "expires_at": code.expires_at,
+        TTL: ttl_seconds(code.expires_at),
+    }
+    if code.asked_by is not None:
+        item |= {"asked_by": code.asked_by, "attempts_elsewhere": kept.attempts_elsewhere}
+    return item
 
 
 def _code(tenant: str, phone_number: str, item: Item) -> LoginCode:

@@ -2,12 +2,13 @@
 """Codes that were sent, and budgets, on SQLite."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
 from tidings.model import limits
-from tidings.ports.logins import Allowance, Budgets, LoginCode, LoginCodes
+from tidings.ports.logins import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
+from tidings.stores.sqlite.readers import Readers
 from tidings.stores.sqlite.writer import Writer
 
 _PUT: Final = """
@@ -23,6 +24,15 @@ WHERE tenant = :tenant AND phone_number = :phone_number AND expires_at > :now AN
     AND (asked_by IS NULL OR asked_by IS :tried_by OR attempts_elsewhere < :most_elsewhere)
 RETURNING digest, expires_at, asked_by
 """
+_FIND: Final = """
+SELECT digest, expires_at, asked_by, attempts, attempts_elsewhere FROM login_codes
+WHERE tenant = ? AND phone_number = ?
+"""
+_RESTORE: Final = """
+UPDATE login_codes
+SET digest = ?, expires_at = ?, asked_by = ?, attempts = ?, attempts_elsewhere = ?
+WHERE tenant = ? AND phone_number = ? AND digest = ?
+"""
 _USE: Final = "DELETE FROM login_codes WHERE tenant = ? AND phone_number = ? AND digest = ?"
 _ADD: Final = """
 INSERT INTO budgets (name, spent, expires_at) VALUES (?, ?, ?)
@@ -34,13 +44,35 @@ RETURNING spent
 class SqliteLoginCodes:
     """One row for each number."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
+        self._readers = readers
 
     async def put(self, code: LoginCode) -> None:
         def write(db: apsw.Connection) -> None:
             whose = (code.tenant, code.phone_number)
             db.execute(_PUT, (*whose, code.digest, code.expires_at, code.asked_by))
+
+        await self._writer.write(write)
+
+    async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
+        def read(db: apsw.Connection) -> KeptCode | None:
+            row = db.execute(_FIND, (tenant, phone_number)).fetchone()
+            if row is None:
+                return None
+            code = _code(tenant, phone_number, row[:3])
+            return KeptCode(code=code, attempts=row[3], attempts_elsewhere=row[4])
+
+        return await self._readers.read(read)
+
+    async def restore(self, code: LoginCode, before: KeptCode) -> None:
+        former = before.code
+        row = (former.digest, former.expires_at, former.asked_by)
+        counts = (before.attempts, before.attempts_elsewhere)
+        where = (code.tenant, code.phone_number, code.digest)
+
+        def write(db: apsw.Connection) -> None:
+            db.execute(_RESTORE, (*row, *counts, *where))
 
         await self._writer.write(write)
 
@@ -58,16 +90,7 @@ class SqliteLoginCodes:
 
         def write(db: apsw.Connection) -> LoginCode | None:
             row = db.execute(_ATTEMPT, values).fetchone()
-            if row is None:
-                return None
-            digest, expires_at, asked_by = row
-            return LoginCode(
-                tenant=tenant,
-                phone_number=phone_number,
-                digest=digest,
-                expires_at=expires_at,
-                asked_by=asked_by,
-            )
+            return _code(tenant, phone_number, row) if row is not None else None
 
         return await self._writer.write(write)
 
@@ -108,6 +131,17 @@ class SqliteBudgets:
 
     async def add(self, allowance: Allowance, count: int) -> int:
         return await self._writer.write(lambda db: _add(db, allowance, count))
+
+
+def _code(tenant: str, phone_number: str, row: Sequence[Any]) -> LoginCode:
+    digest, expires_at, asked_by = row
+    return LoginCode(
+        tenant=tenant,
+        phone_number=phone_number,
+        digest=digest,
+        expires_at=expires_at,
+        asked_by=asked_by,
+    )
 
 
 def _spent(db: apsw.Connection, allowance: Allowance) -> int:

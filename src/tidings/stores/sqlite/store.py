@@ -85,7 +85,7 @@ async def open_store(
                 tenants=SqliteTenants(writer, readers),
                 users=SqliteUsers(writer, readers),
                 sessions=SqliteSessions(writer, readers),
-                login_codes=SqliteLoginCodes(writer),
+                login_codes=SqliteLoginCodes(writer, readers),
                 budgets=SqliteBudgets(writer),
                 data_keys=SqliteDataKeys(writer, readers),
                 deployment=SqliteDeployment(writer, readers, epoch),
