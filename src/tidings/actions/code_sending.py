@@ -55,7 +55,7 @@ class SendCode:
     chance: Chance
     withheld: Counter[str] = field(default_factory=Counter)
     """How many codes were not sent because something was used up, by what it was."""
-    failed: Counter[Failure] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     """How many could not be sent, by what was in the way."""
 
     async def __call__(self, wish: CodeWish) -> None:
