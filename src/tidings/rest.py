@@ -4,6 +4,7 @@
 from litestar import Litestar
 
 from tidings.actions.jobs_aside import LookAfterJobs
+from tidings.actions.reading_audit import ReadAudit
 from tidings.actions.signing_key_making import SigningKeyMaker, SigningKeyVerbs
 from tidings.actions.tenants import (
     GetTenant,
@@ -34,6 +35,8 @@ def make_rest(
         identity_verbs=_identity(core),
         login_verbs=core.logins,
         jobs_aside=LookAfterJobs(core.store.jobs_aside, core.jobs),
+        audit_trail=core.audit,
+        audit_reading=ReadAudit(core.store.audit, core.store.tenants, core.vault, core.clock),
         own_health=health,
         chance=core.chance,
         pages=load_pages(),

@@ -119,6 +119,8 @@ OPERATIONS: Final[dict[str, Row]] = {
     "list_jobs_aside": root_of_all(200),
     "replay_job": root_of_all(202),
     "drop_job": root_of_all(204),
+    "list_audit": root_of_all(200),
+    "list_tenant_audit": tenant(200),
     # Tenants, their keys and their users.
     "put_tenant": root(200),
     "get_tenant": tenant(200),

@@ -13,13 +13,14 @@ from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.harness.phones import PHONE_LOGIN
 from tests.unit.worlds import HandClock
+from tidings.actions.auditing import Intent
 from tidings.actions.identity import Root, UserCaller
 from tidings.actions.revocation_watch import RevocationWatch
 from tidings.actions.sessions import TokenPair
 from tidings.actions.signing_key_making import SigningKeyMaker
-from tidings.actions.tenants import PutTenant
+from tidings.actions.tenants import MakeToken, PutTenant
 from tidings.capacity import identity_cases as cases
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, user_id
 
 TENANT = "acme"
 DEVICE = "phone"
@@ -98,6 +99,7 @@ async def identity_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
             await make_tenant(ground.home)
             await logins(ground)
             await tokens(ground)
+            await acts(ground)
             await numbers(ground)
             await ends(ground)
             return ground.bills
@@ -128,6 +130,26 @@ async def tokens(ground: Ground) -> None:
     await step(ground, cases.REFRESH, lambda p: p.core.logins.refresh(pair.refresh_token))
     await step(ground, cases.FIRST_SIGHT, lambda p: p.core.authenticate(pair.access_token))
     await step(ground, cases.LOOK, lambda p: p.core.watch.look(), lambda p: p.core.watch.look())
+
+
+async def acts(ground: Ground) -> None:
+    user = person(next(_numbers))
+    await ground.home.store.users.put(user, display_name=None, phone_number=None, now=1)
+    intent = Intent("tenant_key", "0" * 16, "make_token", TENANT, ("user_id",))
+    about = {"target": user_id(user), "request_id": "0" * 16}
+
+    async def make_token(process: Process) -> None:
+        core = process.core
+        make = MakeToken(core.store.users, core.store.sessions, core.signing, core.clock)
+        await make(Root(), TENANT, user_id(user))
+        await core.audit.add(intent, "done", **about)
+
+    async def record(process: Process) -> None:
+        async with process.core.audit.act(intent, **about):
+            pass
+
+    await step(ground, cases.MAKE_TOKEN, make_token)
+    await step(ground, cases.RECORD_ACT, record)
 
 
 async def numbers(ground: Ground) -> None:

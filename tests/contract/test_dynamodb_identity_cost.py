@@ -51,6 +51,8 @@ BUDGETS: dict[str, Budget] = {
     cases.FIRST_NUMBER: (Units(4, 1), Units(4, 1)),
     cases.NEXT_NUMBER: (Units(8, 2), Units(8, 2)),
     cases.END_SESSION: (Units(6, 1), Units(6, 1)),
+    cases.MAKE_TOKEN: (Units(2, 1), Units(2, 1)),
+    cases.RECORD_ACT: (Units(4, 0), Units(4, 0)),
     cases.END_ALL: (Units(4, 2), Units(4, 2)),
 }
 

@@ -26,6 +26,7 @@ from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
 from tests.harness.dynamo_tables import REGION, some_tables
 from tidings.model import limits
+from tidings.model.audit import Act, AuditEntry
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notifications import InboxConfig
@@ -153,12 +154,22 @@ async def keep_the_largest_of_the_inbox(store: Store) -> None:
 
 
 @pytest.mark.attack("E16")
+async def keep_the_largest_of_the_audit_trail(store: Store) -> None:
+    act = Act(NOW, "t" * 64 + "/" + "t" * 64, "r" * 64)
+    entry = AuditEntry(
+        at=NOW, entry_id="0" * 20, tenant="t" * 40, actor="tenant_key", actor_id="0" * 16,
+        action="a" * 40, fields=("f" * 40,) * 10, acts=(act,) * limits.AUDIT_ACTS_MAX,
+    )  # fmt: skip
+    await store.audit.append(entry)
+
+
 async def test_no_item_is_large(dynamodb_endpoint: str, prefix: str) -> None:
     async with DynamoEngine(dynamodb_endpoint, prefix).open() as store:
         await send_the_largest(store, await a_full_chat(store))
         await keep_the_largest_people(store)
         await keep_the_largest_of_identity(store)
         await keep_the_largest_of_the_inbox(store)
+        await keep_the_largest_of_the_audit_trail(store)
 
     largest = {}
     async with open_client(

@@ -9,6 +9,7 @@ import pytest
 
 from tidings.actions.tallying import Tally
 from tidings.cli.moving import Ticker
+from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import (
@@ -22,6 +23,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import PostKey
 from tidings.ports.jobs import Job, SetAside
 from tidings.ports.moving import (
+    AuditFact,
     EntryFact,
     IssuerFact,
     SessionFact,
@@ -167,6 +169,7 @@ def test_every_field_of_people_travels(
         (ReadState, ReadStateFact, {"user_id", "inbox"}),
         (Job, JobFact, set()),
         (SetAside, SetAsideFact, set()),
+        (AuditEntry, AuditFact, set()),
     ],
 )
 def test_every_field_of_the_inbox_travels(

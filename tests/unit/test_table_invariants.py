@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings.stores.dynamodb import identity_patterns, inbox_patterns, patterns
+from tidings.stores.dynamodb import audit_patterns, identity_patterns, inbox_patterns, patterns
 from tidings.stores.dynamodb.access import Pattern
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
@@ -35,12 +35,14 @@ CRITICAL = {
     "chat_counters",
     "delivery_state",
     "inbox",
+    "audit",
 }
-SHORT_LIVED = {"bodies", "idempotency_keys", "inbox", "sessions"}
+SHORT_LIVED = {"audit", "bodies", "idempotency_keys", "inbox", "sessions"}
 DECLARED_IN = {
     "patterns.py": patterns,
     "inbox_patterns.py": inbox_patterns,
     "identity_patterns.py": identity_patterns,
+    "audit_patterns.py": audit_patterns,
 }
 
 

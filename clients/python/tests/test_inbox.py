@@ -200,3 +200,13 @@ async def test_a_post_under_a_key_is_one_post(tenant: TenantApi) -> None:
     with pytest.raises(Refused, match=r"request\.conflict"):
         await tenant.post_to_users("news", ["bob"], saying("t"), key="monday")
     assert (await tenant.post_to_everyone("news", saying("t"))).id != for_all[0].id
+
+
+async def test_what_was_done_is_listed(tenant: TenantApi) -> None:
+    await tenant.put_inbox("other", InboxConfig(title="Other"))
+    page = await tenant.audit(limit=1)
+    (act,) = page.data
+    assert (act.actor, act.action, act.target) == ("tenant_key", "put_inbox", "other")
+    assert (act.outcome, act.fields) == ("done", ["title"])
+    before = await tenant.audit(cursor=page.next_cursor)
+    assert before.data[0].target == "news"

@@ -9,8 +9,8 @@ import msgspec
 
 from tidings.ports.moving import Closing, Fact, Progress
 
-VERSION: Final = 3
-VERSIONS_READ: Final = frozenset({1, 2, VERSION})
+VERSION: Final = 4
+VERSIONS_READ: Final = frozenset({1, 2, 3, VERSION})
 """Those before lack kinds and fields of facts, and differ in nothing else."""
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Ten times the largest entry: a file without line ends is not read into memory."""

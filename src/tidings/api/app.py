@@ -9,11 +9,14 @@ from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 
+from tidings.actions.auditing import AuditTrail
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.login_verbs import LoginVerbs
+from tidings.actions.reading_audit import ReadAudit
 from tidings.actions.verbs import ChatVerbs
 from tidings.api import (
+    audit,
     auth,
     callers,
     chats,
@@ -41,6 +44,7 @@ from tidings.api import (
 from tidings.api.access import Access
 from tidings.api.addresses import make_address
 from tidings.api.asyncapi import make_socket_document
+from tidings.api.auditing import make_recorder
 from tidings.api.cors import answering_preflights
 from tidings.api.headers import make_header_hook
 from tidings.api.openapi import make_document
@@ -71,6 +75,7 @@ HANDLERS: Final = (
     *jobs.HANDLERS,
     *signing_keys.HANDLERS,
     *token_issuers.HANDLERS,
+    *audit.HANDLERS,
     *health.HANDLERS,
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(one.opt["operation"] for one in HANDLERS)
@@ -83,6 +88,8 @@ def make_app(
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
     jobs_aside: LookAfterJobs,
+    audit_trail: AuditTrail,
+    audit_reading: ReadAudit,
     own_health: health.Health,
     chance: Chance,
     pages: Mapping[str, Page],
@@ -111,6 +118,8 @@ def make_app(
             "identity": _always(identity_verbs),
             "logins": _always(login_verbs),
             "jobs_aside": _always(jobs_aside),
+            "recorder": Provide(make_recorder(audit_trail, chance)),
+            "audit_reading": _always(audit_reading),
             "health": _always(own_health),
         },
         exception_handlers={

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Headers that every answer carries, whatever became of its request."""
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -11,9 +10,8 @@ from litestar.types import Message, Scope
 from tidings.api.access import Access, rate_headers
 from tidings.api.addresses import came_encrypted
 from tidings.api.cors import cors_headers
+from tidings.api.request_ids import request_id
 from tidings.ports.world import Chance
-
-REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 _ALWAYS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -45,14 +43,6 @@ def make_header_hook(
         headers.update(cors_headers(scope, access.allowed_origins))
         if came_encrypted(scope, access.trusted_proxies):
             headers.update(_ENCRYPTED)
-        headers["X-Request-Id"] = _request_id(scope, chance)
+        headers["X-Request-Id"] = request_id(scope, chance)
 
     return complete
-
-
-def _request_id(scope: Scope, chance: Chance) -> str:
-    """The caller's own id for the request if it is a plain one, else a new one."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
-            return value.decode()
-    return chance.token(8).hex()

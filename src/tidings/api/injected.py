@@ -8,6 +8,7 @@ from tidings.actions.identity import Caller as AnyCaller
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.login_verbs import LoginVerbs
+from tidings.actions.reading_audit import ReadAudit
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.callers import IdentityVerbs
 from tidings.model.ids import ChatId, UserKey
@@ -23,3 +24,4 @@ JobsSetAside = NamedDependency[SkipValidation[LookAfterJobs]]
 Address = NamedDependency[SkipValidation[str | None]]
 Logins = NamedDependency[SkipValidation[LoginVerbs]]
 Identity = NamedDependency[SkipValidation[IdentityVerbs]]
+AuditReading = NamedDependency[SkipValidation[ReadAudit]]

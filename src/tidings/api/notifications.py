@@ -9,6 +9,7 @@ from litestar.params import FromPath, HeaderParameter, JSONBody
 from tidings.actions.identity import Caller as AnyCaller
 from tidings.actions.identity import require_tenant
 from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.api.auditing import NotAudited
 from tidings.api.fields import (
     Category,
     HostSystemId,
@@ -63,6 +64,9 @@ class Everyone(Body, frozen=True, kw_only=True, tag_field="kind", tag="everyone"
     label: Label | None = None
 
 
+POSTING: Final = NotAudited("What was posted is kept in its inbox, with its time.")
+
+
 class NewNotification(Body, frozen=True, kw_only=True):
     """Something to tell users. Of the message all but title, body and link is up to the inbox."""
 
@@ -84,6 +88,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
     headers=("Idempotency-Key",),
     body_bytes_max=limits.POST_BODY_BYTES_MAX,
     refusals=POST_REFUSALS,
+    audit=POSTING,
 )
 async def post_notification(
     caller: Caller,

@@ -13,6 +13,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 
+from tidings.api.auditing import Audited, NotAudited, recorded
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.api.requests import Query, read_query
 from tidings.model import limits
@@ -28,6 +29,9 @@ from tidings.model.refusals import (
 
 UNCOUNTED: Final = ("/healthz", "/readyz")
 """Whoever watches over the process is never told to come back later."""
+
+ALWAYS: Final = Audited()
+"""What is recorded, with nothing particular about it."""
 
 Key = Literal["root", "tenant", "user"]
 Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
@@ -56,6 +60,8 @@ class Operation:
     answers: tuple[type, ...]
     """What a success answers with: one of these; empty for nothing."""
     refusals: frozenset[type[Refusal]]
+    audit: Audited | NotAudited | None
+    """How it is recorded, or why not; None for what is no administrative act."""
 
     @property
     def path_parameters(self) -> list[str]:
@@ -74,11 +80,13 @@ def operation(
     headers: tuple[str, ...] = (),
     body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
     refusals: tuple[type[Refusal], ...] = (),
+    audit: Audited | NotAudited = ALWAYS,
 ) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
     """Make a function the handler of an operation.
 
     Its parameter `data` is the body, `asked` the query; what it returns is the answer. `refusals`
-    are those beyond the ones that follow from the rest.
+    are those beyond the ones that follow from the rest. What takes a key of root or of a tenant and
+    does not only read is recorded in the audit trail, unless `audit` says why not.
     """
 
     def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
@@ -99,6 +107,7 @@ def operation(
             statuses=statuses,
             answers=_answers(hints["return"]),
             refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
+            audit=audit if key in ("root", "tenant") and method != "GET" else None,
         )
         return _handler(declared, function)
 
@@ -120,7 +129,7 @@ def _handler(declared: Operation, function: Callable[..., Any]) -> HTTPRouteHand
         opt={"operation": declared},
         request_max_body_size=declared.body_bytes_max,
         dependencies={"asked": Provide(asked)} if query else None,
-    )(function)
+    )(recorded(declared.audit, function) if isinstance(declared.audit, Audited) else function)
 
 
 def _has_default(function: Callable[..., Any], name: str) -> bool:

@@ -11,6 +11,7 @@ from litestar.params import FromPath
 from tidings.actions.json_web_keys import JsonWebKeySet
 from tidings.actions.signing_key_making import SigningKeyRow
 from tidings.actions.tenants import check_tenant
+from tidings.api.auditing import Audited
 from tidings.api.fields import TenantName
 from tidings.api.injected import Caller, Identity
 from tidings.api.operations import operation
@@ -74,6 +75,7 @@ async def list_signing_keys(
     key="tenant",
     statuses=(201,),
     refusals=(TenantNotFound, LimitReached),
+    audit=Audited(target="key_id"),
 )
 async def make_signing_key(
     caller: Caller, tenant: FromPath[str], identity: Identity

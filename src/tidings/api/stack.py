@@ -8,6 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from tidings.actions.identity import require_tenant
+from tidings.api.auditing import Audited
 from tidings.api.fields import NotificationId
 from tidings.api.inboxes import (
     NotificationList,
@@ -17,7 +18,14 @@ from tidings.api.inboxes import (
     marked,
 )
 from tidings.api.injected import Caller, Inboxes, LimitInPath, User
-from tidings.api.notifications import MISSING, POST_REFUSALS, NewNotification, RequestKey, post
+from tidings.api.notifications import (
+    MISSING,
+    POST_REFUSALS,
+    POSTING,
+    NewNotification,
+    RequestKey,
+    post,
+)
 from tidings.api.operations import operation
 from tidings.api.paths import check_own_tenant
 from tidings.api.requests import Body
@@ -44,6 +52,7 @@ class Redaction(Body, frozen=True):
     headers=("Idempotency-Key",),
     body_bytes_max=limits.POST_BODY_BYTES_MAX,
     refusals=POST_REFUSALS,
+    audit=POSTING,
 )
 async def stack_post(
     caller: Caller,
@@ -65,6 +74,7 @@ async def stack_post(
     key="tenant",
     statuses=(204,),
     refusals=(*MISSING, InboxBusy),
+    audit=Audited(target="id"),
 )
 async def stack_redact(
     caller: Caller,

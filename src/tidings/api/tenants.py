@@ -8,6 +8,7 @@ from litestar import Response
 from litestar.params import FromPath, JSONBody
 
 from tidings.actions.tenants import NewTenantKey
+from tidings.api.auditing import Audited
 from tidings.api.fields import Device, Name, Quota, TokenSeconds, UserId
 from tidings.api.injected import Caller, Identity
 from tidings.api.operations import operation
@@ -115,6 +116,7 @@ async def get_tenant(caller: Caller, tenant: FromPath[str], identity: Identity) 
     key="root",
     statuses=(201,),
     refusals=(TenantNotFound,),
+    audit=Audited(target="key_id"),
 )
 async def make_tenant_key(
     caller: Caller, tenant: FromPath[str], identity: Identity
@@ -147,6 +149,7 @@ async def revoke_tenant_key(
     key="tenant",
     statuses=(201,),
     refusals=(TenantNotFound, LimitReached, UserDeactivated),
+    audit=Audited(target="user_id", is_frequent=True),
 )
 async def make_token(
     caller: Caller, tenant: FromPath[str], data: JSONBody[TokenRequest], identity: Identity

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidings.actions.appending import Appender
+from tidings.actions.auditing import AuditTrail
 from tidings.actions.authenticating import Authenticate
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.data_keys import ALONE, KeyLeases
@@ -74,6 +75,7 @@ class Core:
     standings: Standings
     authenticate: Authenticate
     rotate_keys: RotateKeys
+    audit: AuditTrail
     quotas: TenantQuotas
     clock: Clock
     chance: SystemChance
@@ -113,6 +115,8 @@ async def open_core(
         quotas = TenantQuotas(store.tenants, store.users, store.budgets, clock)
         stack.push_async_callback(quotas.close)
         quotas.start()
+        audit = AuditTrail(store.audit, clock, chance)
+        stack.push_async_callback(audit.close)
         receipts = CoalescedReceipts(store.receipts, bus)
         stack.push_async_callback(receipts.close)
         sms = await stack.enter_async_context(open_sms(config, clock))
@@ -142,6 +146,7 @@ async def open_core(
             rotate_keys=RotateKeys(
                 master, vault.wrapping, store.data_keys, store.tenants, store.deployment
             ),
+            audit=audit,
             quotas=quotas,
             clock=clock,
             chance=chance,

@@ -19,6 +19,8 @@ FIRST_NUMBER: Final = "a user gets a number"
 NEXT_NUMBER: Final = "a user gets another number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
+MAKE_TOKEN: Final = "a token for a user, and its entry in the audit trail"
+RECORD_ACT: Final = "any other administrative act: its entry in the audit trail"
 FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 
 
@@ -41,4 +43,6 @@ def identity_cases() -> Iterator[IdentityCase]:
     yield IdentityCase(NEXT_NUMBER, ours.give_number(has_one=True))
     yield IdentityCase(END_SESSION, ours.end_session())
     yield IdentityCase(END_ALL, ours.end_all())
+    yield IdentityCase(MAKE_TOKEN, ours.make_token())
+    yield IdentityCase(RECORD_ACT, ours.record_act())
     yield IdentityCase(FIND_CONTACTS, ours.find_contacts(CONTACTS))

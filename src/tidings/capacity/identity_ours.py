@@ -22,6 +22,8 @@ REDEEMED_BUDGETS: Final = 2
 REDEEMED_BUDGETS_NEW: Final = 3
 """Of a new user also that of the number in all tenants."""
 IN_TRANSACTION: Final = 2
+IN_INDEX: Final = 2
+"""An item that also stands in an index is written twice."""
 
 
 def _writes(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
@@ -128,6 +130,21 @@ def end_session() -> Cost:
 def end_all() -> Cost:
     """All sessions and tokens of a user, however many there are."""
     return Cost([_reads("find_user", "users", 1), *_revoked("users", 1)])
+
+
+def make_token() -> Cost:
+    """One that comes alone; of many at once up to 25 share an entry."""
+    return Cost([_reads("check_user", "users", 1), _writes("append_audit", "audit", IN_INDEX)])
+
+
+def record_act() -> Cost:
+    """The intent before, the outcome after; each is written in the index over all, too."""
+    return Cost(
+        [
+            _writes("append_audit", "audit", IN_INDEX),
+            _writes("complete_audit", "audit", IN_INDEX),
+        ]
+    )
 
 
 def find_contacts(numbers: int) -> Cost:

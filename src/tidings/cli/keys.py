@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions.auditing import Intent
 from tidings.cli.asking import ask, detail
 from tidings.config import Config
 from tidings.keyrings.environment import EnvironmentKeyring
@@ -119,5 +120,7 @@ async def _rotate_here(config: Config) -> Rotation:
     from tidings import assembly
 
     async with assembly.open_for_maintenance(config) as tidings:
-        rotated = await tidings.rotate_keys()
+        # The name that the same act has on a server.
+        async with tidings.audit.act(Intent("cli", None, "rotate_keys", "")):
+            rotated = await tidings.rotate_keys()
     return Rotation(rotated.master_key_id, rotated.secrets)

@@ -242,6 +242,11 @@ INBOX_CONFIG_AGE_MS: Final = 1 * SECOND_MS
 CACHED_INBOXES_MAX: Final = 10_000
 CACHED_JOINS_MAX: Final = 100_000
 
+# The audit trail.
+AUDIT_MS: Final = 400 * DAY_MS
+AUDIT_ACTS_MAX: Final = 25
+"""How many tokens that a key asks for at once share an entry: it stays small, and is one write."""
+
 # The sweeper.
 SWEEP_BATCH_ROWS: Final = 200
 SWEEP_TICK_MS: Final = 1 * SECOND_MS

@@ -3,9 +3,10 @@
 
 The fields and their order are a format that files are written in: what is released here is never
 changed, only followed by another version. The second one added the inbox, the third sessions, a
-tenant's own keys, and what users and tenants may not do. Nothing is opened on the way: content
-stays in its boxes, keys stay wrapped. Caches, which an engine makes of the facts, do not travel,
-and neither do codes that were sent and counts of what was spent: they are over soon.
+tenant's own keys, and what users and tenants may not do, the fourth the audit trail. Nothing is
+opened on the way: content stays in its boxes, keys stay wrapped. Caches, which an engine makes of
+the facts, do not travel, and neither do codes that were sent and counts of what was spent: they are
+over soon.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -13,6 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tidings.model.audit import Act, Actor, Outcome
 from tidings.model.chats import ChatType
 from tidings.model.entries import Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
@@ -211,6 +213,21 @@ class SendKeyFact(FactBase, frozen=True, kw_only=True, tag="send_key"):
     expires_at: int
 
 
+class AuditFact(FactBase, frozen=True, kw_only=True, tag="audit"):
+    """An entry of the audit trail."""
+
+    at: int
+    entry_id: str
+    tenant: str
+    actor: Actor
+    actor_id: str | None = None
+    action: str
+    fields: tuple[str, ...] = ()
+    acts: tuple[Act, ...]
+    outcome: Outcome | None = None
+    code: str | None = None
+
+
 class Closing(FactBase, frozen=True, kw_only=True, tag="end"):
     """The last line: how many facts of each kind there are, and the SHA-256 of all lines before."""
 
@@ -233,6 +250,7 @@ Fact = (
     | ChatFact
     | ChatPart
     | InboxFacts
+    | AuditFact
 )
 Line = Opening | Fact | Closing
 

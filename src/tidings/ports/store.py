@@ -3,6 +3,7 @@
 
 from typing import Protocol
 
+from tidings.ports.audit import AuditLog
 from tidings.ports.chats import Chats
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.jobs import Jobs, JobsAside
@@ -53,3 +54,5 @@ class Store(Protocol):
     def jobs(self) -> Jobs: ...
     @property
     def jobs_aside(self) -> JobsAside: ...
+    @property
+    def audit(self) -> AuditLog: ...

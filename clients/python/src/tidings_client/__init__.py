@@ -48,10 +48,20 @@ from tidings_client.inbox import Inbox, NotificationPage, Unread
 from tidings_client.login import PhoneLogin
 from tidings_client.sending import Sent
 from tidings_client.storage import FileStorage, MemoryStorage, Storage
-from tidings_client.tenant_api import InboxConfig, NewNotification, Posted, Progress, TenantApi
+from tidings_client.tenant_api import (
+    AuditPage,
+    AuditRecord,
+    InboxConfig,
+    NewNotification,
+    Posted,
+    Progress,
+    TenantApi,
+)
 
 __all__ = [
     "Api",
+    "AuditPage",
+    "AuditRecord",
     "Backoff",
     "ChatCreated",
     "ChatGone",

@@ -71,6 +71,31 @@ class Progress(msgspec.Struct, frozen=True):
     label: str | None = None
 
 
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An administrative act: who did what to what, when, and what came of it."""
+
+    id: str
+    at: str
+    actor: str
+    """`root`, `tenant_key` or `cli`."""
+    actor_id: str | None = None
+    """Of a tenant key: its id."""
+    action: str
+    tenant: str | None = None
+    target: str | None = None
+    fields: list[str] = []
+    outcome: Literal["done", "refused", "failed", "unknown"]
+    code: str | None = None
+    request_id: str | None = None
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """Some of the acts, newest first, and where the list goes on."""
+
+    data: list[AuditRecord]
+    next_cursor: str | None = None
+
+
 class TenantApi:
     """One method for each thing a tenant can ask. Use it as an async context manager.
 
@@ -163,6 +188,14 @@ class TenantApi:
         """Take a notification back: whoever looks after the answer sees nothing of it, also
         while it is still being delivered. Doing it again changes nothing."""
         await self._rest.request("DELETE", self._path(inbox, "notifications", notification_id))
+
+    # What was done.
+
+    async def audit(self, *, limit: int = 50, cursor: str | None = None) -> AuditPage:
+        """The administrative acts of the last 400 days, by the tenant's keys and the operator."""
+        query = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
+        path = path_of("tenants", self._tenant, "audit")
+        return await self._rest.ask(AuditPage, "GET", path, query=query)
 
     async def _post(
         self,

@@ -14,8 +14,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.moving import (
+    AuditFact,
     ChatFact,
     Fact,
     IssuerFact,
@@ -30,8 +32,10 @@ from tidings.ports.moving import (
     TenantKeyFact,
     entry_fact,
 )
+from tidings.ports.moving_inbox import converted
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.audit import DynamoAuditLog
 from tidings.stores.dynamodb.client import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.exporting_inbox import InboxSource
@@ -74,6 +78,7 @@ class DynamoSource:
         self._heads = array("q")
         """Where the logs ended, in the order of the chats."""
         self._inbox = InboxSource(dynamo)
+        self._audit = DynamoAuditLog(dynamo)
 
     @property
     def epoch(self) -> str:
@@ -98,6 +103,10 @@ class DynamoSource:
                     yield some
         async for of_inbox in self._inbox.facts(now):
             yield of_inbox
+        # Processes' clocks differ a little, so the newest may be of a time to come.
+        until = now + limits.DAY_MS
+        async for entries in self._audit.oldest_first(now - limits.AUDIT_MS + 1, until):
+            yield [converted(AuditFact, entry) for entry in entries]
 
     async def changed(self) -> list[str]:
         changed: list[str] = [chat for chat in await self._chat_ids() if not self._is_known(chat)]

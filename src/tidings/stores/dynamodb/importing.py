@@ -12,8 +12,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry, Key
 from tidings.ports.moving import (
+    AuditFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
@@ -30,9 +32,10 @@ from tidings.ports.moving import (
     Written,
     to_entry,
 )
-from tidings.ports.moving_inbox import InboxFacts
+from tidings.ports.moving_inbox import InboxFacts, converted
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb import identity_patterns, inbox_patterns, patterns
+from tidings.stores.dynamodb import audit_patterns, identity_patterns, inbox_patterns, patterns
+from tidings.stores.dynamodb.audit import audit_item
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.first_look import EPOCH, IMPORT, first_answer
 from tidings.stores.dynamodb.items import (
@@ -150,6 +153,8 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
     match fact:
         case UserFact() | DataKeyFact() | ChatFact():
             return
+        case AuditFact():
+            yield audit_patterns.APPEND_AUDIT, audit_item(converted(AuditEntry, fact))
         case SessionFact():
             yield identity_patterns.IMPORT_SESSION, moved_session_item(fact)
         case RequestKeyFact():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidings.ports.failpoints import Failpoints
 from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb.audit import DynamoAuditLog
 from tidings.stores.dynamodb.chats import DynamoChats
 from tidings.stores.dynamodb.client import Dynamo, open_client
 from tidings.stores.dynamodb.creating import ChatMaker
@@ -53,6 +54,7 @@ class DynamoStore:
     copies: DynamoCopies
     jobs: DynamoJobs
     jobs_aside: DynamoJobsAside
+    audit: DynamoAuditLog
     heads: Heads
     deliveries: DynamoDeliveries
 
@@ -123,6 +125,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         copies=DynamoCopies(dynamo),
         jobs=DynamoJobs(dynamo),
         jobs_aside=DynamoJobsAside(dynamo),
+        audit=DynamoAuditLog(dynamo),
         heads=heads,
         deliveries=DynamoDeliveries(dynamo, heads),
     )

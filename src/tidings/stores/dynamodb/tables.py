@@ -166,6 +166,14 @@ INBOX: Final = Table(
     sort=Key("sk"),
     ttl=TTL,
 )
+AUDIT: Final = Table(
+    name="audit",
+    holds="the audit trail: administrative acts of each tenant and month; nobody deletes one",
+    partition=Key("pk"),
+    sort=Key("sk"),
+    indexes=(Index("all_acts-index", partition=Key("month"), sort=Key("sk")),),
+    ttl=TTL,
+)
 
 TABLES: Final[tuple[Table, ...]] = (
     MESSAGES,
@@ -181,6 +189,7 @@ TABLES: Final[tuple[Table, ...]] = (
     KEYS,
     TENANTS,
     INBOX,
+    AUDIT,
 )
 
 

@@ -11,7 +11,9 @@ import apsw
 import msgspec
 
 from tidings.model.ids import ChatId
+from tidings.model.limits import AUDIT_MS
 from tidings.ports.moving import (
+    AuditFact,
     ChatFact,
     DataKeyFact,
     Fact,
@@ -30,7 +32,9 @@ from tidings.ports.moving import (
     UserFact,
     entry_fact,
 )
+from tidings.ports.moving_inbox import converted
 from tidings.stores.folder import only_process
+from tidings.stores.sqlite.audit import ENTRIES, entry_from_row
 from tidings.stores.sqlite.connections import DATABASE, connect
 from tidings.stores.sqlite.exporting_inbox import inbox_facts
 from tidings.stores.sqlite.importing import refuse_unfinished
@@ -79,7 +83,7 @@ class SqliteSource:
     async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
         # On the loop, since nothing else is: this is a command, not a server.
         inbox = inbox_facts(self._db, now)
-        facts = chain(self._of_deployment(now), self._of_chats(now), inbox)
+        facts = chain(self._of_deployment(now), self._of_chats(now), inbox, self._audit(now))
         while some := list(islice(facts, FACTS_AT_ONCE)):
             yield some
 
@@ -122,6 +126,12 @@ class SqliteSource:
                     chat,
                     entry.sequence,
                 )
+
+    def _audit(self, now: int) -> Iterator[Fact]:
+        for row in self._db.execute(
+            f"{ENTRIES} WHERE at > ? ORDER BY at, entry_id", (now - AUDIT_MS,)
+        ):
+            yield converted(AuditFact, entry_from_row(row))
 
     def _select(
         self, kind: type[_F], rows: str, *values: str | int, but: tuple[str, ...] = ()

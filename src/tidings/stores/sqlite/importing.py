@@ -14,8 +14,10 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from tidings.model.audit import AuditEntry
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.moving import (
+    AuditFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
@@ -38,8 +40,9 @@ from tidings.ports.moving import (
     Written,
     to_entry,
 )
-from tidings.ports.moving_inbox import InboxFacts
+from tidings.ports.moving_inbox import InboxFacts, converted
 from tidings.stores.folder import only_process
+from tidings.stores.sqlite.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.connections import DATABASE, connect
 from tidings.stores.sqlite.importing_inbox import INBOX_TABLES, inbox_statements
 from tidings.stores.sqlite.rows import INSERT_ENTRY, to_row
@@ -53,7 +56,7 @@ _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", *INBOX_TABLES, _EPOCH_ROW,
+    "login_codes", "budgets", "audit", *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
     SecretFact: "sealed_secrets",
@@ -154,6 +157,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
         case ChatFact() | UserCount():
             return []
+        case AuditFact():
+            return [(KEEP, entry_to_row(converted(AuditEntry, fact)))]
         case WholeChat():
             return _chat(fact)
         case _ if isinstance(fact, InboxFacts):

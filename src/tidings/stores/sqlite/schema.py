@@ -5,6 +5,7 @@ from typing import Final
 
 import apsw
 
+from tidings.stores.sqlite.schema_audit import AUDIT_TABLE
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
 from tidings.stores.sqlite.schema_memberships import MEMBERS_BY_JOINING
@@ -291,6 +292,7 @@ MIGRATIONS: Final = (
     LOGIN_ATTEMPTS,
     OWN_CHATS,
     MEMBERS_BY_JOINING,
+    AUDIT_TABLE,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidings.ports.failpoints import Failpoints
 from tidings.stores.folder import only_process
+from tidings.stores.sqlite.audit import SqliteAuditLog
 from tidings.stores.sqlite.chats import SqliteChats
 from tidings.stores.sqlite.checkpoints import Checkpoints
 from tidings.stores.sqlite.connections import DATABASE, connect
@@ -53,6 +54,7 @@ class SqliteStore:
     copies: SqliteCopies
     jobs: SqliteJobs
     jobs_aside: SqliteJobsAside
+    audit: SqliteAuditLog
 
 
 @asynccontextmanager
@@ -96,6 +98,7 @@ async def open_store(
                 copies=SqliteCopies(writer, readers),
                 jobs=SqliteJobs(writer, readers),
                 jobs_aside=SqliteJobsAside(writer, readers),
+                audit=SqliteAuditLog(writer, readers),
             )
         finally:
             await writer.close()

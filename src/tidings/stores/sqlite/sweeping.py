@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 
 from tidings.model.ids import ChatId
-from tidings.model.limits import DAY_MS
+from tidings.model.limits import AUDIT_MS, DAY_MS
 from tidings.ports.sweeping import Sweeping
 from tidings.stores.sqlite.inbox_sweeping import InboxSweeping
 from tidings.stores.sqlite.readers import Readers
@@ -25,6 +25,7 @@ _BY_TIME: Final = (
     ("login_codes", "tenant, phone_number", "expires_at", 0),
     ("budgets", "name", "expires_at", 0),
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
+    ("audit", "at, entry_id", "at", AUDIT_MS),
 )
 """Tables with an index by time: key, time, and how long after it a row goes."""
 

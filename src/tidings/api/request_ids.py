@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request is called, in its answer and in the audit trail."""
+
+import re
+from typing import Final
+
+from litestar.types import Scope
+
+from tidings.ports.world import Chance
+
+REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_REQUEST_ID: Final = "tidings_request_id"
+
+
+def request_id(scope: Scope, chance: Chance) -> str:
+    """The caller's own id for the request if it is a plain one, else a new one; always the same."""
+    state = scope.setdefault("state", {})
+    known: str | None = state.get(_REQUEST_ID)
+    if known is None:
+        known = state[_REQUEST_ID] = _given(scope) or chance.token(8).hex()
+    return known
+
+
+def _given(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+            return value.decode()
+    return None
