@@ -158,6 +158,8 @@ OPERATIONS: Final[dict[str, Row]] = {
     "list_members": chat(200),
     "put_member": chat(201, member=FORBIDDEN),
     "remove_member": chat(204, member=FORBIDDEN),
+    "leave_chats": users(200),
+    "remove_member_as_tenant": tenant(204),
     "post_message": chat(201),
     "list_messages": chat(200),
     "list_entries": chat(200),

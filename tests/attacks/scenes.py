@@ -267,6 +267,7 @@ BODIES: Final[dict[str, Callable[[Scene], Json]]] = {
     "rename_chat": lambda scene: {"name": "New"},
     "mute_chat": lambda scene: {"until": None},
     "put_member": lambda scene: {},
+    "leave_chats": lambda scene: {"chats": [NOWHERE]},
     "post_message": lambda scene: {"client_message_id": "m2", "content": "new"},
     "edit_message": lambda scene: {"content": "changed"},
     "mark_receipt": lambda scene: {"read": MESSAGE},

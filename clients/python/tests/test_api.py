@@ -153,3 +153,20 @@ async def test_names_in_paths_are_escaped() -> None:
     api, asked = an_api(204)
     await api.react("c", 1, "a/b?")
     assert asked[0].url.raw_path == b"/v1/chats/c/messages/1/reactions/a%2Fb%3F"
+
+
+async def test_leaving_is_repeated_and_tells_what_became_of_each() -> None:
+    left = {"chat_id": "c", "left": False, "code": "chat.direct", "retryable": False}
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        body = {"data": [left], "next_cursor": None}
+        return httpx.Response(200 if len(asked) > 1 else 503, json=body)
+
+    world = Hurry()
+    tokens = Tokens(lambda: "token", world.wall)
+    api = Api("http://server", tokens, world, transport=httpx.MockTransport(answer))
+    (outcome,) = await api.leave(["c"])
+    assert (outcome.left, outcome.code, len(asked)) == (False, "chat.direct", 2)
+    await api.close()

@@ -77,3 +77,13 @@ async def test_only_what_is_said_is_sent() -> None:
         "schema_version": "2",
     }
     await api.close()
+
+
+async def test_a_member_is_removed_by_name() -> None:
+    api, asked = an_api(204)
+    await api.remove_member("01C", "bob@home")
+    assert (asked[0].method, asked[0].url.raw_path) == (
+        "DELETE",
+        b"/v1/tenants/acme/chats/01C/members/bob%40home",
+    )
+    await api.close()

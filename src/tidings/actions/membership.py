@@ -19,7 +19,7 @@ from tidings.model.refusals import (
     MemberNotFound,
     UserNotFound,
 )
-from tidings.model.roles import Role
+from tidings.model.roles import Member, Role
 from tidings.ports.people import Users
 
 
@@ -94,7 +94,7 @@ def _seen_by(state: ChatState, actor: UserKey) -> list[Entry]:
 
 def _put(state: ChatState, actor: UserKey, user: UserKey, role: Role | None) -> list[Entry]:
     own = membership_of(state, actor)
-    _check_group(state)
+    check_group(state)
     present = state.members.get(user)
     if present is None:
         return [_added(state, actor, own.role, Person(user, role or "member"))]
@@ -117,12 +117,17 @@ def _added(state: ChatState, actor: UserKey, own: Role, person: Person) -> Entry
 
 def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
     own = membership_of(state, actor)
-    _check_group(state)
+    check_group(state)
     member = state.members.get(user)
     if member is None:
         raise MemberNotFound
     if user != actor and not roles.may_remove(own.role, member.role):
         raise Forbidden("admins remove members, owners remove anyone")
+    return removal(state, actor, user, member)
+
+
+def removal(state: ChatState, actor: UserKey, user: UserKey, member: Member) -> list[Entry]:
+    """That a member goes, and who becomes owner if it was the last one."""
     entries = [_entry(state, actor, "removed", Person(user, member.role))]
     if member.role == "owner" and roles.owners(state.members) == 1:
         left = {other: m for other, m in state.members.items() if other != user}
@@ -133,7 +138,7 @@ def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
 
 def _rename(state: ChatState, actor: UserKey, name: str) -> list[Entry]:
     own = membership_of(state, actor)
-    _check_group(state)
+    check_group(state)
     if not roles.may_rename(own.role):
         raise Forbidden("admins and owners rename a group")
     if name == state.name:
@@ -141,7 +146,8 @@ def _rename(state: ChatState, actor: UserKey, name: str) -> list[Entry]:
     return [Entry(chat_id=state.chat_id, kind="renamed", sender=actor, name=name)]
 
 
-def _check_group(state: ChatState) -> None:
+def check_group(state: ChatState) -> None:
+    """Refuse a direct chat, which keeps its members."""
     if state.type == "direct":
         raise DirectChatFixed
 

@@ -4,8 +4,10 @@
 from dataclasses import dataclass
 
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.leaving import LeaveChats
 from tidings.actions.membership import PutMember, RemoveMember, Rename
 from tidings.actions.messages import Edit, React, Redact
+from tidings.actions.moderation import RemoveAsTenant
 from tidings.actions.posting import Post
 from tidings.actions.reading import (
     ListMembers,
@@ -27,6 +29,8 @@ class ChatVerbs:
     mute: Mute
     put_member: PutMember
     remove_member: RemoveMember
+    leave: LeaveChats
+    remove_as_tenant: RemoveAsTenant
     rename: Rename
     members: ListMembers
     post: Post

@@ -14,7 +14,7 @@ from tidings.actions.json_web_keys import ALGORITHMS, KID
 from tidings.actions.phone_numbers import NUMBER_CHARS_MAX
 from tidings.actions.refresh_tokens import REFRESH_TOKEN
 from tidings.model import limits
-from tidings.model.ids import CLIENT_MESSAGE_ID, SEQUENCE_MAX, TENANT, USER
+from tidings.model.ids import CHAT, CLIENT_MESSAGE_ID, SEQUENCE_MAX, TENANT, USER
 from tidings.model.notifications import CATEGORY, NOTIFICATION
 
 QUOTA_MAX: Final = 10**12
@@ -45,6 +45,9 @@ PhoneNumber = Annotated[
 ]
 PhoneNumbers = Annotated[
     list[PhoneNumber], msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX)
+]
+ChatIds = Annotated[
+    list[Annotated[str, _matching(CHAT)]], _told(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
 ]
 Name = Annotated[str, _told(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
 IssuerKeys = Annotated[

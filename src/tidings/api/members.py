@@ -7,6 +7,7 @@ import msgspec
 from litestar import Response
 from litestar.params import FromPath, JSONBody
 
+from tidings.api.fields import ChatIds
 from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Body
@@ -17,6 +18,7 @@ from tidings.model.refusals import (
     LastOwner,
     LimitReached,
     MemberNotFound,
+    Refusal,
     UserNotFound,
 )
 from tidings.model.roles import Member, Role
@@ -101,6 +103,43 @@ async def remove_member(user: User, chat: Chat, user_id: FromPath[str], verbs: V
     await verbs.remove_member(user, chat, other)
 
 
+class Leaving(Body, frozen=True):
+    """The chats to leave."""
+
+    chats: ChatIds
+
+
+class LeftRecord(msgspec.Struct):
+    """What became of one chat: `code` says why it was not left, and is null if it was."""
+
+    chat_id: str
+    left: bool
+    code: str | None
+    retryable: bool
+
+
+class LeftList(msgspec.Struct):
+    """What became of each chat, in the order asked, each once."""
+
+    data: list[LeftRecord]
+    next_cursor: None = None
+
+
+@operation("POST", "/v1/chats/leave", tag=TAG, summary="Leave many chats")
+async def leave_chats(user: User, data: JSONBody[Leaving], verbs: Verbs) -> LeftList:
+    """Up to 100, each as by leaving it alone. Chats one is not in, or has left before, are
+    `chat.not_found`, direct chats `chat.direct`; what is `retryable` can be asked for again.
+    """
+    outcomes = await verbs.leave(user, data.chats)
+    return LeftList([_left(chat, refusal) for chat, refusal in outcomes])
+
+
+def _left(chat: str, refusal: Refusal | None) -> LeftRecord:
+    if refusal is None:
+        return LeftRecord(chat, left=True, code=None, retryable=False)
+    return LeftRecord(chat, left=False, code=refusal.code, retryable=refusal.retryable)
+
+
 def _named(caller: UserKey, name: str) -> UserKey | None:
     """The user of the caller's tenant that a path names; None if the name cannot be one."""
     return user_key(tenant_of(caller), name) if USER.fullmatch(name) else None
@@ -110,4 +149,4 @@ def _record(user: UserKey, member: Member) -> MemberRecord:
     return MemberRecord(user_id(user), member.role, rfc3339(member.joined_at))
 
 
-HANDLERS: Final = (list_members, put_member, remove_member)
+HANDLERS: Final = (list_members, put_member, remove_member, leave_chats)

@@ -12,9 +12,11 @@ from tidings.actions.authenticating import Authenticate
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.data_keys import ALONE, KeyLeases
 from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.leaving import LeaveChats
 from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.membership import PutMember, RemoveMember, Rename
 from tidings.actions.messages import Edit, React, Redact
+from tidings.actions.moderation import RemoveAsTenant
 from tidings.actions.own_keys import OwnKeys
 from tidings.actions.posting import Post
 from tidings.actions.quotas import TenantQuotas
@@ -194,13 +196,16 @@ def _verbs(
 ) -> ChatVerbs:
     log, chats, users = store.log, store.chats, store.users
     strangers = None if config.limits == "off" else Strangers(chats, store.budgets, clock)
+    remove_member = RemoveMember(appender)
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, quotas, strangers),
         list=ListChats(chats, vault, vault.cursors, clock),
         get=GetChat(chats, vault, clock),
         mute=Mute(chats),
         put_member=PutMember(appender, users, strangers),
-        remove_member=RemoveMember(appender),
+        remove_member=remove_member,
+        leave=LeaveChats(remove_member),
+        remove_as_tenant=RemoveAsTenant(appender),
         rename=Rename(appender),
         members=ListMembers(chats),
         post=Post(appender, vault, clock, quotas),

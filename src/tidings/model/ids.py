@@ -40,6 +40,11 @@ def tenant_of(key: UserKey) -> str:
     return key[: key.index(":")]
 
 
+def tenant_itself(tenant: str) -> UserKey:
+    """Who acted where it was the tenant with its key. No user can have this name."""
+    return UserKey(f"{tenant}:~tenant")
+
+
 def message_id(chat: ChatId, sequence: int) -> str:
     """A message's public id. It names the place, so finding one needs no index."""
     return f"{chat}.{sequence}"

@@ -29,6 +29,8 @@ SMALL_CHAT_MEMBERS_MAX: Final = 64
 MEMBERS_PER_ENTRY_MAX: Final = 30
 """One membership transaction touches three rows a person; the scale-out store takes 100 items."""
 LISTED_MEMBERS_MAX: Final = 10
+LEAVE_CHATS_MAX: Final = 100
+"""Chats that are left with one request."""
 REACTION_EMOJI_MAX: Final = 20
 EMOJI_BYTES_MAX: Final = 64
 

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 
 from tidings_client.inbox import Inbox
-from tidings_client.records import Chat, ChatPage, Member, MessageRecord, Reaction, Receipt
+from tidings_client.records import Chat, ChatPage, Left, Member, MessageRecord, Reaction, Receipt
 from tidings_client.rest import Rest, path_of
 from tidings_client.tokens import Tokens
 from tidings_client.world import World
@@ -85,6 +85,13 @@ class Api:
     async def remove_member(self, chat: str, user: str) -> None:
         """Remove a member, or leave."""
         await self._rest.request("DELETE", _path(chat, "members", user))
+
+    async def leave(self, chats: list[str]) -> list[Left]:
+        """Leave up to 100 chats; for each of them whether it was left. What is `retryable` can be
+        asked for again."""
+        body = {"chats": chats}
+        found = await self._rest.ask(_Data, "POST", "/v1/chats/leave", body, is_safe=True)
+        return msgspec.json.decode(found.data, type=list[Left])
 
     # Messages.
 

@@ -49,6 +49,15 @@ class Member(msgspec.Struct, frozen=True):
     joined_at: datetime
 
 
+class Left(msgspec.Struct, frozen=True):
+    """Whether a chat was left; `code` says why not."""
+
+    chat_id: str
+    left: bool
+    code: str | None
+    retryable: bool
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """How far one member is."""
 

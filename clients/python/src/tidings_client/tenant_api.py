@@ -143,6 +143,13 @@ class TenantApi:
         `"register": True` beside it, numbers that are nobody's become new users."""
         return await self._rest.ask(dict[str, Any], "PUT", self._settings, settings)
 
+    # Moderation.
+
+    async def remove_member(self, chat: str, user: str) -> None:
+        """Remove anybody from a group. The others see an entry of the sender `~tenant`."""
+        path = path_of("tenants", self._tenant, "chats", chat, "members", user)
+        await self._rest.request("DELETE", path)
+
     # Inboxes.
 
     async def put_inbox(self, inbox: str, config: InboxConfig) -> InboxConfig:
