@@ -230,3 +230,85 @@ async def test_without_limits_nothing_is_counted_or_told(tmp_path: Path) -> None
         for _ in range(limits.USER_REQUESTS_BURST + 20):
             answer = await me(alice)
             assert (answer.status_code, "ratelimit" in answer.headers) == (200, False)
+
+
+async def left_after(user: Actor, method: str, path: str, body: object = None) -> int:
+    """How many tokens an answer says are left."""
+    answer = await user.call(method, path, body, headers=at(HOME))
+    assert answer.status_code < 300, answer.text
+    policies = answer.headers["ratelimit-policy"]
+    assert policies.count('"user"') + policies.count('"tenant-key"') == 1
+    return int(answer.headers["ratelimit"].split(";r=")[1].split(";")[0])
+
+
+@pytest.mark.attack("F04")
+async def test_requests_take_what_they_cost(world: LimitedRest) -> None:
+    names = [f"member-{number}" for number in range(12)]
+    alice, *_ = await world.rest.users("alice", *names)
+    chat = await alice.direct("member-0")
+    group = {"type": "group", "name": "Some", "members": names}
+    contacts = {"phone_numbers": [f"+4179123{number:04}" for number in range(21)]}
+    for method, path, body, cost in (
+        ("GET", "/v1/me", None, 1),
+        ("GET", f"/v1/chats/{chat}", None, 1),
+        ("GET", f"/v1/chats/{chat}/messages", None, 1),
+        ("GET", f"/v1/chats/{chat}/messages?limit=51", None, 2),
+        ("GET", f"/v1/chats/{chat}/entries?limit=100", None, 2),
+        ("GET", f"/v1/chats/{chat}/members", None, 4),
+        ("GET", "/v1/chats?limit=5", None, 1),
+        ("GET", "/v1/chats", None, 10),
+        ("GET", "/v1/chats?limit=100", None, 20),
+        ("POST", "/v1/chats", {"type": "direct", "members": ["member-0"]}, 1),
+        ("POST", "/v1/chats", group, 3),
+        ("POST", "/v1/contacts", contacts, 3),
+    ):
+        world.fill()
+        left = await left_after(alice, method, path, body)
+        assert (path, left) == (path, limits.USER_REQUESTS_BURST - cost)
+
+
+@pytest.mark.attack("F06", "E04")
+async def test_a_post_costs_by_the_users_it_is_for(world: LimitedRest) -> None:
+    backend = await world.rest.tenant()
+    await backend.call("PUT", f"/v1/tenants/{TENANT}/inboxes/news", {"title": "News"})
+    path = f"/v1/tenants/{TENANT}/inboxes/news/notifications"
+    full = limits.TENANT_KEY_REQUESTS_BURST
+    for audience, cost in (
+        ({"kind": "users", "uids": ["ann"]}, 1),
+        ({"kind": "users", "uids": [f"u{number}" for number in range(950)]}, 10),
+        ({"kind": "everyone"}, limits.BROADCAST_TOKENS),
+    ):
+        world.fill()
+        # The address has fewer tokens than a tenant's key: from this machine it is not counted.
+        answer = await backend.call(
+            "POST", path, {"audience": audience, "message": {"title": "Hi", "body": "there"}}
+        )
+        assert answer.status_code == 202, answer.text
+        assert answer.headers["ratelimit"].startswith(f'"tenant-key";r={full - cost};')
+
+
+@pytest.mark.attack("F04")
+async def test_what_costs_more_than_is_left_is_refused_and_told_when_to_come_back(
+    world: LimitedRest,
+) -> None:
+    alice, _ = await world.rest.users("alice", "bob")
+    world.fill()
+    for _ in range(limits.USER_REQUESTS_BURST // 20):
+        answer = await alice.call("GET", "/v1/chats?limit=100", headers=at(HOME))
+        assert answer.status_code == 200
+    refused = await alice.call("GET", "/v1/chats?limit=100", headers=at(HOME))
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["retry-after"] == "1", "20 tokens at 20 a second"
+    world.time.now_us += 500_000
+    assert problem(await alice.call("GET", "/v1/chats?limit=100")) == (429, "rate.limited")
+    assert (await me(alice)).status_code == 200, "what is cheap is let through sooner"
+
+
+async def test_a_query_that_makes_no_sense_costs_no_more_than_a_plain_request(
+    world: LimitedRest,
+) -> None:
+    alice = await world.rest.user("alice")
+    world.fill()
+    answer = await alice.call("GET", "/v1/chats?limit=1e2", headers=at(HOME))
+    assert problem(answer) == (400, "request.invalid")
+    assert answer.headers["ratelimit"] == '"user";r=199;t=1'

@@ -47,6 +47,7 @@ STEPS = st.lists(
     st.tuples(
         st.integers(0, 3 * SECOND_US),
         st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True),
+        st.integers(1, 8),
     ),
     max_size=60,
 )
@@ -59,7 +60,7 @@ STEPS = st.lists(
 async def test_verdicts_are_those_of_a_plain_bucket(
     rates: tuple[int, int, int],
     bursts: tuple[int, int, int],
-    steps: list[tuple[int, list[str]]],
+    steps: list[tuple[int, list[str], int]],
 ) -> None:
     clock = HandClock()
     buckets = InProcessBuckets(clock)
@@ -70,23 +71,26 @@ async def test_verdicts_are_those_of_a_plain_bucket(
     plain = {
         name: PlainBucket(int(one.per_second), one.burst, clock.now) for name, one in kinds.items()
     }
-    for pause, names in steps:
+    for pause, names, tokens in steps:
         clock.now += pause
         for name in names:
             plain[name].flow_in(clock.now)
-        may = all(plain[name].tokens >= 1 for name in names)
+        # What costs more than a bucket holds takes all of it.
+        price = {name: min(tokens, plain[name].burst) for name in names}
+        may = all(plain[name].tokens >= price[name] for name in names)
         for name in names if may else []:
-            plain[name].tokens -= 1
+            plain[name].tokens -= price[name]
 
-        verdict = await buckets.take([kinds[name] for name in names])
+        verdict = await buckets.take([kinds[name] for name in names], tokens)
 
         assert verdict.is_allowed == may
-        tokens = plain[verdict.tightest.subject].tokens
-        assert verdict.left == int(tokens)
+        left = plain[verdict.tightest.subject].tokens
+        assert verdict.left == int(left)
         if may:
-            assert tokens // 1 == min(plain[name].tokens // 1 for name in names)
+            assert left // 1 == min(plain[name].tokens // 1 for name in names)
         else:
-            missing = max(Fraction(0), 1 - tokens) / int(verdict.tightest.per_second)
+            lacking = max(Fraction(0), price[verdict.tightest.subject] - left)
+            missing = lacking / int(verdict.tightest.per_second)
             assert verdict.wait_ms == -(-missing * 1_000 // 1)
 
 

@@ -2,6 +2,7 @@
 """What a client asks for on an open connection: answers, refusals, and bounds on asking."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,11 +10,15 @@ import pytest
 
 from tests.unit.fake_line import FakeLine, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tidings.actions.identity import UserCaller
+from tidings.actions.rate_limits import RateLimits, check
 from tidings.gateway.requests import page_frame
+from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId
 from tidings.ports.log import Page
+from tidings.wire.codes import Close
 from tidings.wire.frames import Fetch, encode
 
 NOWHERE = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
@@ -72,6 +77,94 @@ async def test_whatever_has_to_be_looked_up_is_bounded(
     refused = await answers(line, "refused", 5)
     codes = [told["code"] for told in refused]
     assert codes == ["connection.busy"] * 2 + ["chat.not_found"] * 3
+
+
+# What reads cost.
+
+
+class CountedReads:
+    """A connection of Ann's on limits whose time stands still, with few tokens left."""
+
+    def __init__(self, bench: GatewayBench) -> None:
+        buckets = InProcessBuckets(lambda: 0)
+        self.limits = RateLimits(buckets, buckets)
+        self.line = bench.line(desk=replace(bench.desk, limits=self.limits))
+
+    async def leave(self, tokens: int) -> None:
+        """Use up the bucket of Ann's requests but for so many tokens, over REST."""
+        caller, taken = UserCaller(ANN, None, 0), limits.USER_REQUESTS_BURST - tokens
+        check(await self.limits.request(caller, None, taken))
+
+
+COLD = [
+    {"op": "fetch", "id": "x", "after": 0},
+    {"op": "received", "sequence": 2**50},
+    {"op": "read", "sequence": 2**50},
+    {"op": "typing"},
+]
+
+
+@pytest.mark.attack("S10", "F04")
+@pytest.mark.parametrize("frame", COLD)
+async def test_what_is_read_for_a_frame_is_taken_from_the_users_requests(
+    bench: GatewayBench, frame: Frame
+) -> None:
+    await bench.group(ANN, BOB)
+    counted = CountedReads(bench)
+    line = await counted.line.live(ANN)
+    await counted.leave(3)
+    for _ in range(5):
+        line.say(**frame, chat=NOWHERE)
+    refused = await answers(line, "refused", 5)
+    codes = sorted(told["code"] for told in refused)
+    assert codes == ["chat.not_found"] * 3 + ["rate.limited"] * 2
+    limited = [told for told in refused if told["code"] == "rate.limited"]
+    assert {(told["retryable"], told["retry_after_ms"]) for told in limited} == {
+        (True, 1_000 // limits.USER_REQUESTS_PER_SECOND)
+    }
+    assert line.closes == []
+
+
+@pytest.mark.attack("S10")
+async def test_a_long_page_costs_more_than_a_short_one(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    counted = CountedReads(bench)
+    line = await counted.line.live(ANN)
+    await counted.leave(3)
+    line.say("fetch", id="long", chat=chat, after=0, limit=100)
+    line.say("fetch", id="too long", chat=chat, after=0, limit=100)
+    line.say("fetch", id="short", chat=chat, after=0, limit=50)
+    assert [told["id"] for told in await answers(line, "page", 2)] == ["long", "short"]
+    assert [told["id"] for told in line.of("refused")] == ["too long"]
+
+
+@pytest.mark.attack("S10")
+@pytest.mark.parametrize("frame", COLD)
+async def test_who_does_not_stop_reading_is_sent_away(bench: GatewayBench, frame: Frame) -> None:
+    chat = await bench.group(ANN, BOB)
+    counted = CountedReads(bench)
+    line = await counted.line.live(ANN)
+    await counted.leave(0)
+    for number in range(limits.SENDS_REFUSED_MAX):
+        line.say("send", id=f"{number}", chat=chat, client_message_id=f"m{number}", content="x")
+        line.say(**frame, chat=NOWHERE)
+    await line.until(lambda: line.closes)
+    assert line.closes == [Close.TOO_FAST]
+    assert {told["code"] for told in line.of("refused")} == {"rate.limited"}
+
+
+async def test_what_is_at_hand_costs_nothing(bench: GatewayBench) -> None:
+    chat = await bench.group(ANN, BOB)
+    counted = CountedReads(bench)
+    line, bob = await counted.line.live(ANN), await bench.line().live(BOB)
+    await bench.post(BOB, chat)
+    await line.until_entries(chat, 2)
+    await counted.leave(0)
+    for op in ("received", "read"):
+        line.say(op, chat=chat, sequence=2)
+    line.say("typing", chat=chat)
+    assert len(await answers(bob, "typing")) == 1
+    assert line.of("refused") == []
 
 
 # Typing.

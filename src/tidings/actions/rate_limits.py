@@ -57,9 +57,11 @@ class RateLimits:
         """
         return await self._take(self._own, _of_address(address, kind))
 
-    async def request(self, caller: Caller | None, kind: Kind | None) -> Outcome | None:
-        """Count a request by who sent it; None if nobody counts it."""
-        outcome = await self._take(self._shared, _of_caller(caller))
+    async def request(
+        self, caller: Caller | None, kind: Kind | None, tokens: int = 1
+    ) -> Outcome | None:
+        """Take what a request costs from who sent it; None if nobody counts it."""
+        outcome = await self._take(self._shared, _of_caller(caller), tokens)
         is_refused = outcome is not None and not outcome.verdict.is_allowed
         if kind != "send" or not isinstance(caller, UserCaller) or is_refused:
             return outcome
@@ -78,15 +80,17 @@ class RateLimits:
         )
         return await self._take(self._shared, (wrong,))
 
-    async def _take(self, where: Buckets, buckets: Sequence[Bucket]) -> Outcome | None:
+    async def _take(
+        self, where: Buckets, buckets: Sequence[Bucket], tokens: int = 1
+    ) -> Outcome | None:
         if not buckets:
             return None
-        verdict = await where.take(buckets)
+        verdict = await where.take(buckets, tokens)
         if not verdict.is_allowed:
             self._tell(verdict.tightest)
         return Outcome(tuple(buckets), verdict)
 
-    # Sockets. All but connects are counted in this process: nobody waits.
+    # Sockets. What happens with every message is counted in this process: nobody waits.
 
     def send(self, bucket: Bucket) -> int:
         """Count a message; returns 0, or how many milliseconds to wait."""
@@ -94,6 +98,14 @@ class RateLimits:
         if wait_ms:
             self.refused += 1
         return wait_ms
+
+    async def read(self, user: UserKey, tokens: int = 1) -> int:
+        """Take what a read over the socket costs; returns 0, or how many milliseconds to wait.
+
+        From the bucket of the user's requests: which way somebody asks makes it no cheaper.
+        """
+        outcome = await self._take(self._shared, (_requests_of(user),), tokens)
+        return 0 if outcome is None or outcome.verdict.is_allowed else outcome.verdict.wait_ms
 
     async def connect(self, user: UserKey) -> int:
         """Count a connection of a user; returns 0, or how many milliseconds to wait.
@@ -154,11 +166,14 @@ def check(outcome: Outcome | None) -> None:
 
 
 def together(one: Outcome | None, other: Outcome | None) -> Outcome | None:
-    """Both as one, with the verdict that refuses, else the one that has less left."""
+    """Both as one, with the verdict that refuses, else the one that has less left.
+
+    A bucket that was taken from twice is told once.
+    """
     if one is None or other is None:
         return one or other
     verdict = min(one.verdict, other.verdict, key=lambda each: (each.is_allowed, each.left))
-    return Outcome((*one.buckets, *other.buckets), verdict)
+    return Outcome(tuple(dict.fromkeys((*one.buckets, *other.buckets))), verdict)
 
 
 def sends_of(user: UserKey) -> Bucket:
@@ -166,11 +181,14 @@ def sends_of(user: UserKey) -> Bucket:
     return Bucket("messages", user, limits.USER_SENDS_PER_SECOND, limits.USER_SENDS_BURST)
 
 
+def _requests_of(user: UserKey) -> Bucket:
+    return Bucket("user", user, limits.USER_REQUESTS_PER_SECOND, limits.USER_REQUESTS_BURST)
+
+
 def _of_caller(caller: Caller | None) -> tuple[Bucket, ...]:
     match caller:
         case UserCaller(user=user):
-            rate = limits.USER_REQUESTS_PER_SECOND, limits.USER_REQUESTS_BURST
-            return (Bucket("user", user, *rate),)
+            return (_requests_of(user),)
         case TenantCaller(key_id=key_id):
             rate = limits.TENANT_KEY_REQUESTS_PER_SECOND, limits.TENANT_KEY_REQUESTS_BURST
             return (Bucket("tenant-key", key_id, *rate),)

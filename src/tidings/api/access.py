@@ -2,6 +2,7 @@
 """Who may ask how often, from where: what the guard counts and what answers tell of it."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from typing import Final
 
@@ -12,6 +13,7 @@ from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, togeth
 from tidings.actions.unnamed_proxy import UnnamedProxy
 from tidings.api.addresses import client_address, forwarded_for
 from tidings.api.operations import UNCOUNTED, Operation
+from tidings.api.requests import CHARGE
 from tidings.model.addresses import Networks
 from tidings.ports.buckets import Bucket
 
@@ -49,13 +51,25 @@ class Access:
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
-        """Count a request by its caller.
+        """Take what a request costs from its caller; what its body costs is taken once it is read.
 
         Raises:
-            RateLimited: It is one too many.
+            RateLimited: It is too much.
         """
-        if self.limits is not None:
-            self._note(scope, await self.limits.request(caller, _kind(operation)))
+        if self.limits is None:
+            return
+        tokens = 1 if operation is None else operation.cost_of(scope["query_string"])
+        self._note(scope, await self.limits.request(caller, _kind(operation), tokens))
+        if operation is not None and operation.body_cost is not None:
+            scope["state"][CHARGE] = partial(self._charge, scope, operation, caller)
+
+    async def _charge(
+        self, scope: Scope, operation: Operation, caller: Caller | None, body: object
+    ) -> None:
+        assert self.limits is not None and operation.body_cost is not None
+        more = operation.body_cost(body) - 1
+        if more > 0:
+            self._note(scope, await self.limits.request(caller, None, more))
 
     async def count_wrong(self, scope: Scope) -> None:
         """Count a request whose credentials do not hold.

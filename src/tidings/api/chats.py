@@ -12,7 +12,7 @@ from tidings.api.fields import Limit, Name, Time, UserId
 from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.ids import USER, UserKey, tenant_of, user_key
 from tidings.model.refusals import (
     ChatNotFound,
@@ -78,6 +78,7 @@ class ChatList(msgspec.Struct):
     statuses=(201, 200),
     headers=("Idempotency-Key",),
     refusals=(UserNotFound, ChatNotFound, LimitReached, QuotaReached, RequestConflict),
+    body_cost=lambda chat: costs.group(len(chat.members)),
 )
 async def create_chat(
     user: User,
@@ -94,7 +95,14 @@ async def create_chat(
     return Response(chat_record(row), status_code=201 if created.is_new else 200)
 
 
-@operation("GET", "/v1/chats", tag=TAG, summary="List my chats", refusals=(CursorInvalid,))
+@operation(
+    "GET",
+    "/v1/chats",
+    tag=TAG,
+    summary="List my chats",
+    refusals=(CursorInvalid,),
+    cost=lambda asked: costs.chat_list(asked.limit),
+)
 async def list_chats(user: User, asked: NamedDependency[ChatsQuery], verbs: Verbs) -> ChatList:
     """Latest activity first, with previews and unread counts."""
     rows, cursor = await verbs.list(user, asked.cursor, asked.limit)

@@ -11,6 +11,7 @@ from tidings.api.fields import PhoneNumbers
 from tidings.api.injected import Caller, Logins
 from tidings.api.operations import operation
 from tidings.api.requests import Body
+from tidings.model import costs
 from tidings.model.ids import user_id
 from tidings.model.refusals import RateLimited
 
@@ -43,6 +44,7 @@ class ContactList(msgspec.Struct):
     tag=TAG,
     summary="Find users by their phone numbers",
     refusals=(RateLimited,),
+    body_cost=lambda search: costs.look_up(len(search.phone_numbers)),
 )
 async def find_contacts(
     caller: Caller, data: JSONBody[ContactSearch], logins: Logins

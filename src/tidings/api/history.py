@@ -10,7 +10,7 @@ from tidings.api.fields import Limit, Sequence
 from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Query
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.ids import SEQUENCE_MAX
 from tidings.model.refusals import ChatNotFound, Invalid
 from tidings.ports.log import Page
@@ -63,6 +63,7 @@ class EntriesAfter(msgspec.Struct):
     tag=TAG,
     summary="List messages",
     refusals=(ChatNotFound,),
+    cost=lambda asked: costs.page(asked.limit),
 )
 async def list_messages(
     user: User, chat: Chat, asked: NamedDependency[MessagesQuery], verbs: Verbs
@@ -86,6 +87,7 @@ async def list_messages(
     tag=TAG,
     summary="Read the log of a chat",
     refusals=(ChatNotFound,),
+    cost=lambda asked: costs.page(asked.limit),
 )
 async def list_entries(
     user: User, chat: Chat, asked: NamedDependency[EntriesQuery], verbs: Verbs

@@ -13,7 +13,7 @@ from tidings.api.fields import Category, Limit, ReadIds, Time
 from tidings.api.injected import Inboxes, User
 from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.ids import UserKey
 from tidings.model.refusals import CursorInvalid, InboxNotFound, Invalid
 from tidings.model.times import from_rfc3339
@@ -55,12 +55,18 @@ class ReadChange(Body, frozen=True):
     before: Time | None = None
 
 
+def mark_cost(change: ReadChange) -> int:
+    """What marking costs, whichever path the request came by."""
+    return costs.look_up(len(change.ids or ()))
+
+
 @operation(
     "GET",
     "/v1/inboxes/{inbox}/notifications",
     tag=TAG,
     summary="List my notifications",
     refusals=(InboxNotFound, CursorInvalid),
+    cost=lambda asked: costs.page(asked.limit),
 )
 async def list_notifications(
     user: User,
@@ -78,6 +84,7 @@ async def list_notifications(
     tag=TAG,
     summary="Mark notifications as read",
     refusals=(InboxNotFound,),
+    body_cost=mark_cost,
 )
 async def mark_notifications_read(
     user: User, inbox: FromPath[str], data: JSONBody[ReadChange], inbox_verbs: Inboxes

@@ -11,6 +11,7 @@ from tidings.api.fields import ChatIds
 from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Body
+from tidings.model import limits
 from tidings.model.ids import USER, UserKey, tenant_of, user_id, user_key
 from tidings.model.refusals import (
     ChatNotFound,
@@ -50,6 +51,7 @@ ANY_ROLE: Final = MemberChange()
     tag=TAG,
     summary="List the members of a chat",
     refusals=(ChatNotFound,),
+    cost=limits.MEMBER_LIST_TOKENS,
 )
 async def list_members(user: User, chat: Chat, verbs: Verbs) -> MemberList:
     """All of them at once: a group has at most 1000."""

@@ -22,7 +22,7 @@ from tidings.api.fields import (
 from tidings.api.injected import Caller, Inboxes
 from tidings.api.operations import operation
 from tidings.api.requests import Body
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.postings import Posting
 from tidings.model.refusals import (
     ContentTooLarge,
@@ -78,6 +78,11 @@ class NewNotification(Body, frozen=True, kw_only=True):
     schema_version: SchemaVersion | None = None
 
 
+def post_cost(new: NewNotification) -> int:
+    """What a post costs, whichever path the request came by."""
+    return costs.post(len(new.audience.uids) if isinstance(new.audience, Users) else None)
+
+
 @operation(
     "POST",
     "/v1/tenants/{tenant}/inboxes/{inbox}/notifications",
@@ -89,6 +94,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
     body_bytes_max=limits.POST_BODY_BYTES_MAX,
     refusals=POST_REFUSALS,
     audit=POSTING,
+    body_cost=post_cost,
 )
 async def post_notification(
     caller: Caller,

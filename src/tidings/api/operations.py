@@ -62,6 +62,20 @@ class Operation:
     refusals: frozenset[type[Refusal]]
     audit: Audited | NotAudited | None
     """How it is recorded, or why not; None for what is no administrative act."""
+    cost: int | Callable[[Any], int]
+    """What a request takes from its caller's bucket, or how its query tells."""
+    body_cost: Callable[[Any], int] | None
+    """How the body tells what a request costs, where only the body does."""
+
+    def cost_of(self, query_string: bytes) -> int:
+        """What a request costs as far as its address tells."""
+        if not callable(self.cost):
+            return self.cost
+        assert self.query is not None
+        try:
+            return self.cost(read_query(query_string, self.query))
+        except Invalid:
+            return 1  # it is refused, and that is cheap
 
     @property
     def path_parameters(self) -> list[str]:
@@ -81,6 +95,8 @@ def operation(
     body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
     refusals: tuple[type[Refusal], ...] = (),
     audit: Audited | NotAudited = ALWAYS,
+    cost: int | Callable[[Any], int] = 1,
+    body_cost: Callable[[Any], int] | None = None,
 ) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
     """Make a function the handler of an operation.
 
@@ -108,6 +124,8 @@ def operation(
             answers=_answers(hints["return"]),
             refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
             audit=audit if key in ("root", "tenant") and method != "GET" else None,
+            cost=cost,
+            body_cost=body_cost,
         )
         return _handler(declared, function)
 

@@ -4,7 +4,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -21,6 +21,8 @@ from tidings.model.refusals import Invalid, NotFound, TooLarge
 B = TypeVar("B")
 Q = TypeVar("Q", bound="Query")
 
+CHARGE: Final = "tidings_charge"
+"""Where the guard leaves what takes the price of a body, of operations whose body tells it."""
 QUERY_PARAMETERS_MAX: Final = 20
 COMPLAINT_CHARS_MAX: Final = 200
 """How much of a field's own name an answer repeats."""
@@ -57,6 +59,9 @@ class StrictRequest(Request[object, object, State]):
         body = await self.body()
         check_parts(body)
         value = read_json(body, self.route_handler.opt["operation"].body)
+        charge: Callable[[Any], Awaitable[None]] | None = self.scope["state"].get(CHARGE)
+        if charge is not None:
+            await charge(value)
         if len(body) > limits.REQUEST_BODY_BYTES_MAX:
             await asyncio.sleep(0)
         check_names(body)

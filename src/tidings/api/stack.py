@@ -15,6 +15,7 @@ from tidings.api.inboxes import (
     PartQuery,
     ReadChange,
     listed,
+    mark_cost,
     marked,
 )
 from tidings.api.injected import Caller, Inboxes, LimitInPath, User
@@ -25,11 +26,15 @@ from tidings.api.notifications import (
     NewNotification,
     RequestKey,
     post,
+    NewNotification,
+    RequestKey,
+    post,
+    post_cost,
 )
 from tidings.api.operations import operation
 from tidings.api.paths import check_own_tenant
 from tidings.api.requests import Body
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.refusals import CursorInvalid, InboxBusy, InboxNotFound, TenantNotFound
 from tidings.wire.inbox_records import PostedRecord, UnreadRecord, unread_record
 
@@ -53,6 +58,7 @@ class Redaction(Body, frozen=True):
     body_bytes_max=limits.POST_BODY_BYTES_MAX,
     refusals=POST_REFUSALS,
     audit=POSTING,
+    body_cost=post_cost,
 )
 async def stack_post(
     caller: Caller,
@@ -94,6 +100,7 @@ async def stack_redact(
     tag=TAG,
     summary="List my notifications, by their other path",
     refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
+    cost=costs.page(limits.PAGE_MAX),
 )
 async def stack_list(
     user: User,
@@ -114,6 +121,7 @@ async def stack_list(
     tag=TAG,
     summary="Mark notifications as read, by their other path",
     refusals=(TenantNotFound, InboxNotFound),
+    body_cost=mark_cost,
 )
 async def stack_mark_read(
     user: User,

@@ -8,7 +8,7 @@ import msgspec
 from tidings.actions.identity import UserCaller
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
-from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooManyWaiting
+from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
 from tidings.wire.codes import Close
 from tidings.wire.frames import (
     ClientFrame,
@@ -165,7 +165,8 @@ class Conversation:
 
 def refused(refusal: Refusal, request: str | None) -> Refused:
     """The frame that says no."""
-    return Refused(refusal.code, refusal.detail, refusal.retryable, request)
+    wait_ms = refusal.retry_after_ms if isinstance(refusal, TooMany) else None
+    return Refused(refusal.code, refusal.detail, refusal.retryable, request, wait_ms)
 
 
 def _text(raw: msgspec.Raw) -> str | None:

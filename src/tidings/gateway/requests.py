@@ -9,12 +9,12 @@ from typing import Any, assert_never
 import msgspec
 
 from tidings.actions.identity import UserCaller
-from tidings.actions.rate_limits import RateLimits, sends_of
+from tidings.gateway.charging import Charges
 from tidings.gateway.conversation import State
 from tidings.gateway.desk import Desk
 from tidings.gateway.line import Line
 from tidings.gateway.progress import Position
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.entries import Entry
 from tidings.model.ids import CHAT, ChatId, UserKey
 from tidings.model.refusals import (
@@ -26,7 +26,6 @@ from tidings.model.refusals import (
     Unauthenticated,
 )
 from tidings.model.times import rfc3339
-from tidings.ports.buckets import Bucket
 from tidings.ports.bus import Typing
 from tidings.ports.log import Page
 from tidings.ports.receipts import Move
@@ -61,10 +60,7 @@ class Requests:
         self._desk = desk
         self._line = line
         self._waiting = 0
-        self._sends: Bucket | None = None
-        """What its messages are counted in; there once it has sent one."""
-        self._sends_refused = 0
-        """How many in a row were too many."""
+        self._charges = Charges(desk.limits)
         self._typed_at: dict[ChatId, int] = {}
         self._fetching = asyncio.Lock()
         self._renewing = asyncio.Lock()
@@ -115,7 +111,7 @@ class Requests:
 
     def _answered(self) -> None:
         self._waiting -= 1
-        if self._sends_refused >= limits.SENDS_REFUSED_MAX and not self._waiting:
+        if not self._waiting and self._charges.is_leaving:
             self._line.close(Close.TOO_FAST)
 
     # Sending.
@@ -124,7 +120,8 @@ class Requests:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._line.refuse(TooManyWaiting(), frame.id)
             return
-        if self._desk.limits is not None and self._is_too_fast(self._desk.limits, frame.id):
+        if wait_ms := self._charges.send(self._user):
+            self._refuse_as_too_fast(frame.id, wait_ms)
             return
         chat = ChatId(frame.chat)
         if self._line.progress.get(chat) is None and CHAT.fullmatch(chat) is None:
@@ -133,22 +130,14 @@ class Requests:
         self._waiting += 1
         self._desk.in_turn.do(self._post, frame)
 
-    def _is_too_fast(self, rate_limits: RateLimits, request: str) -> bool:
-        """Count a message; one too many is refused, and who does not stop is sent away.
+    def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
+        """Refuse a message that is one too many; who does not stop is sent away.
 
         Not before what was taken is answered: else all of it would be sent again, and again.
         """
-        if self._sends is None:
-            self._sends = sends_of(self._user)
-        is_leaving = self._sends_refused >= limits.SENDS_REFUSED_MAX
-        if not is_leaving and not rate_limits.send(self._sends):
-            self._sends_refused = 0
-            return False
-        self._sends_refused += 1
         self._waiting += 1
-        self._line.refuse(RateLimited(), request)
+        self._line.refuse(RateLimited(retry_after_ms=wait_ms), request)
         self._answered()
-        return True
 
     def _post(self, frame: SendFrame) -> None:
         self._desk.verbs.post(
@@ -209,6 +198,7 @@ class Requests:
         """A receipt for what was not sent here: perhaps fetched; the log has to say."""
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
+        await self._charges.read(self._user)
         await self._desk.verbs.mark(self._user, chat, delivered, read)
         position = self._line.progress.get(chat)
         if position is not None:
@@ -232,6 +222,7 @@ class Requests:
         """The chat is not cached: whether the user may say anything in it has to be read."""
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
+        await self._charges.read(self._user)
         row = await self._desk.verbs.get(self._user, chat)
         if not self._has_typed_lately(chat):
             self._tell_typing(chat, is_small=row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX)
@@ -253,6 +244,7 @@ class Requests:
             raise Invalid("fetch: either after or before")
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
+        await self._charges.read(self._user, costs.page(frame.limit))
         # One at a time, as fast as the client reads: a hundred at once, which it may well ask
         # for after a long time away, would look as if it did not read at all.
         async with self._fetching:

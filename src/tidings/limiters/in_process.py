@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from tidings.limiters.counting import interval_us, milliseconds, most_debt_us, verdict
+from tidings.limiters.counting import interval_us, milliseconds, most_debt_us, price_us, verdict
 from tidings.model import limits
 from tidings.ports.buckets import Bucket, Verdict
 
@@ -25,18 +25,18 @@ class InProcessBuckets:
     def __len__(self) -> int:
         return len(self._full_at)
 
-    async def take(self, buckets: Sequence[Bucket]) -> Verdict:
-        """Take a token out of each, or out of none if one is empty."""
+    async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
+        """Take so many tokens out of each, or none if one has fewer."""
         now = self._now_ns() // 1_000
         debts = [max(0, self._full_at.get(_name(one), 0) - now) for one in buckets]
         is_allowed = all(
-            debt <= most_debt_us(one) for one, debt in zip(buckets, debts, strict=True)
+            debt <= most_debt_us(one, tokens) for one, debt in zip(buckets, debts, strict=True)
         )
         if is_allowed:
             for place, one in enumerate(buckets):
-                debts[place] += interval_us(one.per_second)
+                debts[place] += price_us(one, tokens)
                 self._keep(_name(one), now + debts[place])
-        return verdict(buckets, debts, is_allowed=is_allowed)
+        return verdict(buckets, debts, tokens, is_allowed=is_allowed)
 
     def take_now(self, bucket: Bucket) -> int:
         """Take a token; returns 0, or how many milliseconds it is until there is one.

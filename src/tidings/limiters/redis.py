@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 from redis.asyncio import Redis
 
-from tidings.limiters.counting import interval_us, most_debt_us, verdict
+from tidings.limiters.counting import most_debt_us, price_us, verdict
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.ports.buckets import Bucket, Buckets, Verdict
 from tidings.ports.registry import RegistryUnavailable
@@ -39,7 +39,8 @@ end
 return {is_allowed, unpack(debts)}
 """
 """Keys: the buckets. Arguments: now in microseconds, or nothing for Redis's own time; then of each
-bucket the interval and the most it may owe. A bucket that is full again is gone by itself."""
+bucket by how much its debt grows, and the most it may owe before. One that is full again is gone by
+itself."""
 
 
 class Link(Protocol):
@@ -82,21 +83,21 @@ class RedisBuckets:
         self._away_until = 0.0
         self._script = link.redis.register_script(TAKE)
 
-    async def take(self, buckets: Sequence[Bucket]) -> Verdict:
-        """Take a token out of each, or out of none if one is empty."""
+    async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
+        """Take so many tokens out of each, or none if one has fewer."""
         if time.monotonic() < self._away_until:
-            return await self._own.take(buckets)
+            return await self._own.take(buckets, tokens)
         try:
-            is_allowed, *debts = await self._ask(buckets)
+            is_allowed, *debts = await self._ask(buckets, tokens)
         except RegistryUnavailable:
             self._away_until = time.monotonic() + self._away_seconds
-            return await self._own.take(buckets)
-        return verdict(buckets, debts, is_allowed=bool(is_allowed))
+            return await self._own.take(buckets, tokens)
+        return verdict(buckets, debts, tokens, is_allowed=bool(is_allowed))
 
-    async def _ask(self, buckets: Sequence[Bucket]) -> list[int]:
+    async def _ask(self, buckets: Sequence[Bucket], tokens: int) -> list[int]:
         names = [self._link.name("bucket", f"{one.policy}:{one.subject}") for one in buckets]
         arguments: list[int | str] = ["" if self._now_us is None else self._now_us()]
         for one in buckets:
-            arguments += (interval_us(one.per_second), most_debt_us(one))
+            arguments += (price_us(one, tokens), most_debt_us(one, tokens))
         answer: list[int] = await self._link.call(self._script(keys=names, args=arguments))
         return answer

@@ -178,6 +178,7 @@ ERASING_SECONDS: Final = 4.2
 """So long an erasure waits, where other processes may hold the key: then none can use it."""
 
 # Rates: so many a second for as long as one likes, and so many at once after a rest.
+# Requests take as many tokens as they cost: see costs.py.
 USER_REQUESTS_PER_SECOND: Final = 50
 USER_REQUESTS_BURST: Final = 2_000
 TENANT_KEY_REQUESTS_PER_SECOND: Final = 2_000
@@ -201,6 +202,13 @@ ADDRESS_CONNECTS_BURST: Final = 300
 ADDRESS_SOCKETS_MAX: Final = 2_000
 HANDSHAKES_PER_SECOND: Final = 500
 HANDSHAKES_BURST: Final = 2_000
+PAGE_ROWS_PER_TOKEN: Final = 50
+CHAT_LIST_ROWS_PER_TOKEN: Final = 5
+GROUP_MEMBERS_PER_TOKEN: Final = 5
+LOOK_UPS_PER_TOKEN: Final = 10
+MEMBER_LIST_TOKENS: Final = 4
+"""A list of members is not asked for in parts: this is for one of a middling group."""
+BROADCAST_TOKENS: Final = 10
 BUCKETS_MAX: Final = 100_000
 """What a process remembers of who did how much; who is forgotten starts afresh."""
 
@@ -294,3 +302,10 @@ assert (
     USER_REQUESTS_PER_SECOND <= ADDRESS_REQUESTS_PER_SECOND
     and USER_REQUESTS_BURST <= ADDRESS_REQUESTS_BURST
 ), "what a user may ask for can be asked for from one address"
+assert PAGE_DEFAULT <= PAGE_ROWS_PER_TOKEN, "a page as most ask for it is a plain request"
+assert 10 * GROUP_MEMBERS_MAX <= GROUP_MEMBERS_PER_TOKEN * USER_REQUESTS_BURST, (
+    "a user can make ten of the largest groups at once"
+)
+assert 10 * AUDIENCE_USERS_MAX <= JOB_USERS_MAX * TENANT_KEY_REQUESTS_BURST, (
+    "a tenant can post ten of the largest notifications at once"
+)

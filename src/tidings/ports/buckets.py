@@ -33,7 +33,7 @@ class Verdict(msgspec.Struct, frozen=True):
     left: int
     """Whole tokens in it."""
     wait_ms: int
-    """Until it has a token again; 0 if it has."""
+    """Until it has as many tokens as were asked for; 0 if it has."""
 
 
 class Buckets(Protocol):
@@ -42,9 +42,10 @@ class Buckets(Protocol):
     One that is not there is full. Nothing is promised over a restart.
     """
 
-    async def take(self, buckets: Sequence[Bucket]) -> Verdict:
-        """Take a token out of each, or out of none if one is empty. At least one bucket is given.
+    async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
+        """Take so many tokens out of each, or none if one has fewer. At least one bucket is given.
 
+        What costs more than a bucket holds takes all of it: else it could never be had.
         Never raises: where the buckets cannot be reached, a process counts for itself.
         """
         ...

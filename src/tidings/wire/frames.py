@@ -121,6 +121,8 @@ class Refused(msgspec.Struct, tag_field="op", tag="refused", omit_defaults=True)
     detail: str
     retryable: bool
     id: str | None = None
+    retry_after_ms: int | None = None
+    """Of what was too fast, or more than a quota: when it may be tried again."""
 
 
 class PageFrame(msgspec.Struct, tag_field="op", tag="page"):

@@ -133,6 +133,7 @@ class RefusedFrame(msgspec.Struct, tag_field="op", tag="refused"):
     detail: str
     retryable: bool
     id: str | None = None
+    retry_after_ms: int | None = None
 
 
 class Page(msgspec.Struct, tag_field="op", tag="page"):
