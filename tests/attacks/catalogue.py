@@ -176,7 +176,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
         "E06",
         "E09",
-        "E10",
         "F09",
         "W04",
         "W05",
@@ -189,7 +188,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "H11",
         "H13",
         "S04",
-        "S09",
         "S15",
         "S16",
         "S17",

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.actions.inbox.message_schemas import KEYWORDS_REFUSED, check_extras, check_schema
 from tidings.actions.inbox.posting import SLICE_USERS, distinct_users
 from tidings.actions.inbox.redacting import delivered_by
 from tidings.model import limits
@@ -24,7 +23,7 @@ from tidings.model.inbox_reading import (
     merged,
 )
 from tidings.model.notifications import NOTHING_READ, Announcement, Copy, InboxConfig, ReadState
-from tidings.model.postings import Json, Posting, check_link, check_open_json, check_posting
+from tidings.model.postings import Posting, check_link, check_open_json, check_posting
 from tidings.model.refusals import Invalid, SchemaVersionConflict, TooLarge
 
 NOW = 1_800_000_000_000
@@ -196,66 +195,6 @@ def test_json_of_their_own_is_not_nested_without_end() -> None:
     check_open_json(value, "")
     with pytest.raises(Invalid):
         check_open_json([value], "")
-
-
-@pytest.mark.parametrize("keyword", sorted(KEYWORDS_REFUSED))
-def test_a_schema_may_not_do_what_can_take_long(keyword: str) -> None:
-    schemas: list[Json] = [{keyword: True}, {"allOf": [{"properties": {"a": {keyword: {}}}}]}]
-    for schema in schemas:
-        with pytest.raises(Invalid):
-            check_schema(schema)
-
-
-@pytest.mark.parametrize("pattern", ["(a+)+\\1", "(?=a)", "(?<!a)", "(\\w{1000}){1000}", "("])
-def test_patterns_take_time_in_proportion(pattern: str) -> None:
-    with pytest.raises(Invalid):
-        check_schema({"properties": {"a": {"pattern": pattern}}})
-    check_schema({"properties": {"a": {"pattern": "^(a+)+$"}}})
-    with pytest.raises(Invalid):
-        check_extras({"a": "a" * 3_000 + "b"}, {"properties": {"a": {"pattern": "^(a+)+$"}}})
-
-
-@pytest.mark.parametrize("keyword", ["pattern", "patternProperties", "both"])
-def test_a_schema_has_few_patterns(keyword: str) -> None:
-    most = limits.MESSAGE_SCHEMA_PATTERNS_MAX
-
-    def schema(count: int) -> Json:
-        by_name = {"pattern": 0, "patternProperties": count, "both": count // 2}[keyword]
-        return {
-            "patternProperties": {f"^a{number}": {} for number in range(by_name)},
-            "properties": {"pattern": {"type": "string"}},
-            "allOf": [{}, *({"items": {"pattern": f"b{one}"}} for one in range(count - by_name))],
-        }
-
-    check_schema(schema(most))
-    with pytest.raises(Invalid) as raised:
-        check_schema(schema(most + 1))
-    assert raised.value.pointer == "/message_schema"
-    assert "patterns" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "is_taken"),
-    [(r"^\d{4}-\d{2}-\d{2}$", True), (r"^\w+$", True), (r"^\p{L}+$", True),
-     (r"^[^@\s]+@[a-z.-]+$", True), ("[a-z]*a[a-z]{50}b", True), ("[a-z]*a[a-z]{5000}b", False)],
-)  # fmt: skip
-def test_a_pattern_is_small(pattern: str, is_taken: bool) -> None:
-    schemas: list[Json] = [{"pattern": pattern}, {"patternProperties": {pattern: {}}}]
-    for schema in schemas:
-        if is_taken:
-            check_schema(schema)
-            continue
-        with pytest.raises(Invalid) as raised:
-            check_schema(schema)
-        assert raised.value.pointer == "/message_schema"
-
-
-def test_without_a_schema_there_are_no_own_fields() -> None:
-    check_extras({"title": "x", "body": "y", "cta_uri": "z"}, None)
-    with pytest.raises(Invalid) as raised:
-        check_extras({"title": "x", "body": "y", "own": 1}, None)
-    assert raised.value.pointer == "/message/own"
-    check_extras({"title": "x", "own": 1}, {"properties": {"own": {"type": "integer"}}})
 
 
 async def test_the_loop_turns_while_many_users_are_looked_at() -> None:

@@ -3,6 +3,7 @@
 
 from tidings.actions.inbox.announcing import Announcer
 from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
 from tidings.actions.inbox.redacting import FindNotification, GetProgress, RedactNotification
@@ -11,6 +12,7 @@ from tidings.actions.inbox.showing import NotificationTexts, Showing
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.vault import Vault
 from tidings.buses.in_process import InProcessBus
+from tidings.checkers.process import ProcessChecker
 from tidings.ports.jobs import Jobs
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
@@ -36,6 +38,7 @@ def make_inbox_verbs(
         post=PostNotification(
             configs=configs,
             settings=settings,
+            schemas=MessageSchemas(ProcessChecker()),
             notifications=notifications,
             jobs=jobs,
             users=store.users,

@@ -243,6 +243,14 @@ SCHEMA_VERSION_CHARS_MAX: Final = 64
 CATEGORIES_MAX: Final = 100
 MESSAGE_SCHEMA_BYTES_MAX: Final = 8 * KIB
 MESSAGE_SCHEMA_PATTERNS_MAX: Final = 10
+MESSAGE_SCHEMA_CHECKS_MAX: Final = 100
+"""Checks that a schema may put one value of a message to: schema_work.py says what counts."""
+EXPLAINED_CHECKS_MAX: Final = 250
+"""With alternatives in a schema, what is wrong with a message is told up to so many checks."""
+SCHEMA_CHECK_SECONDS_MAX: Final = 2
+"""Processor time of a check in a process of its own."""
+SCHEMA_CHECK_WAIT_SECONDS_MAX: Final = 30
+SCHEMA_CHECKS_WAITING_MAX: Final = 8
 PATTERN_BYTES_MAX: Final = 64 * KIB
 """How much memory one regular expression of a schema may take, compiled."""
 TENANT_SETTINGS_BYTES_MAX: Final = 16 * KIB

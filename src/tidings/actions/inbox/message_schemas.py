@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON Schemas of messages: a tenant's own fields are checked by the tenant's own rules.
 
-A schema comes from outside and runs on our event loop, so it gets only what takes time in
-proportion to its size: no references, which can multiply, nothing that looks at a value twice, and
-few small regular expressions without going back.
+A schema comes from outside and runs on our event loop, so it gets only what takes little time for
+any message: no references, a bounded number of checks for each value, and few small regular
+expressions without going back. What was kept before there was such a bound, and numbers that are
+dear to divide, are checked in a process of their own.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -14,7 +16,14 @@ from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
 from tidings.model import limits
 from tidings.model.postings import Json, check_open_json, extras_of
-from tidings.model.refusals import Invalid
+from tidings.model.refusals import InboxBusy, Invalid
+from tidings.model.schema_work import (
+    can_divide,
+    checks_per_value,
+    has_alternatives,
+    is_plain_number,
+)
+from tidings.ports.checking import Checker, CheckerBusy, TookTooLong
 
 KEYWORDS_REFUSED: Final = frozenset(
     {
@@ -42,31 +51,104 @@ def check_schema(schema: Json) -> None:
     if _patterns_in(schema) > limits.MESSAGE_SCHEMA_PATTERNS_MAX:
         most = limits.MESSAGE_SCHEMA_PATTERNS_MAX
         raise Invalid(f"message_schema: at most {most} patterns", _POINTER)
+    most = limits.MESSAGE_SCHEMA_CHECKS_MAX
+    if (checks := checks_per_value(schema)) > most:
+        complaint = f"message_schema: at most {most} checks for one value, not {checks}"
+        raise Invalid(complaint, _POINTER)
     try:
-        _validator(msgspec.json.encode(schema))
+        _rules(msgspec.json.encode(schema))
     except ValidationError as error:
         raise Invalid(f"message_schema: {_short(error)}", _POINTER) from None
 
 
-def check_extras(message: Json, schema: Json | None) -> None:
-    """Refuse a message whose own fields are not as the schema says; without one it has none."""
-    extras = extras_of(message)
-    if schema is None:
-        for name in extras:
-            raise Invalid(f"message: unknown field `{name[:100]}`", f"/message/{name[:100]}")
-        return
-    try:
-        _validator(msgspec.json.encode(schema)).validate(extras)
-    except ValidationError as error:
-        steps = "".join(f"/{step}" for step in error.instance_path)
-        raise Invalid(f"message: {_short(error)}", f"/message{steps}") from None
+@dataclass(frozen=True, slots=True)
+class MessageSchemas:
+    """Checks messages by the schemas of their inboxes."""
+
+    checker: Checker
+    """For what would hold everybody else up."""
+
+    async def check(self, message: Json, schema: Json | None) -> None:
+        """Refuse a message whose own fields are not as the schema says; without one it has none.
+
+        Raises:
+            Invalid: They are not.
+            InboxBusy: Too many such checks wait already.
+        """
+        extras = extras_of(message)
+        if schema is None:
+            for name in extras:
+                raise Invalid(f"message: unknown field `{name[:100]}`", f"/message/{name[:100]}")
+            return
+        rules = _rules(msgspec.json.encode(schema))
+        if rules.take_long(extras):
+            is_valid = await self._is_valid(schema, extras)
+        else:
+            is_valid = rules.validator.is_valid(extras)
+        if not is_valid:
+            raise rules.complaint(extras)
+
+    async def _is_valid(self, schema: Json, extras: Json) -> bool:
+        try:
+            return await self.checker.is_valid(schema, extras)
+        except TookTooLong:
+            complaint = "message: takes too long to check by the inbox's message_schema"
+            raise Invalid(complaint, "/message") from None
+        except CheckerBusy:
+            raise InboxBusy from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """A schema, compiled, and what is known about its work."""
+
+    validator: Draft202012Validator
+    checks: int
+    can_divide: bool
+    has_alternatives: bool
+
+    def take_long(self, extras: Json) -> bool:
+        """Whether checking could hold the loop up."""
+        is_within = self.checks <= limits.MESSAGE_SCHEMA_CHECKS_MAX
+        return not is_within or (self.can_divide and not _are_plain(extras))
+
+    def complaint(self, extras: Json) -> Invalid:
+        """What is wrong, as exactly as can be said without much work.
+
+        Of alternatives the library tells what is wrong with each, of every value: a hundred times
+        the work of finding out that something is.
+        """
+        most = limits.EXPLAINED_CHECKS_MAX
+        is_cheap = not self.has_alternatives or self.checks * _values_in(extras) <= most
+        if is_cheap and not self.take_long(extras):
+            try:
+                self.validator.validate(extras)
+            except ValidationError as error:
+                steps = "".join(f"/{step}" for step in error.instance_path)
+                return Invalid(f"message: {_short(error)}", f"/message{steps}")
+        return Invalid("message: not as the inbox's message_schema says", "/message")
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
-def _validator(schema: bytes) -> Draft202012Validator:
-    return Draft202012Validator(
-        msgspec.json.decode(schema), pattern_options=_PATTERNS, offline=True
-    )
+def _rules(schema: bytes) -> _Rules:
+    plain = msgspec.json.decode(schema)
+    validator = Draft202012Validator(plain, pattern_options=_PATTERNS, offline=True)
+    return _Rules(validator, checks_per_value(plain), can_divide(plain), has_alternatives(plain))
+
+
+def _are_plain(value: object) -> bool:
+    """Whether all numbers in it are cheap to divide."""
+    if isinstance(value, dict):
+        return all(map(_are_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_are_plain, value))
+    return not isinstance(value, int | float) or is_plain_number(value)
+
+
+def _values_in(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_values_in, value.values()))
+    return 1 + sum(map(_values_in, value)) if isinstance(value, list) else 1
 
 
 def _names_in(value: object) -> list[str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.actions.inbox.announcing import Announcer
 from tidings.actions.inbox.log_views import LogViews
-from tidings.actions.inbox.message_schemas import check_extras
+from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.actions.vault import Vault
@@ -57,6 +57,7 @@ class PostNotification:
 
     configs: InboxConfigs
     settings: Settings
+    schemas: MessageSchemas
     notifications: Notifications
     jobs: Jobs
     users: Users
@@ -79,7 +80,7 @@ class PostNotification:
         """
         config = await self.configs.get(tenant, inbox)
         text = check_posting(posting, config)
-        check_extras(posting.message, config.message_schema)
+        await self.schemas.check(posting.message, config.message_schema)
         users = None if posting.users is None else await distinct_users(posting.users)
         kept_ms, late_joiners = await self.settings.terms(tenant, config)
         request = _Request(

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that checks one value by one schema, and says by its exit code what came of it."""
+
+import os
+import resource
+import sys
+from typing import Any, Final
+
+import msgspec
+from jsonschema_rs import Draft202012Validator, RegexOptions
+
+from tidings.model import limits
+
+VALID: Final = 10
+NOT_VALID: Final = 11
+"""Neither of them is what a process that failed, or was killed, ends with."""
+
+
+class Question(msgspec.Struct):
+    """What to check by what."""
+
+    schema: dict[str, Any]
+    value: object
+
+
+def main() -> int:
+    """Check what stands on the standard input."""
+    # Ended by the kernel when it takes too long, whatever the library is doing.
+    seconds = limits.SCHEMA_CHECK_SECONDS_MAX
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    os.nice(10)
+    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    options = RegexOptions(
+        size_limit=limits.PATTERN_BYTES_MAX, dfa_size_limit=limits.PATTERN_BYTES_MAX
+    )
+    validator = Draft202012Validator(question.schema, pattern_options=options, offline=True)
+    return VALID if validator.is_valid(question.value) else NOT_VALID
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checking by a schema in a process of its own, which can be ended when it takes too long.
+
+A thread would not do: the library holds the interpreter's lock for as long as it checks.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+
+import msgspec
+
+from tidings.checkers.__main__ import NOT_VALID, VALID, Question
+from tidings.model import limits
+from tidings.ports.checking import CheckerBusy, TookTooLong
+
+log = logging.getLogger("tidings.checking")
+
+
+class ProcessChecker:
+    """One check at a time, so that one core at the most is busy with them; few wait."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def is_valid(self, schema: dict[str, object], value: object) -> bool:
+        """Whether the value is as the schema says.
+
+        Raises:
+            TookTooLong: The check did not come to an end.
+            CheckerBusy: Others wait already, or the process failed.
+        """
+        if self._waiting >= limits.SCHEMA_CHECKS_WAITING_MAX:
+            raise CheckerBusy
+        self._waiting += 1
+        try:
+            async with self._turn, asyncio.timeout(limits.SCHEMA_CHECK_WAIT_SECONDS_MAX):
+                code = await _ask(msgspec.json.encode(Question(schema, value)))
+        except TimeoutError:
+            raise CheckerBusy from None
+        finally:
+            self._waiting -= 1
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            raise TookTooLong
+        if code not in (VALID, NOT_VALID):
+            log.error("a check failed", extra={"action": "check_failed", "code": code})
+            raise CheckerBusy
+        return code == VALID
+
+
+async def _ask(question: bytes) -> int:
+    # Nothing of the environment: keys stand in it, and a check needs none.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-m",
+        "tidings.checkers",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+    )
+    try:
+        await process.communicate(question)
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    assert process.returncode is not None
+    return process.returncode
