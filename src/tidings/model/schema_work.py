@@ -3,8 +3,8 @@
 
 A validator looks at a value once for each schema that stands at the value's place. Side by side,
 fields and items add nothing to each other: a value is in one of them. What multiplies is what looks
-at the same value again: `anyOf` of two `items`, each an `anyOf` of two, puts the innermost values to
-four checks. So the work of a message is at most this number times how many values it holds.
+at the same value again: `anyOf` of two `items`, each an `anyOf` of two, puts the innermost values
+to four checks. So the work of a message is at most this number times how many values it holds.
 
 Without references, which are not taken, a schema is a tree and this walks it once.
 """
