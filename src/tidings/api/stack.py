@@ -26,9 +26,6 @@ from tidings.api.notifications import (
     NewNotification,
     RequestKey,
     post,
-    NewNotification,
-    RequestKey,
-    post,
     post_cost,
 )
 from tidings.api.operations import operation
