@@ -174,7 +174,6 @@ ATTACKS: Final[dict[str, str]] = {
 
 NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
-        "E06",
         "E09",
         "F09",
         "W04",
@@ -192,8 +191,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "S16",
         "S17",
         "S18",
-        "S19",
-        "S20",
         "S22",
         "S26",
         "S27",

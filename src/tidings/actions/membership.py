@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidings.actions.appending import Appender
 from tidings.actions.changing import change, membership_of
 from tidings.actions.strangers import Strangers
+from tidings.actions.users import check_visible_text
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Kind, Person
@@ -13,7 +14,6 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
     DirectChatFixed,
     Forbidden,
-    Invalid,
     LastOwner,
     LimitReached,
     MemberNotFound,
@@ -82,9 +82,8 @@ class Rename:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is empty, too long or not printable."""
-    if not name.strip() or len(name) > limits.NAME_CHARS_MAX or not name.isprintable():
-        raise Invalid(f"name: 1 to {limits.NAME_CHARS_MAX} printable characters", "/name")
+    """Refuse a name that is empty, too long, or holds what cannot be seen."""
+    check_visible_text("name", name)
 
 
 def _seen_by(state: ChatState, actor: UserKey) -> list[Entry]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users: making them, their profiles, and erasing what they wrote."""
 
-import unicodedata
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +12,7 @@ from tidings.actions.vault import Vault
 from tidings.model import limits
 from tidings.model.ids import DEVICE, USER, UserKey, tenant_of, user_key
 from tidings.model.refusals import Invalid, TenantNotFound, UserNotFound
+from tidings.model.visible_text import is_visible
 from tidings.ports.people import Tenants, User, Users
 from tidings.ports.world import Clock
 
@@ -130,7 +130,7 @@ async def ensure_user(
 def check_user_id(user_id: str) -> None:
     """Refuse what is not a user id."""
     if USER.fullmatch(user_id) is None:
-        raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/user_id")
+        raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", "/user_id")
 
 
 def check_device(device: str) -> None:
@@ -140,11 +140,11 @@ def check_device(device: str) -> None:
 
 
 def check_visible_text(field: str, text: str) -> None:
-    """Refuse a name that is blank, too long, or holds control characters."""
-    has_controls = any(unicodedata.category(char) in ("Cc", "Cs") for char in text)
-    if not text.strip() or len(text) > limits.NAME_CHARS_MAX or has_controls:
+    """Refuse a name that is blank, too long, or holds what cannot be seen."""
+    if not is_visible(text):
         raise Invalid(
-            f"{field}: 1 to {limits.NAME_CHARS_MAX} characters, without control characters",
+            f"{field}: 1 to {limits.NAME_CHARS_MAX} visible characters, without controls,"
+            " directions of writing, or joiners that join nothing",
             f"/{field}",
         )
 

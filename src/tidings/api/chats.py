@@ -147,7 +147,9 @@ async def mute_chat(user: User, chat: Chat, data: JSONBody[MuteChange], verbs: V
 def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
     for index, member in enumerate(members):
         if USER.fullmatch(member) is None:
-            raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -", f"/members/{index}")
+            raise Invalid(
+                "user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", f"/members/{index}"
+            )
     return [user_key(tenant_of(creator), member) for member in members]
 
 

@@ -14,7 +14,7 @@ from tidings.actions.json_web_keys import ALGORITHMS, KID
 from tidings.actions.phone_numbers import NUMBER_CHARS_MAX
 from tidings.actions.refresh_tokens import REFRESH_TOKEN
 from tidings.model import limits
-from tidings.model.ids import CHAT, CLIENT_MESSAGE_ID, SEQUENCE_MAX, TENANT, USER
+from tidings.model.ids import CHAT, CLIENT_MESSAGE_ID, DEVICE, SEQUENCE_MAX, TENANT, USER
 from tidings.model.notifications import CATEGORY, NOTIFICATION
 
 QUOTA_MAX: Final = 10**12
@@ -35,7 +35,7 @@ TtlSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TTL_SECONDS_MAX)]
 TokenSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TOKEN_SECONDS_MAX)]
 
 UserId = Annotated[str, _matching(USER)]
-Device = UserId
+Device = Annotated[str, _matching(DEVICE)]
 TenantName = Annotated[str, _matching(TENANT)]
 Code = Annotated[str, _told(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
 RefreshToken = Annotated[str, _matching(REFRESH_TOKEN)]

@@ -11,8 +11,9 @@ UserKey = NewType("UserKey", str)
 """A user qualified by its tenant, ``tenant:user``. Never shown to clients; see `user_id`."""
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-USER: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
-DEVICE: Final = USER
+USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
+"""Neither `.` nor `..`, which clients and proxies take out of a path."""
+DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SESSION: Final = CHAT

@@ -13,6 +13,8 @@ CONTENT_TYPE_CHARS_MAX: Final = 100
 TTL_SECONDS_MAX: Final = 31_536_000
 PREVIEW_CHARS_MAX: Final = 120
 NAME_CHARS_MAX: Final = 200
+NAME_MARKS_MAX: Final = 8
+"""Combining marks in a row within a name: more of them are drawn over what is around it."""
 
 # Chats.
 GROUP_MEMBERS_MAX: Final = 1_000

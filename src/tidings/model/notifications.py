@@ -11,10 +11,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.model.ids import USER
+from tidings.model.ids import DEVICE, USER
 
 INBOX: Final = USER
-CATEGORY: Final = USER
+CATEGORY: Final = DEVICE
 NOTIFICATION: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|b[1-9][0-9]{0,11}")
 ANNOUNCEMENT: Final = re.compile(r"b([1-9][0-9]{0,11})")
 

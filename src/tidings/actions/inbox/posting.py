@@ -234,7 +234,9 @@ async def distinct_users(uids: list[str]) -> list[str]:
     for start in range(0, len(uids), SLICE_USERS):
         for index, uid in enumerate(uids[start : start + SLICE_USERS], start):
             if USER.fullmatch(uid) is None:
-                raise Invalid("uid: 1 to 64 of A-Z a-z 0-9 . _ @ + -", f"/audience/uids/{index}")
+                raise Invalid(
+                    "uid: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", f"/audience/uids/{index}"
+                )
             distinct[uid] = None
         if len(distinct) > limits.AUDIENCE_USERS_MAX:
             raise TooLarge(f"uids: at most {limits.AUDIENCE_USERS_MAX}")

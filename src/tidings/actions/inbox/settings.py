@@ -134,7 +134,7 @@ class InboxConfigs:
     async def put(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
         """Make or replace an inbox; True if it is new."""
         if INBOX.fullmatch(inbox) is None:
-            raise Invalid("inbox: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/inbox")
+            raise Invalid("inbox: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", "/inbox")
         check_config(config)
         if await self._tenants.get(tenant) is None:
             raise TenantNotFound
