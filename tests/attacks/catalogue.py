@@ -186,7 +186,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "H10",
         "H11",
         "H13",
-        "S04",
         "S15",
         "S16",
         "S17",

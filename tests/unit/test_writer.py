@@ -3,7 +3,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import apsw
@@ -12,6 +12,7 @@ import pytest
 from tests.unit.writing import INSERT, Bench, Thing, a_bench
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite import writer as writer_module
+from tidings.stores.sqlite.jobs import Steps
 from tidings.stores.sqlite.writer import BATCH_ROWS_MAX
 
 
@@ -53,6 +54,60 @@ async def test_what_comes_during_a_commit_goes_in_the_next(bench: Bench) -> None
 
     assert bench.diary.commits == 2
     assert bench.settled == [f"{n} written" for n in range(5)]
+
+
+def things_in_steps(
+    *numbers: int, error: Exception | None = None
+) -> Callable[[apsw.Connection], Steps[int]]:
+    """Puts these things, one a step; then fails, if it is told to."""
+
+    def write(db: apsw.Connection) -> Steps[int]:
+        for number in numbers:
+            db.execute(INSERT, (number,))
+            yield
+        if error is not None:
+            raise error
+        return len(numbers)
+
+    return write
+
+
+@pytest.mark.attack("S04", "F10")
+async def test_between_the_steps_of_a_long_write_the_loop_turns_and_nobody_sees_a_part(
+    bench: Bench,
+) -> None:
+    seen: list[list[int]] = []
+    long = asyncio.ensure_future(
+        bench.writer.write_in_steps(things_in_steps(*range(5)), rows=BATCH_ROWS_MAX)
+    )
+    short = bench.thing(99)
+    await asyncio.sleep(0)
+    bench.writer.submit(short)
+    while not long.done():
+        seen.append(bench.kept())
+        await asyncio.sleep(0)
+    await short.done.wait()
+
+    assert await long == 5
+    assert len(seen) > 5
+    assert {tuple(one) for one in seen} <= {(), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 99)}
+    assert bench.kept() == [0, 1, 2, 3, 4, 99]
+    assert bench.diary.commits == 2
+
+
+async def test_a_long_write_that_fails_takes_back_all_of_its_steps_and_nothing_else(
+    bench: Bench,
+) -> None:
+    before, after = bench.thing(1), bench.thing(2)
+    bench.writer.submit(before)
+    steps = things_in_steps(10, 11, error=ZeroDivisionError())
+    long = asyncio.ensure_future(bench.writer.write_in_steps(steps, rows=2))
+    await asyncio.sleep(0)
+    bench.writer.submit(after)
+    with pytest.raises(ZeroDivisionError):
+        await long
+    await after.done.wait()
+    assert bench.kept() == [1, 2]
 
 
 async def test_a_transaction_takes_only_so_many_rows(bench: Bench) -> None:

@@ -2,7 +2,7 @@
 """Chats on SQLite: making one, the chat list, members, mute."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 import msgspec
@@ -15,12 +15,15 @@ from tidings.model.receipts import Receipt
 from tidings.model.refusals import LimitReached, RequestConflict
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.ports.requesters import current_requester
+from tidings.stores.scheduler import Scheduler, wait_for_turn
 from tidings.stores.sqlite import membership
+from tidings.stores.sqlite.jobs import Steps
 from tidings.stores.sqlite.listing import page_of_chats, row_of_chat, rows_of_page
 from tidings.stores.sqlite.log import members_of, role_of
 from tidings.stores.sqlite.readers import Readers
 from tidings.stores.sqlite.rows import INSERT_ENTRY, to_row
-from tidings.stores.sqlite.writer import Writer
+from tidings.stores.sqlite.writer import BATCH_ROWS_MAX, Writer
 
 _HELD: Final = """
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
@@ -42,6 +45,14 @@ JOIN delivery_state AS d ON d.user_id = asked.value ->> 1 AND d.chat_id = c.chat
 WHERE d.is_own
 """
 
+STEP_ENTRIES: Final = 3
+"""Entries with their people, up to thirty each, that a large group is made with in one turn of the
+loop: about a millisecond."""
+USER_LARGE_GROUPS_WAITING_MAX: Final = 100
+LARGE_GROUPS_WAITING_MAX: Final = 1_000
+
+T = TypeVar("T")
+
 
 class SqliteChats:
     """Chats and memberships."""
@@ -49,14 +60,29 @@ class SqliteChats:
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
+        self._large = Scheduler(
+            slots=1,
+            user_slots=1,
+            user_waiting_max=USER_LARGE_GROUPS_WAITING_MAX,
+            waiting_max=LARGE_GROUPS_WAITING_MAX,
+        )
 
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
         rows = sum(1 + 2 * len(entry.people) for entry in entries)
-        return await self._writer.write(
-            lambda db: _create(db, chat, entries, request, now), rows=rows
-        )
+        if rows <= BATCH_ROWS_MAX:
+            return await self._writer.write(
+                lambda db: _in_one(_create(db, chat, entries, request, now)), rows=rows
+            )
+        # One at a time, and users in turns: between two of them all other writes go through.
+        turn = await wait_for_turn(self._large, current_requester())
+        try:
+            return await self._writer.write_in_steps(
+                lambda db: _create(db, chat, entries, request, now), rows=rows
+            )
+        finally:
+            self._large.leave(turn)
 
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
@@ -123,7 +149,7 @@ class SqliteChats:
 
 def _create(
     db: apsw.Connection, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
-) -> Created:
+) -> Steps[Created]:
     earlier = _of_request(db, request, now) if request else None
     if earlier is not None:
         return Created(earlier, is_new=False)
@@ -131,13 +157,23 @@ def _create(
     chat_id = _of_pair(db, pair) if pair else None
     created = Created(chat_id or chat.chat_id, is_new=chat_id is None)
     if created.is_new:
-        _insert(db, chat, entries, pair)
+        yield from _insert(db, chat, entries, pair)
     if request:
         db.execute(
             "INSERT OR REPLACE INTO request_keys VALUES (?, ?, ?, ?, ?)",
             (request.user, request.key, request.digest, created.chat_id, request.expires_at),
         )
     return created
+
+
+def _in_one(steps: Steps[T]) -> T:
+    """All steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | None:
@@ -173,7 +209,7 @@ def _of_pair(db: apsw.Connection, pair: str) -> ChatId | None:
     return chat_id
 
 
-def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | None) -> None:
+def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | None) -> Steps[None]:
     if pair:
         db.execute("INSERT INTO direct_chats VALUES (?, ?)", (pair, chat.chat_id))
     db.execute(
@@ -181,10 +217,12 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
         " VALUES (?, ?, ?, ?, ?, ?, 0)",
         (chat.chat_id, chat.tenant, chat.type, chat.name, chat.creator, chat.created_at),
     )
-    for entry in entries:
+    for index, entry in enumerate(entries, 1):
         db.execute(INSERT_ENTRY, to_row(entry))
         if entry.people and not membership.add(db, entry, is_direct=pair is not None):
             raise LimitReached("somebody is in as many chats as one may be")
+        if index % STEP_ENTRIES == 0:
+            yield
 
 
 def _held(row: tuple[Any, ...]) -> Held:

@@ -2,13 +2,15 @@
 """What the writer writes: jobs, each with its own outcome."""
 
 from asyncio import Future
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar
 
 import apsw
 
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite.trouble import DISK_TROUBLE
+
+T = TypeVar("T")
 
 Bulk = list[tuple[str, list[tuple[Any, ...]]]]
 """Statements, each with the rows to run it for."""
@@ -75,7 +77,7 @@ class Call:
     def write(self, db: apsw.Connection) -> object:
         try:
             return self._act(db), None
-        except DISK_TROUBLE:
+        except (*DISK_TROUBLE, Unfinished):
             raise
         except Exception as error:
             raise Undo((None, error)) from error
@@ -92,6 +94,34 @@ class Call:
     def fail(self) -> None:
         if not self._future.done():
             self._future.set_exception(StoreUnavailable())
+
+
+Steps = Generator[None, None, T]
+"""A write in steps: it yields after each, and returns its result."""
+
+
+class LongCall(Call):
+    """A function that writes much, in steps: alone in its transaction, one step a turn."""
+
+    def __init__(
+        self, begin: Callable[[apsw.Connection], Steps[Any]], future: Future[Any], rows: int
+    ) -> None:
+        super().__init__(self._go_on, future, rows)
+        self._begin = begin
+        self._steps: Steps[Any] | None = None
+
+    def _go_on(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - what the last step returns
+        if self._steps is None:
+            self._steps = self._begin(db)
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            return end.value
+        raise Unfinished
+
+
+class Unfinished(Exception):
+    """There are more steps."""
 
 
 class Soon:

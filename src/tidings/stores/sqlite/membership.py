@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Membership rows: written with their entry, together with the receipt row and the count."""
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 import apsw
+import msgspec
 
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.room import Way, has_room, surely_has_room, way_into
+
+_TOTALS: Final = """
+SELECT user_id, chats FROM chat_counts WHERE user_id IN (SELECT value FROM json_each(?))
+"""
 
 
 def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
@@ -13,37 +21,45 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
 
     Joining again is joining: the row starts afresh.
     """
-    for person in entry.people:
-        way = way_into(person.user, entry.sender, is_direct=is_direct)
-        if not _has_room(db, person.user, way):
-            return False
-        db.execute(
-            "INSERT INTO chat_memberships VALUES (?, ?, ?, ?, ?, NULL)",
-            (entry.chat_id, person.user, person.role, entry.created_at, entry.sequence),
-        )
-        db.execute(
-            "INSERT INTO delivery_state VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                person.user,
-                entry.chat_id,
-                entry.sequence,
-                entry.sequence,
-                entry.number,
-                way == "own",
-            ),
-        )
+    ways = {
+        person.user: way_into(person.user, entry.sender, is_direct=is_direct)
+        for person in entry.people
+    }
+    if not have_room(db, ways):
+        return False
+    db.executemany(
+        "INSERT INTO chat_memberships VALUES (?, ?, ?, ?, ?, NULL)",
+        [
+            (entry.chat_id, person.user, person.role, entry.created_at, entry.sequence)
+            for person in entry.people
+        ],
+    )
+    at = (entry.chat_id, entry.sequence, entry.sequence, entry.number)
+    db.executemany(
+        "INSERT INTO delivery_state VALUES (?, ?, ?, ?, ?, ?)",
+        [(user, *at, way == "own") for user, way in ways.items()],
+    )
     _count(db, entry.chat_id, len(entry.people))
     return True
 
 
-def _has_room(db: apsw.Connection, user: UserKey, way: Way) -> bool:
-    total = db.execute("SELECT count(*) FROM delivery_state WHERE user_id = ?", (user,)).get
-    if surely_has_room(total):
-        return True
-    own = db.execute(
-        "SELECT count(*) FROM delivery_state WHERE user_id = ? AND is_own", (user,)
-    ).get
-    return has_room(way, total, own)
+def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
+    """Whether all of these people may come into one more chat, each in this way.
+
+    A look at the counts tells for nearly everybody: only of who is in very many chats the own ones
+    are counted.
+    """
+    wanted = msgspec.json.encode(list(ways)).decode()
+    totals: list[Any] = db.execute(_TOTALS, (wanted,)).fetchall()
+    for user, total in totals:
+        if surely_has_room(total):
+            continue
+        own: int = db.execute(
+            "SELECT count(*) FROM delivery_state WHERE user_id = ? AND is_own", (user,)
+        ).get
+        if not has_room(ways[user], total, own):
+            return False
+    return True
 
 
 def remove(db: apsw.Connection, entry: Entry) -> None:

@@ -8,7 +8,7 @@ import apsw
 from tidings.stores.sqlite.schema_audit import AUDIT_TABLE
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
-from tidings.stores.sqlite.schema_memberships import MEMBERS_BY_JOINING
+from tidings.stores.sqlite.schema_memberships import CHAT_COUNTS, MEMBERS_BY_JOINING
 from tidings.stores.sqlite.schema_own_chats import OWN_CHATS
 from tidings.stores.sqlite.trouble import StoreRefused
 
@@ -293,6 +293,7 @@ MIGRATIONS: Final = (
     OWN_CHATS,
     MEMBERS_BY_JOINING,
     AUDIT_TABLE,
+    CHAT_COUNTS,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -19,7 +19,7 @@ import apsw
 
 from tidings.ports.failpoints import Failpoints
 from tidings.stores.sqlite.checkpoints import Checkpoints
-from tidings.stores.sqlite.jobs import Call, Job, Undo, Written
+from tidings.stores.sqlite.jobs import Call, Job, LongCall, Steps, Undo, Unfinished, Written
 from tidings.stores.sqlite.trouble import DISK_TROUBLE, StoreBroken
 
 log = logging.getLogger("tidings.store")
@@ -84,6 +84,15 @@ class Writer:
         self.submit(Call(act, future, rows))
         return await future
 
+    async def write_in_steps(self, begin: Callable[[apsw.Connection], Steps[T]], *, rows: int) -> T:
+        """As `write`, for what takes long: other work has its turns between the steps.
+
+        It is one transaction all the same: nobody sees a part of it, and other writes wait.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        self.submit(LongCall(begin, future, rows))
+        return await future
+
     def empty_log_after_commit(self) -> None:
         """For a write in progress: before it settles, leave nothing in the write-ahead log.
 
@@ -104,8 +113,19 @@ class Writer:
             return
         try:
             self._db.execute("BEGIN IMMEDIATE")
+        except Exception as error:
+            self._give_up(error, batch)
+            return
+        self._go_on(batch)
+
+    def _go_on(self, batch: list[Job]) -> None:
+        """Write all of it, or the next step of what is written in steps; commit after the last."""
+        try:
             outcomes = self._write_all(batch)
             self._failpoints.reach("before_commit")
+        except Unfinished:
+            self._loop.call_soon(self._go_on, batch)
+            return
         except Exception as error:
             # Whatever it was: half a transaction is open, and nobody knows which half.
             self._give_up(error, batch)
@@ -118,6 +138,10 @@ class Writer:
         batch: list[Job] = []
         rows = 0
         while self._waiting and rows < BATCH_ROWS_MAX:
+            if isinstance(self._waiting[0], LongCall):
+                if not batch:
+                    batch.append(self._waiting.popleft())
+                break
             job = self._waiting.popleft()
             if count := self._prepared(job):
                 batch.append(job)
@@ -133,6 +157,8 @@ class Writer:
             return 0
 
     def _write_all(self, batch: list[Job]) -> list[object]:
+        if isinstance(batch[0], LongCall):
+            return [self._write_step(batch[0])]
         try:
             together = self._write_together(batch)
         except DISK_TROUBLE:
@@ -175,6 +201,13 @@ class Writer:
             outcome = _Lost
         self._db.execute("RELEASE job")
         return outcome
+
+    def _write_step(self, job: LongCall) -> object:
+        try:
+            return job.write(self._db)
+        except Undo as undo:
+            self._db.execute("ROLLBACK; BEGIN IMMEDIATE")
+            return undo.outcome
 
     def _commit(self) -> None:
         self._db.execute("COMMIT")
