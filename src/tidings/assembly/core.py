@@ -38,7 +38,7 @@ from tidings.actions.verbs import ChatVerbs
 from tidings.assembly.identity import make_identity
 from tidings.assembly.inbox import make_inbox_verbs
 from tidings.assembly.jobs import open_jobs
-from tidings.assembly.logins import make_login_verbs, open_code_queue, open_sms
+from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_store
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
@@ -121,12 +121,11 @@ async def open_core(
         stack.push_async_callback(audit.close)
         receipts = CoalescedReceipts(store.receipts, bus)
         stack.push_async_callback(receipts.close)
-        sms = await stack.enter_async_context(open_sms(config, clock))
+        texts = await stack.enter_async_context(open_texts(config, clock))
         root_key = config.root_key or ensure_root_key(config.data, chance)
         identity = make_identity(root_key, store, vault.wrapping, quotas, clock)
         stack.push_async_callback(identity.watch.close)
         vault.follow(identity.watch)
-        codes_to_send = await stack.enter_async_context(open_code_queue())
         yield Core(
             store=store,
             deliveries=deliveries,
@@ -138,7 +137,7 @@ async def open_core(
             verbs=_verbs(config, store, bus, vault, appender, quotas, clock, chance),
             inbox=make_inbox_verbs(store, jobs, vault, bus, clock, chance),
             logins=make_login_verbs(
-                config, store, vault, identity.signing, sms, codes_to_send, quotas, clock, chance
+                config, store, vault, identity.signing, texts, quotas, clock, chance
             ),
             watch=identity.watch,
             signing=identity.signing,

@@ -3,6 +3,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 
 from tidings.actions.background_queue import BackgroundQueue
 from tidings.actions.code_sending import SendCode
@@ -79,19 +80,32 @@ async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
         yield sms
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Who sends texts, and where they wait for it."""
+
+    sms: Sms | None
+    queue: BackgroundQueue
+
+
 @asynccontextmanager
-async def open_code_queue() -> AsyncIterator[BackgroundQueue]:
-    """Where codes wait to be sent; at the end what waits is sent, for a bounded time."""
+async def open_texts(config: Config, clock: Clock) -> AsyncIterator[Texts]:
+    """Both; at the end what waits is sent, for a bounded time.
+
+    Raises:
+        StoreRefused: A library or credentials are missing.
+    """
     queue = BackgroundQueue(
         "login codes",
         workers=limits.CODE_SENDERS,
         waiting_max=limits.CODES_WAITING_MAX,
         close_seconds=limits.CODES_CLOSE_SECONDS,
     )
-    try:
-        yield queue
-    finally:
-        await queue.close()
+    async with open_sms(config, clock) as sms:
+        try:
+            yield Texts(sms, queue)
+        finally:
+            await queue.close()
 
 
 def make_login_verbs(
@@ -99,8 +113,7 @@ def make_login_verbs(
     store: Store,
     vault: Vault,
     signing: SigningKeys,
-    sms: Sms | None,
-    codes_to_send: BackgroundQueue,
+    texts: Texts,
     quotas: TenantQuotas,
     clock: Clock,
     chance: Chance,
@@ -111,10 +124,10 @@ def make_login_verbs(
     budgets = LoginBudgets(store.budgets, digests, config.sms_per_day)
     login_tenants = LoginTenants(tenants, store.inbox_settings)
     health = ProviderHealth()
-    send = SendCode(sms, login_tenants, users, codes, budgets, digests, health, clock, chance)
-    redeem = RedeemCode(sms is not None, login_tenants, codes, budgets, digests, clock)
+    send = SendCode(texts.sms, login_tenants, users, codes, budgets, digests, health, clock, chance)
+    redeem = RedeemCode(texts.sms is not None, login_tenants, codes, budgets, digests, clock)
     return LoginVerbs(
-        request_code=RequestCode(send, codes_to_send, budgets, clock),
+        request_code=RequestCode(send, texts.queue, budgets, clock),
         open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),
