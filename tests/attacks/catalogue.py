@@ -193,7 +193,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "S22",
         "S26",
         "S27",
-        "S28",
         "S29",
     }
 )

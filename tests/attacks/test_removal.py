@@ -127,6 +127,29 @@ async def test_a_removal_at_the_same_time_is_before_or_after(rest: Rest, name: s
         assert await group.log() == log
 
 
+@pytest.mark.attack("S28", "D02")
+async def test_who_was_removed_learns_nothing_from_an_own_repeat(rest: Rest) -> None:
+    group = await make_group(rest)
+    sent = await group.act(ACTS["send"])
+    place = sent.json()["sequence"]
+    await group.owner.ok("PUT", f"/v1/chats/{group.chat}/messages/{place}/reactions/x")
+    assert (await group.kick()).status_code == 204
+    known = {
+        name: sent.json()[name]
+        for name in (
+            "chat_id", "sequence", "message_id", "sender_id", "client_message_id", "content_type",
+            "created_at",
+        )
+    }  # fmt: skip
+
+    for _ in range(2):
+        again = await group.act(ACTS["send"])
+        assert (again.status_code, again.json()) == (200, {**known, "status": "sent"})
+        assert (
+            await group.owner.call("DELETE", f"/v1/chats/{group.chat}/messages/{place}")
+        ).is_success
+
+
 @pytest.mark.attack("D09")
 async def test_who_is_added_and_removed_at_once_is_in_or_out(rest: Rest) -> None:
     for _ in range(ROUNDS):

@@ -32,6 +32,7 @@ async def contents(deployment: Deployment, reader: UserKey, chat: ChatId) -> dic
     log = await deployment.log(chat, reader)
     down = await verbs.read.entries(reader, chat, before=len(log) + 1, limit=100)
     replay = await deployment.writing.send_soon(ANN, chat, "short", cmid="short", ttl_seconds=TTL)
+    await deployment.core.vault.open([replay.entry], deployment.clock.now())
     newer = await verbs.read.messages(reader, chat, after=0, limit=100)
     older = await verbs.read.messages(reader, chat, before=100, limit=100)
     found: dict[str, Entry | None] = {
@@ -41,7 +42,7 @@ async def contents(deployment: Deployment, reader: UserKey, chat: ChatId) -> dic
         "the log": log[1],
         "the log downwards": down.entries[-2],
         "what an edit shows": next(entry.shown for entry in log if entry.kind == "edited"),
-        "the answer to a repeat": await verbs.open_replay(replay.entry),
+        "the answer to a repeat": replay.entry,
         "sync": next((entry for entry in newer.entries if entry.sequence == 2), None),
         "history": next((entry for entry in older.entries if entry.sequence == 2), None),
     }

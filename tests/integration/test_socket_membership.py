@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.harness.canary import canary
 from tests.harness.client_socket import Frame, Refused, Socket
 from tests.harness.device import Device
 from tests.harness.people import Person, Town
@@ -169,3 +170,14 @@ async def test_a_new_chat_comes_to_its_members_at_once(town: Town) -> None:
         for device in (creator, other):
             entry = await device.frame("entry", chat=chat)
             assert (entry["sequence"], entry["kind"]) == (1, "created")
+
+
+@pytest.mark.attack("S28", "D02")
+async def test_the_repeat_of_an_own_send_tells_who_left_nothing_new(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    async with bob.device() as device:
+        sent = await device.send_once(chat, canary("mine"), "own")
+        await ann.remove(chat, bob)
+        again = await device.send_once(chat, canary("mine"), "own")
+    assert {**again, "id": ""} == {**sent, "id": ""}
+    assert set(sent) == {"op", "id", "chat", "sequence", "message_id", "created_at"}

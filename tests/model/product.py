@@ -90,7 +90,9 @@ class Product:
         result, is_replay = await future
         if isinstance(result, Refusal):
             raise result
-        return await self.verbs.open_replay(result) if is_replay else result, is_replay
+        if is_replay:
+            await self.deployment.core.vault.open([result], self.clock.now())
+        return result, is_replay
 
     async def log(
         self,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from tidings.actions.messages import find_message
 from tidings.actions.vault import Vault
 from tidings.model import limits
-from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt
 from tidings.model.refusals import ChatNotFound, MessageNotFound
@@ -68,18 +67,6 @@ class ReadPage:
             raise ChatNotFound
         await self.vault.open(page.entries, self.clock.now())
         return page
-
-
-@dataclass(frozen=True, slots=True)
-class OpenReplay:
-    """The message of a repeated send, as it is now, for the sender who repeats it."""
-
-    vault: Vault
-    clock: Clock
-
-    async def __call__(self, entry: Entry) -> Entry:
-        await self.vault.open([entry], self.clock.now())
-        return entry
 
 
 @dataclass(frozen=True, slots=True)

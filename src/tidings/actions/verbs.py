@@ -13,7 +13,6 @@ from tidings.actions.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
-    OpenReplay,
     ReadPage,
 )
 from tidings.actions.receipts import MarkReceipt
@@ -34,7 +33,6 @@ class ChatVerbs:
     rename: Rename
     members: ListMembers
     post: Post
-    open_replay: OpenReplay
     read: ReadPage
     edit: Edit
     redact: Redact

@@ -25,7 +25,7 @@ from tidings.model.refusals import (
     Refusal,
     SendConflict,
 )
-from tidings.wire.records import MessageRecord, message_record
+from tidings.wire.records import MessageRecord, message_record, sent_record
 
 TAG: Final = "Messages"
 
@@ -57,7 +57,8 @@ async def post_message(
     user: User, chat: Chat, data: JSONBody[NewMessage], verbs: Verbs
 ) -> Response[MessageRecord]:
     """The same `client_message_id` again answers 200 with `Idempotent-Replay: true` and the message
-    as it is now. An answer that was lost is asked for again the same way.
+    as it is now. An answer that was lost is asked for again the same way. Who is no member any
+    more is told place, id and time of an own message, and nothing of what became of it.
     """
     entry, is_replay = await _post(verbs, user, chat, data)
     if not is_replay:
@@ -151,11 +152,11 @@ async def _post(
 
 
 async def _replayed(verbs: ChatVerbs, user: UserKey, entry: Entry) -> MessageRecord:
-    """An own message as it is now; whoever has left the chat still gets this answer."""
+    """An own message as it is now; to whoever has left the chat only that it was kept."""
     try:
         return await _one(verbs, user, entry.chat_id, entry.sequence)
     except ChatNotFound:
-        return message_record(await verbs.open_replay(entry), ())
+        return sent_record(entry)
 
 
 async def _one(verbs: ChatVerbs, user: UserKey, chat: ChatId, sequence: int) -> MessageRecord:

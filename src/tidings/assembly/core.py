@@ -24,7 +24,6 @@ from tidings.actions.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
-    OpenReplay,
     ReadPage,
 )
 from tidings.actions.receipts import CoalescedReceipts, MarkReceipt
@@ -208,7 +207,6 @@ def _verbs(
         rename=Rename(appender),
         members=ListMembers(chats),
         post=Post(appender, vault, clock, quotas),
-        open_replay=OpenReplay(vault, clock),
         read=ReadPage(log, vault, clock),
         edit=Edit(appender, log, vault, clock),
         redact=Redact(appender, log),

@@ -49,7 +49,8 @@ class ReactionCount(msgspec.Struct):
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message. Without content it says why: redacted, expired or erased."""
+    """A message. Without content it says why: redacted, expired or erased; or it is the answer to
+    a sender who is no member any more."""
 
     chat_id: str
     sequence: int
@@ -197,6 +198,20 @@ def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
         if entry.reactions and entry.gone is None
         else None,
     )
+
+
+def sent_record(entry: Entry) -> MessageRecord:
+    """That a message was kept, for a sender who may not see any more what became of it."""
+    sent = Entry(
+        chat_id=entry.chat_id,
+        kind="message",
+        sender=entry.sender,
+        sequence=entry.sequence,
+        created_at=entry.created_at,
+        client_message_id=entry.client_message_id,
+        content_type=entry.content_type,
+    )
+    return message_record(sent, ())
 
 
 def chat_record(row: ChatRow) -> ChatRecord:
