@@ -182,18 +182,14 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "W07",
         "H04",
         "H07",
-        "H08",
         "H10",
         "H11",
-        "H13",
         "S15",
         "S16",
-        "S17",
         "S18",
         "S22",
         "S26",
         "S27",
-        "S29",
     }
 )
 """Attacks that no test stands for so far."""

@@ -25,6 +25,7 @@ from tests.contract.moving_ground import (
 from tests.contract.moving_places import Places, small_export
 from tidings.actions.exporting import ChangedMeanwhile, export_all
 from tidings.actions.importing import Damaged, check
+from tidings.actions.tallying import Tally, encode
 from tidings.model.ids import ChatId
 from tidings.ports.log import Kept
 from tidings.ports.moving import Fact, Source
@@ -90,6 +91,49 @@ async def test_a_damaged_file_is_refused(places: Places) -> None:
         for lines in files:
             with pytest.raises(Damaged, match=reason):
                 check(lines)
+
+
+def with_a_right_end(lines: list[bytes]) -> list[bytes]:
+    """Lines that somebody changed, with the counts and the digest made right."""
+    tally = Tally()
+    for line in lines[:-1]:
+        tally.add(line)
+        fact = json.loads(line)["fact"]
+        if fact != "tidings-export":
+            tally.counts[fact] += 1
+    return [*lines[:-1], encode(tally.closing()) + b"\n"]
+
+
+@pytest.mark.attack("S29", "H08")
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("user", "user_id", "acme:../../root"),
+        ("user", "user_id", "ann"),
+        ("user", "user_id", "acme:a#b"),
+        ("chat", "chat_id", "../01HZZZZZZZZZZZZZZZZZZZZZ"),
+        ("chat", "tenant", "other"),
+        ("chat", "creator", "acme:"),
+        ("member", "user_id", "other:ann"),
+        ("entry", "sender", "other:ann"),
+        ("entry", "client_message_id", "m#1"),
+        ("entry", "mark", "x\u0000"),
+        ("send_key", "sender", "acme:ann\n"),
+    ],
+)
+async def test_an_id_that_no_request_could_bring_is_refused(
+    places: Places, kind: str, field: str, value: str
+) -> None:
+    lines = lines_of(await small_export(places))
+    check(with_a_right_end(lines))
+    at = next(
+        index
+        for index, line in enumerate(lines)
+        if json.loads(line)["fact"] == kind and field in json.loads(line)
+    )
+    lines[at] = json.dumps({**json.loads(lines[at]), field: value}).encode() + b"\n"
+    with pytest.raises(Damaged, match="cannot be there"):
+        check(with_a_right_end(lines))
 
 
 async def test_what_a_damaged_stream_leaves_is_not_opened(place: Place, places: Places) -> None:

@@ -2,6 +2,8 @@
 """`tidings export` and `tidings import` with real servers: a client hardly notices the move."""
 
 import asyncio
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -21,6 +23,8 @@ from tests.harness.engine import as_environment, on_tables
 from tests.harness.people import Person, Town
 from tests.harness.server import NO_LIMITS, ServerProcess
 from tidings.actions.importing import STEP_FACTS
+from tidings.actions.tallying import encode
+from tidings.ports.moving import TenantKeyFact
 
 COMMAND_SECONDS_MAX = 100
 POLL_SECONDS = 0.01
@@ -159,7 +163,7 @@ async def test_an_import_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert (await tidings("export", tmp_path / "a", "--data", tmp_path / "first")).code == 0
     export = (tmp_path / "a").read_bytes()
 
-    new = tmp_path / "second"
+    new = with_keys_of(tmp_path / "first", tmp_path / "second")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tidings", "import", "-", "--data", str(new),
         stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -173,7 +177,6 @@ async def test_an_import_that_is_killed_goes_on(tmp_path: Path) -> None:
         process.kill()
         await process.wait()
 
-    shutil.copy(tmp_path / "first" / "master.key", new / "master.key")
     refused = await tidings("serve", "--port", "0", "--data", new)
     assert (refused.code, "not finished" in refused.errors) == (2, True)
     assert (await tidings("import", tmp_path / "a", "--data", new)).code == 0
@@ -232,12 +235,13 @@ async def test_there_and_back_again_is_the_same_file(
     first = await command("export", "-", "--data", tmp_path / "first")
     async with some_tables(dynamodb_endpoint) as prefix:
         tables = as_environment(on_tables(dynamodb_endpoint, prefix))
-        away = tmp_path / "away"
+        away = with_keys_of(tmp_path / "first", tmp_path / "away")
         done = await command("import", "-", "--data", away, environment=tables, stdin=first.out)
         assert done.code == 0, done.errors
         second = await command("export", "-", "--data", away, environment=tables)
     assert second.out == first.out
-    done = await command("import", "-", "--data", tmp_path / "home", stdin=second.out)
+    home = with_keys_of(tmp_path / "first", tmp_path / "home")
+    done = await command("import", "-", "--data", home, stdin=second.out)
     assert done.code == 0, done.errors
     third = await command("export", "-", "--data", tmp_path / "home")
     assert third.out == first.out
@@ -284,10 +288,65 @@ async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.attack("S17", "H13")
+async def test_a_half_written_export_is_never_somebody_elses_file(
+    export: Path, tmp_path: Path
+) -> None:
+    part, victim = tmp_path / "all.part", tmp_path / "victim"
+    victim.write_text("mine")
+    for is_link in (True, False):
+        if is_link:
+            part.symlink_to(victim)
+        else:
+            part.touch(0o666)
+        refused = await tidings("export", tmp_path / "all", "--data", export.parent / "data")
+        assert (refused.code, "all.part cannot be made" in refused.errors) == (2, True)
+        assert not (tmp_path / "all").exists()
+        assert victim.read_text() == "mine"
+        part.unlink()
+
+
+def forged(export: Path, *, version: int) -> bytes:
+    """An export with a tenant key that somebody put in, and an end that is right without a key."""
+    lines = export.read_bytes().splitlines(keepends=True)
+    lines[0] = lines[0].replace(b'"version":4', b'"version":%d' % version)
+    key = TenantKeyFact(key_id="mine", tenant="acme", digest=b"d" * 32, created_at=1)
+    at = next(index for index, line in enumerate(lines) if b'"fact":"tenant_key"' in line)
+    lines.insert(at, encode(key) + b"\n")
+    end = json.loads(lines[-1])
+    end["counts"]["tenant_key"] += 1
+    end["sha256"] = hashlib.sha256(b"".join(lines[:-1])).hexdigest()
+    if version < 4:
+        del end["mac"], end["master_key_id"]
+    lines[-1] = json.dumps(end).encode() + b"\n"
+    return b"".join(lines)
+
+
+@pytest.mark.attack("S29", "H08")
+@pytest.mark.parametrize(("version", "reason"), [(4, "was changed"), (3, "no signature")])
+async def test_an_export_that_somebody_changed_is_refused(
+    export: Path, tmp_path: Path, version: int, reason: str
+) -> None:
+    new = with_keys_of(export.parent / "data", tmp_path / "new")
+    file = tmp_path / "forged"
+    file.write_bytes(forged(export, version=version))
+
+    refused = await tidings("import", file, "--data", new)
+    assert (refused.code, reason in refused.errors) == (2, True), refused.errors
+    assert sorted(path.name for path in new.iterdir()) == sorted(KEYS), "nothing was kept"
+
+    refused = await tidings("import", "-", "--data", new, stdin=file.read_bytes())
+    assert (refused.code, reason in refused.errors) == (2, True)
+    refused = await tidings("serve", "--port", "0", "--data", new)
+    assert (refused.code, "not finished" in refused.errors) == (2, True)
+
+
 async def test_without_its_master_key_what_was_imported_is_not_served(
     export: Path, tmp_path: Path
 ) -> None:
-    done = await tidings("import", export, "--data", tmp_path / "new")
+    refused = await tidings("import", export, "--data", tmp_path / "new")
+    assert (refused.code, "master key of the old one" in refused.errors) == (2, True)
+    done = await tidings("import", export, "--data", tmp_path / "new", "--unsigned")
     assert (done.code, b"master key" in done.out) == (0, True)
     refused = await tidings("serve", "--port", "0", "--data", tmp_path / "new")
     assert (refused.code, "master key" in refused.errors) == (2, True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from tidings.actions.export_proofs import ExportProof
 from tidings.actions.tallying import VERSION, Tally, encode
 from tidings.model.limits import JOB_USERS_MAX
 from tidings.ports.moving import Closing, Fact, Line, Opening, Source
@@ -32,11 +33,15 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 async def export_all(
-    source: Source, now: int, write: Callable[[bytes], object], tell: Callable[[Tally], None]
+    source: Source,
+    now: int,
+    write: Callable[[bytes], object],
+    tell: Callable[[Tally], None],
+    proof: ExportProof | None = None,
 ) -> Exported:
     """Write every fact that counts at `now`, and last how many there are.
 
-    `tell` is called now and then with what was written so far.
+    `tell` is called now and then with what was written so far. With a `proof` the end is signed.
 
     Raises:
         ChangedMeanwhile: What was written has no last line, and no import will take it.
@@ -53,6 +58,9 @@ async def export_all(
     if changed := await source.changed():
         raise ChangedMeanwhile(changed)
     closing = tally.closing()
+    if proof is not None:
+        key_id, mac = proof.sign(closing.sha256)
+        closing = msgspec.structs.replace(closing, master_key_id=key_id, mac=mac)
     write(_line(tally, closing))
     return Exported(closing, max(0, not_done))
 

@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from tidings.actions.export_proofs import ExportProof
+from tidings.actions.fact_ids import bad_id
 from tidings.actions.tallying import VERSION, VERSIONS_READ, Tally
 from tidings.model.entries import Head
 from tidings.model.ids import UserKey, tenant_of
@@ -55,17 +57,23 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 async def import_all(
-    target: Target, lines: Iterable[bytes], tell: Callable[[Tally], None]
+    target: Target,
+    lines: Iterable[bytes],
+    tell: Callable[[Tally], None],
+    proof: ExportProof | None = None,
 ) -> Imported:
     """Write all facts of an export into an empty store, or go on where it was stopped.
 
+    Without a `proof` whoever calls answers for the file.
+
     Raises:
+        Unproven: It is not as it was exported; as for one that is damaged.
         Damaged: It is no whole export; the store stays half imported, and no server opens it.
         OtherImport: The store has taken in the beginning of another one.
         StoreRefused: The store is not empty.
         StoreUnavailable: Do it again; it goes on from there.
     """
-    reading = _Reading(lines)
+    reading = _Reading(lines, proof)
     begun = await target.begin()
     step: list[Written] = []
     for facts in reading:
@@ -85,13 +93,14 @@ async def import_all(
     return Imported(reading.closing, frozenset(reading.master_keys))
 
 
-def check(lines: Iterable[bytes]) -> Closing:
+def check(lines: Iterable[bytes], proof: ExportProof | None = None) -> Closing:
     """Read an export through to its end, and say what is in it.
 
     Raises:
+        Unproven: It is not as it was exported.
         Damaged: It is not whole.
     """
-    reading = _Reading(lines)
+    reading = _Reading(lines, proof)
     for _ in reading:
         pass
     return reading.closing
@@ -109,8 +118,9 @@ class _Reading:
     """There after the first line, as the closing is after the last."""
     closing: Closing
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
+    def __init__(self, lines: Iterable[bytes], proof: ExportProof | None) -> None:
         self.tally = Tally()
+        self._proof = proof
         self.master_keys: set[str] = set()
         self._lines = iter(lines)
         self._chat: _ChatReading | None = None
@@ -156,8 +166,12 @@ class _Reading:
             raise self._damaged("the digest at the end is not that of the lines before it")
         if next(self._lines, b""):
             raise self._damaged("something comes after the end")
+        if self._proof is not None:
+            self._proof.check(said)
 
     def _take(self, fact: Fact) -> list[Written]:
+        if field := bad_id(fact, self._chat.chat if self._chat is not None else None):
+            raise self._damaged(f"{field} holds what cannot be there")
         if isinstance(fact, MemberFact | EntryFact | ReactionFact | SendKeyFact):
             if self._chat is None or not self._chat.take(fact):
                 raise self._damaged("not a line that may follow the one before")
@@ -192,13 +206,13 @@ class _ChatReading:
     """One chat's part of an export."""
 
     def __init__(self, chat: ChatFact) -> None:
-        self._chat = chat
+        self.chat = chat
         self._members: list[tuple[int, UserKey]] = []
         self._head = Head()
 
     def take(self, part: MemberFact | EntryFact | ReactionFact | SendKeyFact) -> bool:
         """Take in what follows; False if it cannot follow here."""
-        if part.chat_id != self._chat.chat_id:
+        if part.chat_id != self.chat.chat_id:
             return False
         match part:
             case MemberFact():
@@ -217,9 +231,9 @@ class _ChatReading:
     def is_whole(self) -> bool:
         """Whether there is all that every chat has."""
         is_pair = len(self._members) == 2
-        return self._head.sequence > 0 and (self._chat.type != "direct" or is_pair)
+        return self._head.sequence > 0 and (self.chat.type != "direct" or is_pair)
 
     def whole(self) -> WholeChat:
         """What it came to."""
         members = tuple(user for _, user in sorted(self._members))
-        return WholeChat(chat=self._chat, head=self._head, members=members)
+        return WholeChat(chat=self.chat, head=self._head, members=members)

@@ -49,7 +49,7 @@ from tidings.ports.failpoints import Failpoints, NoFailpoints
 from tidings.ports.jobs import Jobs
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
-from tidings.ports.world import Clock
+from tidings.ports.world import Chance, Clock
 from tidings.stores.sqlite.trouble import StoreBroken
 from tidings.world import ExitAt, SystemChance, SystemClock, back_off
 
@@ -104,7 +104,7 @@ async def open_core(
         store, deliveries = await stack.enter_async_context(
             open_store(config, clock, chance, failpoints, broken)
         )
-        master = _master_keys(config, chance)
+        master = master_keys(config, chance)
         leases = ALONE if config.store == "sqlite" else KeyLeases()
         vault = Vault(store.data_keys, store.deployment, master, chance, leases)
         stack.push_async_callback(vault.close)
@@ -168,7 +168,8 @@ def _failpoints(config: Config) -> Failpoints:
     return ExitAt(config.failpoints) if config.failpoints else NoFailpoints()
 
 
-def _master_keys(config: Config, chance: SystemChance) -> MasterKeys:
+def master_keys(config: Config, chance: Chance) -> MasterKeys:
+    """The master keys of a deployment: from the environment, or in its folder."""
     if config.master_key is not None:
         return EnvironmentKeyring(config.master_key, config.master_key_previous)
     return FileKeyring(config.data, chance)

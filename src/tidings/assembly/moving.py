@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TypedDict
 
+from tidings.actions.export_proofs import ExportProof
+from tidings.assembly.core import master_keys
 from tidings.assembly.stores import needs
 from tidings.config import Config
 from tidings.ports.moving import Source, Target
@@ -64,6 +66,15 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
     with _nobody_else(config):
         async with tables.open_target(**_where(config)) as target:
             yield target
+
+
+def export_proof(config: Config) -> ExportProof:
+    """What shows that an export is of this deployment.
+
+    Raises:
+        KeyRefused: The file of the master key cannot be read.
+    """
+    return ExportProof(master_keys(config, SystemChance()))
 
 
 def _nobody_else(config: Config) -> AbstractContextManager[None]:

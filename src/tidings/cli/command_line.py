@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
         case "export", _:
             return moving.export(config, options.file)
         case "import", _:
-            return moving.import_(config, options.file)
+            return moving.import_(config, options.file, unsigned=options.unsigned)
         case "keys", "rotate":
             return keys.rotate(config)
         case "keys", _:
@@ -155,11 +155,12 @@ def _parser() -> argparse.ArgumentParser:
     add_bench_options(commands.add_parser("bench", parents=[folder], help="measure a deployment"))
     add_schema_options(commands.add_parser("schema", help="look after the tables on DynamoDB"))
     add_capacity_options(commands.add_parser("capacity", help="plan tables and processes"))
-    for word, does in (
-        ("export", "write all data to a file"),
-        ("import", "read all data from one"),
-    ):
-        moving.add_moving_options(commands.add_parser(word, parents=[folder], help=does))
+    moving.add_moving_options(
+        commands.add_parser("export", parents=[folder], help="write all data to a file")
+    )
+    moving.add_import_options(
+        commands.add_parser("import", parents=[folder], help="read all data from one")
+    )
     commands.add_parser("version", help="say which version this is")
     return parser
 

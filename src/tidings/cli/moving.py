@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+from tidings.actions.export_proofs import Unproven
 from tidings.actions.exporting import ChangedMeanwhile, Exported, export_all
 from tidings.actions.importing import Damaged, Imported, OtherImport, check, import_all
 from tidings.actions.tallying import LINE_BYTES_MAX, Tally
@@ -26,6 +27,8 @@ CHANGED: Final = 1
 NAMED_MAX: Final = 10
 
 _PART: Final = ".part"
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+"""One that is there already belongs to somebody else, or to an export that is under way."""
 _TERMINAL_SECONDS: Final = 0.2
 _LOG_SECONDS: Final = 10.0
 
@@ -62,6 +65,16 @@ def add_moving_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=None)
 
 
+def add_import_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings import`."""
+    add_moving_options(parser)
+    parser.add_argument(
+        "--unsigned",
+        action="store_true",
+        help="take a file without looking at its signature; older versions wrote none",
+    )
+
+
 def export(config: Config, file: str) -> int:
     """Write all facts to a file; returns the exit code.
 
@@ -71,6 +84,8 @@ def export(config: Config, file: str) -> int:
     """
     try:
         exported = asyncio.run(_export(config, file))
+    except Unproven as reason:
+        raise StoreRefused(str(reason)) from None
     except ChangedMeanwhile as changed:
         named = ", ".join(changed.names[:NAMED_MAX])
         print(
@@ -89,26 +104,34 @@ def export(config: Config, file: str) -> int:
 
 
 async def _export(config: Config, file: str) -> Exported:
-    from tidings.assembly.moving import open_source
+    from tidings.assembly.moving import export_proof, open_source
 
     ticker = Ticker("exported")
+    proof = export_proof(config)
     with _written(file) as out:
         async with open_source(config) as source:
             try:
-                return await export_all(source, SystemClock().now(), out.write, ticker)
+                return await export_all(source, SystemClock().now(), out.write, ticker, proof)
             finally:
                 ticker.end()
 
 
-def import_(config: Config, file: str) -> int:
+def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
     """Take all facts of a file into an empty store; returns the exit code.
+
+    `unsigned`: the operator answers for the file.
 
     Raises:
         StoreRefused: What only the operator can put right.
         StoreUnavailable: The store does not answer; the import goes on when it is begun again.
     """
     try:
-        done = asyncio.run(_import(config, file))
+        done = asyncio.run(_import(config, file, unsigned=unsigned))
+    except Unproven as reason:
+        raise StoreRefused(
+            f"{_named(file)} is not to be trusted: {reason}. If you know where it comes from, "
+            "--unsigned takes it all the same"
+        ) from None
     except Damaged as reason:
         raise StoreRefused(f"{_named(file)} is not a whole export: {reason}") from None
     except OtherImport:
@@ -121,18 +144,19 @@ def import_(config: Config, file: str) -> int:
     return 0
 
 
-async def _import(config: Config, file: str) -> Imported:
-    from tidings.assembly.moving import open_target
+async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
+    from tidings.assembly.moving import export_proof, open_target
 
+    proof = None if unsigned else export_proof(config)
     if file != STANDARD:
         # What is damaged is refused before anything is written; a pipe can only be read once.
         with _read(file) as lines:
-            check(lines)
+            check(lines, proof)
     ticker = Ticker("imported")
     with _read(file) as lines:
         async with open_target(config) as target:
             try:
-                return await import_all(target, lines, ticker)
+                return await import_all(target, lines, ticker, proof)
             finally:
                 ticker.end()
 
@@ -160,9 +184,13 @@ def _written(file: str) -> Iterator[IO[bytes]]:
         raise StoreRefused(f"{file} is there already")
     part = path.with_name(path.name + _PART)
     try:
-        # Names, numbers and who talks to whom: for its owner only.
-        opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        opened = os.open(part, _NEW_FILE, 0o600)
+    except OSError as error:
+        raise StoreRefused(f"{part} cannot be made: {error.strerror or error}") from error
+    try:
         with os.fdopen(opened, "wb") as out:
+            # Names, numbers and who talks to whom: for its owner only, whatever the umask says.
+            os.fchmod(opened, 0o600)
             yield out
             out.flush()
             os.fsync(out.fileno())

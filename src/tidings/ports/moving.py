@@ -3,10 +3,10 @@
 
 The fields and their order are a format that files are written in: what is released here is never
 changed, only followed by another version. The second one added the inbox, the third sessions, a
-tenant's own keys, and what users and tenants may not do, the fourth the audit trail. Nothing is
-opened on the way: content stays in its boxes, keys stay wrapped. Caches, which an engine makes of
-the facts, do not travel, and neither do codes that were sent and counts of what was spent: they are
-over soon.
+tenant's own keys, and what users and tenants may not do, the fourth the audit trail and a keyed
+digest at the end. Nothing is opened on the way: content stays in its boxes, keys stay wrapped.
+Caches, which an engine makes of the facts, do not travel, and neither do codes that were sent and
+counts of what was spent: they are over soon.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -229,10 +229,13 @@ class AuditFact(FactBase, frozen=True, kw_only=True, tag="audit"):
 
 
 class Closing(FactBase, frozen=True, kw_only=True, tag="end"):
-    """The last line: how many facts of each kind there are, and the SHA-256 of all lines before."""
+    """The last line: how many facts of each kind there are, and the SHA-256 of all lines before,
+    also keyed with what a master key brings forth."""
 
     counts: dict[str, int]
     sha256: str
+    master_key_id: str | None = None
+    mac: str | None = None
 
 
 ChatPart = MemberFact | EntryFact | ReactionFact | SendKeyFact
