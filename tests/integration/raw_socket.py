@@ -180,6 +180,14 @@ class RawSocket:
             body = await self._reader.readexactly(size)
         return int(first.split(" ")[1]), headers, body
 
+    async def is_at_end(self) -> bool:
+        """Whether the server ends the connection without another byte."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            try:
+                return await self._reader.read(1) == b""
+            except ConnectionError:
+                return True
+
     async def read(self) -> tuple[int, bytes]:
         """The next WebSocket frame: opcode and payload. Raises EOFError at the end."""
         async with asyncio.timeout(WAIT_SECONDS):

@@ -32,6 +32,7 @@ class RequestFraming:
         "_body_left",
         "_excess_bytes",
         "_head_bytes",
+        "_is_chunk_empty",
         "_is_chunked",
         "_is_in_head",
         "_piece_body_bytes",
@@ -42,6 +43,8 @@ class RequestFraming:
         self._is_in_head = False
         self._is_chunked = False
         """Whether the parser is inside of a chunked body, or of the trailers after it."""
+        self._is_chunk_empty = False
+        """Whether no byte of the last chunk that began has come: it may be the end of the body."""
         self._head_bytes = 0
         self._body_left = 0
         """What a body of known length still lacks."""
@@ -74,7 +77,7 @@ class RequestFraming:
         """How many bytes of the data, from the start on, the parser may be given."""
         if self._body_left:
             return min(self._body_left, BODY_PIECE_BYTES)
-        if not self._is_chunked or data[start] == _ZERO:
+        if not self._is_chunked or self._is_chunk_empty or data[start] == _ZERO:
             return HEAD_PIECE_BYTES
         last_chunk = data.find(_LAST_CHUNK, start, start + BODY_PIECE_BYTES)
         if last_chunk < 0:
@@ -95,16 +98,18 @@ class RequestFraming:
 
     def body(self, size: int) -> None:
         """Bytes of a body."""
+        self._is_chunk_empty = False
         self._piece_body_bytes += size
         self._body_left = max(0, self._body_left - size)
 
     def chunk(self) -> None:
         """A chunk begins."""
+        self._is_chunk_empty = True
         self._piece_chunks += 1
 
     def end(self) -> None:
         """The request is there."""
-        self._is_chunked, self._body_left = False, 0
+        self._is_chunked, self._is_chunk_empty, self._body_left = False, False, 0
 
     def fed(self, size: int, *, was_in_chunks: bool) -> None:
         """The parser has taken a piece."""
