@@ -13,6 +13,7 @@ CASES = cases()
 
 
 async def check(raw: RawSocket, case: Case) -> None:
+    headers: dict[str, str] = {}
     for expected in case.statuses:
         status, headers, _ = await raw.answer(has_body=case.has_body)
         assert status == expected, headers

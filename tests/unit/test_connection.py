@@ -66,7 +66,6 @@ async def test_control_frames_may_come_between_fragments(client: Client) -> None
         [cont(PING)],
         [Part(PING[:3], fin=False), Part(PING)],
         [Part(PING[:3], fin=False), Part(PING, fin=False)],
-        [Part(PING, WSMsgType.BINARY)],
         [Part(PING, rsv1=True)],
         [Part(PING, rsv2=True)],
         [Part(b"", WSMsgType.PING, rsv3=True)],
@@ -74,8 +73,13 @@ async def test_control_frames_may_come_between_fragments(client: Client) -> None
 )
 async def test_what_is_out_of_turn_ends_it(client: Client, parts: list[Part]) -> None:
     client.says(*parts)
-    assert client.wire.closes == [Close.BAD_FRAME]
+    assert client.wire.closes == [Close.PROTOCOL_ERROR]
     assert [told["op"] for told in client.wire.told] == ["bye"]
+
+
+async def test_frames_are_text(client: Client) -> None:
+    client.says(Part(PING, WSMsgType.BINARY))
+    assert client.wire.closes == [Close.BAD_FRAME]
 
 
 async def test_fragments_may_be_as_long_together_as_one_frame(client: Client) -> None:

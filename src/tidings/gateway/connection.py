@@ -11,7 +11,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 from tidings.gateway.conversation import Closing, Conversation, State, refused
 from tidings.gateway.desk import Desk
 from tidings.gateway.entrance import Entrance
-from tidings.gateway.framing import PONG_FRAME, TEXT, backlog, header
+from tidings.gateway.framing import PONG_FRAME, TEXT, backlog, header, may_be_sent
 from tidings.gateway.offers import Offer
 from tidings.gateway.progress import Progress
 from tidings.gateway.requests import Requests
@@ -83,7 +83,7 @@ class Connection(WSListener):
         if self._frames_left < 0:
             self.close(Close.TOO_FAST)
         elif frame.rsv1 or frame.rsv2 or frame.rsv3:
-            self.close(Close.BAD_FRAME)
+            self.close(Close.PROTOCOL_ERROR)
         elif frame.msg_type == WSMsgType.TEXT and frame.fin and self._parts is None:
             self._take(frame.get_payload_as_memoryview())
         elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
@@ -91,7 +91,7 @@ class Connection(WSListener):
         elif frame.msg_type == WSMsgType.PING:
             self._queue(PONG_FRAME, frame.get_payload_as_bytes())
         elif frame.msg_type == WSMsgType.CLOSE:
-            self._answer_close(transport)
+            self._answer_close(transport, frame.get_payload_as_bytes())
         elif frame.msg_type == WSMsgType.BINARY:
             self.close(Close.BAD_FRAME)
 
@@ -120,7 +120,7 @@ class Connection(WSListener):
     def _take_part(self, frame: WSFrame) -> None:
         """A message in fragments: put together as far as one frame may be long."""
         if (frame.msg_type == WSMsgType.TEXT) != (self._parts is None):
-            self.close(Close.BAD_FRAME)
+            self.close(Close.PROTOCOL_ERROR)
             return
         parts = bytearray() if self._parts is None else self._parts
         parts += frame.get_payload_as_memoryview()
@@ -128,11 +128,12 @@ class Connection(WSListener):
         if self._parts is None:
             self._take(bytes(parts))
 
-    def _answer_close(self, transport: WSTransport) -> None:
+    def _answer_close(self, transport: WSTransport, said: bytes) -> None:
         self.flush()
         self.conversation.state = State.CLOSED
         if not transport.is_close_frame_sent:
-            transport.send_close(WSCloseCode.OK)
+            is_right = not said or may_be_sent(int.from_bytes(said[:2]))
+            transport.send_close(WSCloseCode.OK if is_right else WSCloseCode.PROTOCOL_ERROR)
         transport.disconnect()
 
     def _take(self, payload: bytes | memoryview) -> None:

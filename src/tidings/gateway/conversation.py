@@ -106,6 +106,8 @@ class Conversation:
         return None
 
     def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | Closing:
+        if not _is_utf8(payload):
+            return Closing(Close.INVALID_TEXT)
         if self.state is State.GREETING:
             return Closing(Close.BAD_FRAME)
         try:
@@ -167,6 +169,15 @@ def refused(refusal: Refusal, request: str | None) -> Refused:
     """The frame that says no."""
     wait_ms = refusal.retry_after_ms if isinstance(refusal, TooMany) else None
     return Refused(refusal.code, refusal.detail, refusal.retryable, request, wait_ms)
+
+
+def _is_utf8(payload: bytes | memoryview) -> bool:
+    """Whether it may be in a text frame at all (RFC 6455, 8.1)."""
+    try:
+        str(payload, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _text(raw: msgspec.Raw) -> str | None:

@@ -30,6 +30,8 @@ def http_status(refusal: refusals.Refusal) -> int:
 class Close(IntEnum):
     """Why the server closes a socket."""
 
+    PROTOCOL_ERROR = 1002
+    INVALID_TEXT = 1007
     RESTARTING = 1012
     OVERLOADED = 1013
     BAD_FRAME = 4400

@@ -15,6 +15,8 @@ _DOUBLINGS_MAX: Final = 16
 class Close(IntEnum):
     """Why a server closes a socket."""
 
+    PROTOCOL_ERROR = 1002
+    INVALID_TEXT = 1007
     RESTARTING = 1012
     OVERLOADED = 1013
     BAD_FRAME = 4400
@@ -27,6 +29,8 @@ class Close(IntEnum):
 
 
 WORDS: Final = {
+    Close.PROTOCOL_ERROR: "this client does not speak the WebSocket protocol",
+    Close.INVALID_TEXT: "this client sent a text that is not UTF-8",
     Close.RESTARTING: "the server restarts",
     Close.OVERLOADED: "the server is overloaded, or this client too slow",
     Close.BAD_FRAME: "the server did not understand this client",
@@ -39,7 +43,14 @@ WORDS: Final = {
 }
 
 FINAL: Final = frozenset(
-    {Close.BAD_FRAME, Close.FORBIDDEN, Close.TOO_MANY_CONNECTIONS, Close.FRAME_TOO_LARGE}
+    {
+        Close.PROTOCOL_ERROR,
+        Close.INVALID_TEXT,
+        Close.BAD_FRAME,
+        Close.FORBIDDEN,
+        Close.TOO_MANY_CONNECTIONS,
+        Close.FRAME_TOO_LARGE,
+    }
 )
 """After these, coming back would end the same way: something has to change first."""
 
