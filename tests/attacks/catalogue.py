@@ -178,8 +178,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "F09",
         "W04",
         "W05",
-        "W06",
-        "W07",
         "H04",
         "H07",
         "H10",
@@ -188,7 +186,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "S16",
         "S18",
         "S22",
-        "S26",
         "S27",
     }
 )

@@ -79,8 +79,8 @@ async def refused(
 
 async def test_a_text_is_posted_and_signed() -> None:
     async with some_phones() as phones:
-        sms = WebhookSms(url=phones.url, secret=SECRET.encode(), clock=HandClock())
-        forged = WebhookSms(url=phones.url, secret=b"another secret", clock=HandClock())
+        sms = WebhookSms(url=phones.url, secrets=[SECRET.encode()], clock=HandClock())
+        forged = WebhookSms(url=phones.url, secrets=[b"another secret"], clock=HandClock())
         try:
             await sms.send(NUMBER, TEXT)
             with pytest.raises(SmsUnavailable):
@@ -109,7 +109,7 @@ async def test_a_webhook_that_says_no_is_asked_once(
 ) -> None:
     async with a_service() as service:
         service.status = status
-        sms = WebhookSms(url=service.url, secret=b"secret", clock=HandClock())
+        sms = WebhookSms(url=service.url, secrets=[b"secret"], clock=HandClock())
         try:
             assert await refused(sms, caplog, error) == f"status {status}"
         finally:
@@ -124,7 +124,7 @@ async def test_a_webhook_that_is_slow_or_away_is_given_up(
     async with a_service() as service:
         service.may_answer.clear()
         url = service.url
-        sms = WebhookSms(url=url, secret=b"secret", clock=HandClock(), seconds_max=0.05)
+        sms = WebhookSms(url=url, secrets=[b"secret"], clock=HandClock(), seconds_max=0.05)
         assert await refused(sms, caplog) == "TimeoutError"
         service.may_answer.set()
     assert await refused(sms, caplog) == "ClientConnectorError"

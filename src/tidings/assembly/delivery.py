@@ -17,6 +17,7 @@ from tidings.delivery.worker import Worker
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
 from tidings.ports.push import Push
+from tidings.wire.signatures import secrets_of
 from tidings.world import wait_patiently
 
 
@@ -87,7 +88,7 @@ def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
         assert config.push_url and config.push_secret, "settings are checked"
         push = WebhookPush(
             url=config.push_url,
-            secret=config.push_secret.encode(),
+            secrets=secrets_of(config.push_secret, config.push_secret_previous),
             clock=core.clock,
             back_off=wait_patiently,
         )

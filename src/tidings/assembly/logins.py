@@ -27,6 +27,7 @@ from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
 from tidings.sms.log import LogSms
 from tidings.stores.trouble import StoreRefused
+from tidings.wire.signatures import secrets_of
 
 
 @asynccontextmanager
@@ -61,7 +62,11 @@ async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
 
     assert config.sms_url and config.sms_secret, "settings are checked"
     async with aclosing(
-        WebhookSms(url=config.sms_url, secret=config.sms_secret.encode(), clock=clock)
+        WebhookSms(
+            url=config.sms_url,
+            secrets=secrets_of(config.sms_secret, config.sms_secret_previous),
+            clock=clock,
+        )
     ) as sms:
         yield sms
 

@@ -25,7 +25,9 @@ SECRETS: Final = (
     "master_key_previous",
     "kafka_password",
     "push_secret",
+    "push_secret_previous",
     "sms_secret",
+    "sms_secret_previous",
 )
 """Each may also stand in a file of its own, which the setting `<name>_file` names."""
 

@@ -75,10 +75,12 @@ class Config:
     push: str = "off"
     push_url: str | None = field(default=None, repr=False)
     push_secret: str | None = field(default=None, repr=False)
+    push_secret_previous: str | None = field(default=None, repr=False)
     sms: str | None = None
     """How login codes are sent; None: see `texts`."""
     sms_url: str | None = field(default=None, repr=False)
     sms_secret: str | None = field(default=None, repr=False)
+    sms_secret_previous: str | None = field(default=None, repr=False)
     sms_region: str | None = None
     """There once texts go through sns."""
     sms_endpoint: str | None = None

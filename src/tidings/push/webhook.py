@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push by webhook: notices are posted to an address of the operator's, who reaches the devices.
 
-The body is JSON and signed. A batch may come twice; each notice names its message.
+The body is JSON, signed, and of one tenant. A batch may come twice, then with the same delivery id;
+each notice names its message.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Final
 
 import aiohttp
@@ -16,13 +18,17 @@ import msgspec
 from tidings.model.ids import message_id, tenant_of, user_id
 from tidings.ports.push import Push, PushNotice
 from tidings.ports.world import Clock
-from tidings.wire.signatures import signed_headers
+from tidings.push.tenant_queues import TenantQueues
+from tidings.wire.signatures import DELIVERY_HEADER, delivery_id, signed_headers
 
 log = logging.getLogger("tidings.push")
 
 BATCHES_MAX: Final = 1_000
-"""So many wait for the webhook; what comes then is dropped and counted."""
-POSTS_AT_ONCE: Final = 4
+"""Batches that wait for the webhook; beyond it, the tenant with the most of them loses one."""
+TENANT_BATCHES_MAX: Final = 250
+"""Batches of one tenant that wait; beyond it, what is new of the tenant's is dropped."""
+POSTS_AT_ONCE: Final = 8
+TENANT_POSTS_AT_ONCE: Final = 4
 POST_SECONDS_MAX: Final = 5.0
 ATTEMPTS_MAX: Final = 3
 CLOSE_SECONDS_MAX: Final = 2.0
@@ -55,16 +61,23 @@ class WebhookPush:
         self,
         *,
         url: str,
-        secret: bytes,
+        secrets: Sequence[bytes],
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
+        seconds_max: float = POST_SECONDS_MAX,
     ) -> None:
-        """`back_off` waits before the n-th new attempt, seconds at the most."""
+        """Signs with each of the secrets, the newest first. `back_off` waits before the n-th new
+        attempt, seconds at the most."""
         self._url = url
-        self._secret = secret
+        self._secrets = secrets
+        self._seconds_max = seconds_max
         self._clock = clock
         self._back_off = back_off
-        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(BATCHES_MAX)
+        self._waiting: TenantQueues[bytes] = TenantQueues(
+            tenant_max=TENANT_BATCHES_MAX,
+            total_max=BATCHES_MAX,
+            at_once_max=TENANT_POSTS_AT_ONCE,
+        )
         self._http: aiohttp.ClientSession | None = None
         self._posting: list[asyncio.Task[None]] = []
         self._logged_at = -LOG_SECONDS_MIN
@@ -75,20 +88,20 @@ class WebhookPush:
     def start(self) -> None:
         """Begin to post."""
         self._http = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=POST_SECONDS_MAX),
+            timeout=aiohttp.ClientTimeout(total=self._seconds_max),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         loop = asyncio.get_running_loop()
         self._posting = [loop.create_task(self._post_all(self._http)) for _ in range(POSTS_AT_ONCE)]
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
-        """Put the batch in line. Delivery never waits for a webhook."""
-        body = _encode(PushBody([_record(notice) for notice in notices]))
-        try:
-            self._waiting.put_nowait(body)
-        except asyncio.QueueFull:
-            self.dropped += 1
-            self._warn("the webhook does not keep up")
+        """Queue a batch for each tenant. Delivery never waits for a webhook."""
+        by_tenant = sorted((_record(notice) for notice in notices), key=_tenant)
+        for tenant, records in groupby(by_tenant, key=_tenant):
+            loser = await self._waiting.put(tenant, _encode(PushBody(list(records))))
+            if loser is not None:
+                self.dropped += 1
+                self._warn("the webhook does not keep up", loser)
 
     async def close(self) -> None:
         """Post what waits, for as long as that is quick, and stop."""
@@ -104,13 +117,13 @@ class WebhookPush:
 
     async def _post_all(self, http: aiohttp.ClientSession) -> None:
         while True:
-            body = await self._waiting.get()
+            tenant, body = await self._waiting.get()
             try:
-                await self._post(http, body)
+                await self._post(http, tenant, body)
             finally:
-                self._waiting.task_done()
+                await self._waiting.done(tenant)
 
-    async def _post(self, http: aiohttp.ClientSession, body: bytes) -> None:
+    async def _post(self, http: aiohttp.ClientSession, tenant: str, body: bytes) -> None:
         reason = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             status, reason = await self._attempt(http, body)
@@ -122,11 +135,12 @@ class WebhookPush:
             if attempt < ATTEMPTS_MAX:
                 await self._back_off(attempt)
         self.failed += 1
-        self._warn(f"the webhook does not take notices: {reason}")
+        self._warn(f"the webhook does not take notices: {reason}", tenant)
 
     async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
         """The answer's status, 0 if there was none, and what to say about it."""
-        headers = signed_headers(self._secret, self._clock.now(), body)
+        headers = signed_headers(self._secrets, self._clock.now(), body)
+        headers[DELIVERY_HEADER] = delivery_id(body)
         try:
             async with http.post(
                 self._url, data=body, headers=headers, allow_redirects=False
@@ -135,12 +149,21 @@ class WebhookPush:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return 0, type(error).__name__
 
-    def _warn(self, message: str) -> None:
+    def _warn(self, message: str, tenant: str) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._logged_at >= LOG_SECONDS_MIN:
             self._logged_at = now
-            extra = {"action": "push_trouble", "failed": self.failed, "dropped": self.dropped}
+            extra = {
+                "action": "push_trouble",
+                "tenant": tenant,
+                "failed": self.failed,
+                "dropped": self.dropped,
+            }
             log.warning(message, extra=extra)
+
+
+def _tenant(record: PushRecord) -> str:
+    return record.tenant
 
 
 def _record(notice: PushNotice) -> PushRecord:

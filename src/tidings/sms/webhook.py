@@ -7,6 +7,7 @@ the number or the text, all else because the webhook does not work.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import aiohttp
@@ -37,10 +38,16 @@ class WebhookSms:
     """Posts texts, each once."""
 
     def __init__(
-        self, *, url: str, secret: bytes, clock: Clock, seconds_max: float = SEND_SECONDS_MAX
+        self,
+        *,
+        url: str,
+        secrets: Sequence[bytes],
+        clock: Clock,
+        seconds_max: float = SEND_SECONDS_MAX,
     ) -> None:
+        """Signs with each of the secrets, the newest first."""
         self._url = url
-        self._secret = secret
+        self._secrets = secrets
         self._clock = clock
         self._http = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=seconds_max),
@@ -49,7 +56,7 @@ class WebhookSms:
 
     async def send(self, phone_number: str, text: str) -> None:
         body = _encode(TextBody(phone_number, text))
-        headers = signed_headers(self._secret, self._clock.now(), body)
+        headers = signed_headers(self._secrets, self._clock.now(), body)
         try:
             async with self._http.post(
                 self._url, data=body, headers=headers, allow_redirects=False

@@ -2,24 +2,42 @@
 """How requests to an operator's webhook are signed, so that neither forged nor old ones count.
 
 `Tidings-Signature: t=<seconds>,v1=<hex>` is the HMAC-SHA256 of `<seconds>.<body>` under the shared
-secret. Whoever receives a request compares both.
+secret. While a secret is being replaced there is a second `v1` under the one before: whoever
+receives a request takes it if one of them is right.
 """
 
+import hashlib
 import hmac
+from collections.abc import Sequence
 from typing import Final
 
 SIGNATURE_HEADER: Final = "Tidings-Signature"
+DELIVERY_HEADER: Final = "Tidings-Delivery"
 
 
-def signature(secret: bytes, seconds: int, body: bytes) -> str:
+def signature(secrets: Sequence[bytes], seconds: int, body: bytes) -> str:
     """The value of the signature header."""
-    mac = hmac.digest(secret, f"{seconds}.".encode() + body, "sha256").hex()
-    return f"t={seconds},v1={mac}"
+    signed = f"{seconds}.".encode() + body
+    macs = [f"v1={hmac.digest(secret, signed, 'sha256').hex()}" for secret in secrets]
+    return ",".join([f"t={seconds}", *macs])
 
 
-def signed_headers(secret: bytes, now: int, body: bytes) -> dict[str, str]:
+def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
     """The headers of a request with this JSON body, made now (in milliseconds)."""
     return {
         "Content-Type": "application/json",
-        SIGNATURE_HEADER: signature(secret, now // 1_000, body),
+        SIGNATURE_HEADER: signature(secrets, now // 1_000, body),
     }
+
+
+def secrets_of(newest: str, previous: str | None) -> list[bytes]:
+    """What to sign with, as the settings have it."""
+    return [secret.encode() for secret in (newest, previous) if secret is not None]
+
+
+def delivery_id(body: bytes) -> str:
+    """What a delivery is known by, however often it is tried: a digest of its body.
+
+    So it needs no signature of its own, and the same batch has the same id from another process.
+    """
+    return hashlib.sha256(body).hexdigest()
