@@ -94,7 +94,7 @@ async def test_others_write_and_make_groups_between_the_large_groups_of_one_user
 
 async def test_of_one_user_only_so_many_large_groups_wait(store: Store) -> None:
     async with asyncio.TaskGroup() as group:
-        for _ in range(chats.USER_LARGE_GROUPS_WAITING_MAX + 1):
+        for _ in range(limits.USER_LARGE_GROUPS_WAITING_MAX + 1):
             group.create_task(large_group(store, ANN, 80))
         await asyncio.sleep(0)
         with pytest.raises(RateLimited):

@@ -3,15 +3,31 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 
+from tests.contract.builders import NOW, draft, some_users
 from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tidings.model import limits
+from tidings.model.chats import Chat
+from tidings.model.entries import Entry
+from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.requesters import REVOCATIONS, Requester, on_behalf_of, unknown_requester
+from tidings.ports.chats import Created, RequestKey
+from tidings.ports.requesters import (
+    REVOCATIONS,
+    Requester,
+    on_behalf_of,
+    unknown_requester,
+    user_requester,
+)
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import Dynamo, open_client
+from tidings.stores.dynamodb.creating import ChatMaker
+from tidings.stores.dynamodb.heads import Heads
 from tidings.stores.dynamodb.retrying import Budget
+from tidings.stores.dynamodb.runs import Runs
 from tidings.world import SystemChance, SystemClock
 
 ANN, BOB = Requester("acme", "acme:ann"), Requester("bees", "bees:bob")
@@ -92,3 +108,39 @@ async def test_where_users_have_used_up_all_retries_revocations_have_their_own(
         await get_as(dynamo, ANN)
     proxy.plan("GetItem", "throttle", {})
     assert await get_as(dynamo, REVOCATIONS) is None
+
+
+class SlowMaker(ChatMaker):
+    """Makes no chat, and takes until it is let go on."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        super().__init__(dynamo, cast(Runs, None), cast(Heads, None))
+        self.go_on = asyncio.Event()
+        self.making: list[UserKey] = []
+
+    async def _create(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created:
+        self.making.append(chat.creator)
+        await self.go_on.wait()
+        return Created(chat.chat_id, is_new=True)
+
+
+@pytest.mark.attack("S04")
+async def test_a_user_makes_few_large_groups_at_once_and_others_make_theirs(
+    dynamo: Dynamo,
+) -> None:
+    maker = SlowMaker(dynamo)
+    loud, quiet = user_key("acme", "ann"), user_key("bees", "bob")
+    async with asyncio.TaskGroup() as group:
+        for creator in [*[loud] * 10, quiet]:
+            chat, entries = draft(creator, *some_users(limits.MEMBERS_PER_ENTRY_MAX))
+            with on_behalf_of(user_requester(creator)):
+                group.create_task(maker.create(chat, entries, None, NOW))
+        small, first = draft(loud, quiet)
+        group.create_task(maker.create(small, first, None, NOW))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert maker.making == [loud, loud, quiet, loud], "two large, those of others, a small one"
+        maker.go_on.set()
+    assert maker.making.count(loud) == 11

@@ -35,6 +35,9 @@ LEAVE_CHATS_MAX: Final = 100
 """Chats that are left with one request."""
 REACTION_EMOJI_MAX: Final = 20
 EMOJI_BYTES_MAX: Final = 64
+USER_LARGE_GROUPS_WAITING_MAX: Final = 100
+"""Large groups of one user that may wait to be made; they are made one or two at a time."""
+LARGE_GROUPS_WAITING_MAX: Final = 1_000
 
 # Pages.
 PAGE_DEFAULT: Final = 50

@@ -7,7 +7,8 @@ only a few requests at the store at a time, and only so many that wait.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.requesters import Requester
@@ -174,3 +175,15 @@ async def wait_for_turn(scheduler: Scheduler, who: Requester, until: float | Non
         scheduler.leave(turn)
         raise
     return turn
+
+
+@asynccontextmanager
+async def in_turn(
+    scheduler: Scheduler, who: Requester, until: float | None = None
+) -> AsyncIterator[None]:
+    """Wait for a turn, as `wait_for_turn` does, and have it for as long as this lasts."""
+    turn = await wait_for_turn(scheduler, who, until)
+    try:
+        yield
+    finally:
+        scheduler.leave(turn)

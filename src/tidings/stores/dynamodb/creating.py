@@ -15,6 +15,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import LimitReached, RequestConflict, StoreUnavailable
 from tidings.ports.chats import Created, RequestKey
 from tidings.ports.log import Kept
+from tidings.ports.requesters import current_requester
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.heads import Heads
 from tidings.stores.dynamodb.items import entry_item, pair_of, to_entry
@@ -33,8 +34,12 @@ from tidings.stores.dynamodb.states import load_state
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Item
 from tidings.stores.dynamodb.writes import Put
+from tidings.stores.scheduler import Scheduler, in_turn
 
 ATTEMPTS_MAX: Final = 8
+LARGE_GROUPS_AT_ONCE: Final = 16
+USER_LARGE_GROUPS_AT_ONCE: Final = 2
+"""A group of a thousand is 34 transactions one after the other."""
 
 _FREE_REQUEST: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 
@@ -46,11 +51,25 @@ class ChatMaker:
         self._dynamo = dynamo
         self._runs = runs
         self._heads = heads
+        self._large = Scheduler(
+            slots=LARGE_GROUPS_AT_ONCE,
+            user_slots=USER_LARGE_GROUPS_AT_ONCE,
+            user_waiting_max=limits.USER_LARGE_GROUPS_WAITING_MAX,
+            waiting_max=limits.LARGE_GROUPS_WAITING_MAX,
+        )
 
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
         """As `ports.chats.Chats.create` promises."""
+        if len(entries) == 1:
+            return await self._create(chat, entries, request, now)
+        async with in_turn(self._large, current_requester()):
+            return await self._create(chat, entries, request, now)
+
+    async def _create(
+        self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
+    ) -> Created:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             created = await self.find(chat, entries, request, now)
             if created is not None:

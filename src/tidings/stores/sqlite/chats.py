@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from tidings.model import limits
 from tidings.model.chat_list import ChatRow, Held
 from tidings.model.chats import Chat
 from tidings.model.entries import Entry, Head
@@ -16,7 +17,7 @@ from tidings.model.refusals import LimitReached, RequestConflict
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
 from tidings.ports.requesters import current_requester
-from tidings.stores.scheduler import Scheduler, wait_for_turn
+from tidings.stores.scheduler import Scheduler, in_turn
 from tidings.stores.sqlite import membership
 from tidings.stores.sqlite.jobs import Steps
 from tidings.stores.sqlite.listing import page_of_chats, row_of_chat, rows_of_page
@@ -48,8 +49,6 @@ WHERE d.is_own
 STEP_ENTRIES: Final = 3
 """Entries with their people, up to thirty each, that a large group is made with in one turn of the
 loop: about a millisecond."""
-USER_LARGE_GROUPS_WAITING_MAX: Final = 100
-LARGE_GROUPS_WAITING_MAX: Final = 1_000
 
 T = TypeVar("T")
 
@@ -63,8 +62,8 @@ class SqliteChats:
         self._large = Scheduler(
             slots=1,
             user_slots=1,
-            user_waiting_max=USER_LARGE_GROUPS_WAITING_MAX,
-            waiting_max=LARGE_GROUPS_WAITING_MAX,
+            user_waiting_max=limits.USER_LARGE_GROUPS_WAITING_MAX,
+            waiting_max=limits.LARGE_GROUPS_WAITING_MAX,
         )
 
     async def create(
@@ -76,13 +75,10 @@ class SqliteChats:
                 lambda db: _in_one(_create(db, chat, entries, request, now)), rows=rows
             )
         # One at a time, and users in turns: between two of them all other writes go through.
-        turn = await wait_for_turn(self._large, current_requester())
-        try:
+        async with in_turn(self._large, current_requester()):
             return await self._writer.write_in_steps(
                 lambda db: _create(db, chat, entries, request, now), rows=rows
             )
-        finally:
-            self._large.leave(turn)
 
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
