@@ -38,7 +38,7 @@ class CostlySchema:
                 continue
             break
         message = {"title": "t", "body": "b", "data": nested_value(6)}
-        self._body = msgspec.json.encode({"audience": "everyone", "message": message})
+        self._body = msgspec.json.encode({"audience": {"kind": "everyone"}, "message": message})
 
     async def strike(self, ground: Ground) -> None:
         """Three at once."""
@@ -70,7 +70,9 @@ class LargePosts:
         await ground.call("PUT", f"/v1/tenants/{TENANT}/inboxes/large", self._key, {"title": "L"})
         users = [f"{number:064d}" for number in range(ground.of(LARGE_USERS, 1_000))]
         message = {"title": "t", "body": "b"}
-        self._body = msgspec.json.encode({"audience": {"users": users}, "message": message})
+        self._body = msgspec.json.encode(
+            {"audience": {"kind": "users", "uids": users}, "message": message}
+        )
 
     async def strike(self, ground: Ground) -> None:
         """All of them."""

@@ -107,9 +107,8 @@ class Fetching:
 
     async def strike(self, ground: Ground) -> None:
         """200 fetches on each."""
-        sockets = await ground.all_of(
-            [asyncio.to_thread(PlainSocket, ground.target.url, self._token) for _ in range(SOCKETS)]
-        )
+        opened = await ground.all_of([_connected(ground, self._token) for _ in range(SOCKETS)])
+        sockets = [one for one in opened if one is not None]
         frame = {"op": "fetch", "chat": self._chat, "after": 0, "limit": 100}
         frames = [
             msgspec.json.encode(frame | {"id": f"{number}"})
@@ -149,9 +148,9 @@ class ManyPeers:
     async def strike(self, ground: Ground) -> None:
         """20 hellos."""
         for _ in range(ground.of(20, 2)):
-            plain = await asyncio.to_thread(PlainSocket, ground.target.url, self._token)
-            ground.outcomes["live"] += 1
-            plain.close()
+            plain = await _connected(ground, self._token)
+            if plain is not None:
+                plain.close()
 
 
 async def _ask_at_once(
@@ -168,6 +167,20 @@ async def _ask_at_once(
     async with asyncio.TaskGroup() as group:
         for number in range(clients):
             group.create_task(some(count // clients + (number < count % clients)))
+
+
+async def _connected(ground: Ground, token: str) -> PlainSocket | None:
+    """One more socket of this user, if the server still lets the user in."""
+
+    def connect() -> PlainSocket | None:
+        try:
+            return PlainSocket(ground.target.url, token)
+        except (OSError, SystemExit):
+            return None
+
+    plain = await asyncio.to_thread(connect)
+    ground.outcomes["live" if plain else "turned away"] += 1
+    return plain
 
 
 def _write(url: str, token: str, chat: str, count: int) -> None:

@@ -2,8 +2,9 @@
 """Attacks without credentials: on the port itself."""
 
 import asyncio
-import contextlib
+import socket
 from typing import Final
+from urllib.parse import urlsplit
 
 from bench.neighbours.ground import Ground
 from bench.neighbours.http_client import HttpClient
@@ -24,10 +25,9 @@ class Pipelining:
 
     async def strike(self, ground: Ground) -> None:
         """12 MB of them."""
-        async with HttpClient(ground.target.url) as client:
-            request = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
-            block = request * (WRITE_BYTES // len(request))
-            await pour(ground, client, block, ground.of(12_000_000))
+        request = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+        block = request * (WRITE_BYTES // len(request))
+        await pour(ground, request, block, ground.of(12_000_000))
 
 
 class Trailers:
@@ -41,13 +41,11 @@ class Trailers:
 
     async def strike(self, ground: Ground) -> None:
         """16 MB of them."""
-        async with HttpClient(ground.target.url) as client:
-            _, writer = await client.open()
-            writer.write(
-                b"POST /v1/auth/refresh HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-                b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
-            )
-            await pour(ground, client, b"a: b\r\n" * (WRITE_BYTES // 6), ground.of(16_000_000))
+        head = (
+            b"POST /v1/auth/refresh HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+        )
+        await pour(ground, head, b"a: b\r\n" * (WRITE_BYTES // 6), ground.of(16_000_000))
 
 
 class Hoarding:
@@ -84,20 +82,21 @@ class Hoarding:
             ground.outcomes["closed"] += 1
 
 
-async def pour(ground: Ground, client: HttpClient, block: bytes, size: int) -> None:
-    """Write so many bytes, as long as the server takes them."""
-    _, writer = await client.open()
-    writer.transport.pause_reading()  # type: ignore[attr-defined]
-    sent = 0
-    with contextlib.suppress(OSError):
-        while sent < size and not writer.is_closing():
-            writer.write(block)
-            try:
+async def pour(ground: Ground, head: bytes, block: bytes, size: int) -> None:
+    """Write so many bytes into one connection, as long as the server takes them; read nothing."""
+    loop = asyncio.get_running_loop()
+    parts = urlsplit(ground.target.url)
+    with socket.socket() as raw:
+        raw.setblocking(False)
+        try:
+            await loop.sock_connect(raw, (parts.hostname, parts.port))
+            await loop.sock_sendall(raw, head)
+            for _ in range(size // len(block)):
                 async with asyncio.timeout(STUCK_SECONDS):
-                    await writer.drain()
-            except TimeoutError:
-                ground.outcomes["held back"] += 1
-                return
-            sent += len(block)
-            await asyncio.sleep(0)
-    ground.outcomes["taken whole" if sent >= size else "closed"] += 1
+                    await loop.sock_sendall(raw, block)
+        except TimeoutError:
+            ground.outcomes["held back"] += 1
+        except OSError:
+            ground.outcomes["closed"] += 1
+        else:
+            ground.outcomes["taken whole"] += 1
