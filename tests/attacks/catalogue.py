@@ -183,7 +183,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "H10",
         "H11",
         "S15",
-        "S16",
         "S18",
         "S22",
         "S27",

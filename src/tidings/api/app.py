@@ -48,6 +48,7 @@ from tidings.api.asyncapi import make_socket_document
 from tidings.api.auditing import make_recorder
 from tidings.api.cors import answering_preflights
 from tidings.api.headers import make_header_hook
+from tidings.api.large_bodies import LargeBodies, giving_back
 from tidings.api.openapi import make_document
 from tidings.api.operations import Operation
 from tidings.api.pages import Page, page_handlers
@@ -105,9 +106,10 @@ def make_app(
         "/openapi.json": ("application/json", document),
         "/asyncapi.json": ("application/json", socket),
     }
+    guard = callers.make_guard(identity_verbs.authenticate, access, _methods(files), LargeBodies())
     app = Litestar(
         [*HANDLERS, *page_handlers(files)],
-        guards=[callers.make_guard(identity_verbs.authenticate, access, _methods(files))],
+        guards=[guard],
         dependencies={
             "caller": Provide(callers.caller),
             "user": Provide(callers.user),
@@ -138,7 +140,7 @@ def make_app(
         pdb_on_exception=False,
     )
     # Inside the hook, which completes these answers too, and before a route is looked for.
-    app.asgi_handler = answering_preflights(app.asgi_handler, access.allowed_origins)
+    app.asgi_handler = answering_preflights(giving_back(app.asgi_handler), access.allowed_origins)
     return app
 
 

@@ -32,6 +32,7 @@ from tidings.actions.tenants import (
 from tidings.actions.token_issuers import TokenIssuerVerbs
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.api.access import Access
+from tidings.api.large_bodies import LargeBodies
 from tidings.api.operations import Operation
 from tidings.api.problems import MethodNotAllowed
 from tidings.api.requests import check_no_query, check_path
@@ -68,7 +69,10 @@ class IdentityVerbs:
 
 
 def make_guard(
-    authenticate: Authenticate, access: Access, methods: Mapping[str, Sequence[str]]
+    authenticate: Authenticate,
+    access: Access,
+    methods: Mapping[str, Sequence[str]],
+    large_bodies: LargeBodies,
 ) -> Callable[[Connection, BaseRouteHandler], Awaitable[None]]:
     """What every request passes first: its path, its credentials, and no query if none is known.
 
@@ -106,6 +110,9 @@ def make_guard(
             connection.scope["user"] = caller
         if operation.query is None:
             check_no_query(connection.scope["query_string"])
+        if operation.key == "tenant":
+            tenant = connection.path_params["tenant"]
+            await large_bodies.enter(connection.scope, operation, tenant)
 
     return guard
 

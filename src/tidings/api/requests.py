@@ -58,13 +58,22 @@ class StrictRequest(Request[object, object, State]):
         check_media_type(self.headers)
         body = await self.body()
         check_parts(body)
-        value = read_json(body, self.route_handler.opt["operation"].body)
-        charge: Callable[[Any], Awaitable[None]] | None = self.scope["state"].get(CHARGE)
+        kind: type[Any] = self.route_handler.opt["operation"].body
+        value = read_json(body, kind)
+        charge: Callable[[Any], Awaitable[None]] | None = self.scope["state"].pop(CHARGE, None)
         if charge is not None:
             await charge(value)
         if len(body) > limits.REQUEST_BODY_BYTES_MAX:
+            # Read once more afterwards: to look at the names takes as much memory as the value.
+            value = None
             await asyncio.sleep(0)
-        check_names(body)
+            check_names(body)
+            await asyncio.sleep(0)
+            value = read_json(body, kind)
+        else:
+            check_names(body)
+        # Not needed again, and the framework would keep it until the request is forgotten.
+        self._body = self._connection_state.body = b""
         return value
 
 

@@ -242,6 +242,12 @@ POST_BODY_BYTES_MAX: Final = 8 * KIB * KIB
 BODY_PARTS_MAX: Final = AUDIENCE_USERS_MAX + 20_000
 """Commas and opening brackets of a body: what reading it takes grows with them, not with its bytes.
 Those that stand in texts count as well."""
+TENANT_LARGE_BODIES_MAX: Final = 2
+"""Bodies above `REQUEST_BODY_BYTES_MAX` that a process reads at once for one tenant."""
+LARGE_BODIES_MAX: Final = 8
+LARGE_BODIES_WAITING_MAX: Final = 8
+"""For each tenant."""
+LARGE_BODY_WAIT_MS_MAX: Final = 5 * SECOND_MS
 READ_IDS_MAX: Final = 100
 DESCRIPTION_CHARS_MAX: Final = 2_000
 SCHEMA_VERSION_CHARS_MAX: Final = 64
@@ -322,3 +328,5 @@ assert 10 * GROUP_MEMBERS_MAX <= GROUP_MEMBERS_PER_TOKEN * USER_REQUESTS_BURST, 
 assert 10 * AUDIENCE_USERS_MAX <= JOB_USERS_MAX * TENANT_KEY_REQUESTS_BURST, (
     "a tenant can post ten of the largest notifications at once"
 )
+assert TENANT_LARGE_BODIES_MAX < LARGE_BODIES_MAX, "one tenant leaves slots to the others"
+assert LARGE_BODY_WAIT_MS_MAX < REQUEST_MS_MAX // 2, "who waits has time to arrive after it"
