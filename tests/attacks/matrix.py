@@ -45,6 +45,7 @@ UNKNOWN: Final = Answer(401, "auth.required")
 FORBIDDEN: Final = Answer(403, "auth.forbidden")
 NO_CHAT: Final = Answer(404, "chat.not_found")
 NO_INBOX: Final = Answer(404, "inbox.not_found")
+NO_INVITE: Final = Answer(404, "invite.not_found")
 NO_MESSAGE: Final = Answer(404, "message.not_found")
 NO_SESSION: Final = Answer(404, "session.not_found")
 NO_TENANT: Final = Answer(404, "tenant.not_found")
@@ -159,6 +160,9 @@ OPERATIONS: Final[dict[str, Row]] = {
     "put_member": chat(201, member=FORBIDDEN),
     "remove_member": chat(204, member=FORBIDDEN),
     "leave_chats": users(200),
+    "list_invites": users(200),
+    "accept_invite": chat(200, missing=NO_INVITE),
+    "decline_invite": users(204),
     "remove_member_as_tenant": tenant(204),
     "post_message": chat(201),
     "list_messages": chat(200),

@@ -19,6 +19,7 @@ from tests.contract.builders import (
     edited,
     key,
     message,
+    new_chat_id,
     reacted,
     redacted,
     removed,
@@ -35,6 +36,7 @@ from tidings.actions.tallying import VERSION, Tally, encode
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
+from tidings.model.invites import Invite
 from tidings.model.limits import DAY_MS
 from tidings.ports.log import Kept
 from tidings.ports.moving import Fact, Opening, Progress, Source, Target, Written
@@ -213,6 +215,12 @@ async def _fill_deployment(store: Store) -> None:
         await store.users.put(user, display_name=None, phone_number=None, now=NOW)
     await store.users.put(ANN, display_name="Ann 🌻", phone_number="+491701", now=NOW)
     store.users.seen({BOB: NOW + 7})
+    for user, expires_at in ((DAN, LATER + 1), (BOB, LATER + 1), (BOB, LATER)):
+        invite = Invite(
+            user_id=user, chat_id=new_chat_id(), inviter=CAT, role="admin", name="Küche",
+            invited_at=NOW, expires_at=expires_at,
+        )  # fmt: skip
+        assert await store.invites.put(invite, NOW)
     for author in (CAT, ANN, BOB):
         wrapped = WrappedKey(
             author=author, generation=0, wrapped=author.encode(), master_key_id="master1"

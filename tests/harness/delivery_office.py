@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.harness.adding import anybody
 from tests.harness.canary import canary
 from tests.harness.dynamo_tables import REGION, drop_tables, make_tables, new_prefix
 from tests.harness.town import Post as Posts
@@ -82,7 +83,13 @@ class Office:
                 user, display_name=None, phone_number=None, now=self.clock.now()
             )
         create = CreateChat(
-            self.store.chats, self.store.users, self.vault, self.bus, self.clock, SystemChance()
+            self.store.chats,
+            self.store.users,
+            self.vault,
+            self.bus,
+            self.clock,
+            SystemChance(),
+            *anybody(self.store, self.bus, self.clock),
         )
         return (await create(members[0], "group", "A chat", members[1:], None)).chat_id
 
@@ -108,7 +115,8 @@ class Office:
         """A new member."""
         now = self.clock.now()
         await self.store.users.put(user, display_name=None, phone_number=None, now=now)
-        await PutMember(self.appender, self.store.users)(by, chat, user, None)
+        put = PutMember(self.appender, self.store.users, *anybody(self.store, self.bus, self.clock))
+        await put(by, chat, user, None)
 
     async def remove(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
         """A member goes."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from tests.harness.adding import anybody
 from tests.harness.canary import canary
 from tests.unit.worlds import HandClock
 from tidings.actions.appending import Appender
@@ -53,7 +54,9 @@ class Writing:
 
     def __init__(self, core: Core, appender: Appender) -> None:
         self.appender = appender
-        self.put_member = PutMember(appender, core.store.users)
+        self.put_member = PutMember(
+            appender, core.store.users, *anybody(core.store, core.bus, core.clock)
+        )
         self.remove_member = RemoveMember(appender)
         self._post = Post(appender, core.vault, core.clock)
 

@@ -15,9 +15,10 @@ from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.delivery.neighbours import Neighbours
+from tidings.gateway.invite_frames import InviteFrames
 from tidings.gateway.presence import PresenceDesk
 from tidings.model import limits
-from tidings.ports.bus import Announced, CopiesMade, InboxRead, Retracted, Typing
+from tidings.ports.bus import Announced, CopiesMade, InboxRead, Invited, Retracted, Typing
 
 
 @pytest.fixture
@@ -58,6 +59,21 @@ async def test_typing_reaches_members_on_other_gateways_only(gateways: Gateways)
     assert told(bob, "typing") == [{"op": "typing", "chat": chat, "user": "ann"}]
     assert not ann.of("typing")
     assert not cat.of("typing"), "those here are told here"
+
+
+async def test_who_is_asked_into_a_group_is_told_everywhere(gateways: Gateways) -> None:
+    here, there = await gateways.open("g1"), await gateways.open("g2")
+    chat = await gateways.bench.group(ANN)
+    bob, also_bob = await there.line().live(BOB), await here.line().live(BOB)
+    cat = await there.line().live(CAT)
+    InviteFrames(gateways.bench.core.bus, here.hub)
+    async with neighbours(gateways, here):
+        gateways.bench.core.bus.publish(Invited(BOB, chat, ANN))
+        await bob.until(lambda: bob.of("invited"))
+
+    asked = [{"op": "invited", "chat": chat, "user": "ann"}]
+    assert told(bob, "invited") == told(also_bob, "invited") == asked
+    assert not cat.of("invited")
 
 
 async def test_a_receipt_reaches_others_and_the_readers_own_devices(gateways: Gateways) -> None:

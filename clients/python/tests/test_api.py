@@ -170,3 +170,34 @@ async def test_leaving_is_repeated_and_tells_what_became_of_each() -> None:
     (outcome,) = await api.leave(["c"])
     assert (outcome.left, outcome.code, len(asked)) == (False, "chat.direct", 2)
     await api.close()
+
+
+async def test_invitations_are_listed_accepted_and_declined() -> None:
+    invite = {
+        "chat_id": "c",
+        "name": "Club",
+        "user_id": "bob",
+        "invited_by": "alice",
+        "role": "member",
+        "invited_at": "2030-05-17T12:00:00.000Z",
+        "expires_at": "2030-06-16T12:00:00.000Z",
+    }
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, request.url.path))
+        status = {"GET": 200, "PUT": 202, "DELETE": 204}[request.method]
+        return httpx.Response(status, json=invite if status == 202 else {"data": [invite]})
+
+    world = Hurry()
+    tokens = Tokens(lambda: "token", world.wall)
+    api = Api("http://server", tokens, world, transport=httpx.MockTransport(answer))
+    (listed,) = await api.invites()
+    assert await api.put_member("c", "bob") == listed
+    await api.decline_invite("c")
+    assert asked == [
+        ("GET", "/v1/me/invites"),
+        ("PUT", "/v1/chats/c/members/bob"),
+        ("DELETE", "/v1/me/invites/c"),
+    ]
+    await api.close()

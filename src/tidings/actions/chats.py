@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chats: making one, finding one, muting one."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from tidings.actions.cursors import Cursors
+from tidings.actions.invites import Invitations
 from tidings.actions.membership import check_name
 from tidings.actions.quotas import Meter, TenantQuotas
 from tidings.actions.strangers import Strangers
@@ -42,9 +43,9 @@ class CreateChat:
     bus: Bus
     clock: Clock
     chance: Chance
+    strangers: Strangers
+    invitations: Invitations
     quotas: TenantQuotas | None = None
-    strangers: Strangers | None = None
-    """None: anybody may be added."""
 
     async def __call__(
         self,
@@ -54,7 +55,10 @@ class CreateChat:
         others: Sequence[UserKey],
         request_key: str | None,
     ) -> Created:
-        """`others` may name the creator or somebody twice; each counts once."""
+        """`others` may name the creator or somebody twice; each counts once.
+
+        Where the tenant wants strangers to be asked, they are invited into a group instead.
+        """
         others = [user for user in dict.fromkeys(others) if user != creator]
         check_chat(type_, name, others)
         if missing := await self.users.missing(others):
@@ -69,9 +73,15 @@ class CreateChat:
             creator=creator,
             created_at=now,
         )
-        entries, state = first_entries(chat, others, self.chance.token(8).hex())
+        strangers = await self.strangers.among(creator, others)
+        must_ask = type_ == "group" and await self.invitations.must_ask(creator, strangers)
+        asked = strangers if must_ask else []
+        at_once = [user for user in others if user not in set(asked)]
+        entries, state = first_entries(chat, at_once, self.chance.token(8).hex())
         request = self._request(creator, type_, name, others, request_key, now)
-        created = await self._create(chat, others, entries, request)
+        created = await self._create(chat, len(strangers), entries, request)
+        if asked and name is not None:
+            await self._ask(created, creator, name, asked)
         if created.is_new:
             if meter is not None:
                 meter.count()
@@ -82,15 +92,13 @@ class CreateChat:
     async def _create(
         self,
         chat: Chat,
-        others: Sequence[UserKey],
+        strangers: int,
         entries: list[Entry],
         request: RequestKey | None,
     ) -> Created:
         """Make it, if the creator may bring that many strangers into chats today."""
-        if self.strangers is None:
-            return await self.chats.create(chat, entries, request, chat.created_at)
         try:
-            spent = await self.strangers.spend(chat.creator, others)
+            spent = await self.strangers.spend(chat.creator, strangers)
         except RateLimited:
             # Whoever asks again for what is there already is not kept from it.
             if found := await self.chats.find(chat, entries, request, chat.created_at):
@@ -104,6 +112,16 @@ class CreateChat:
         if created.chat_id != chat.chat_id:
             await spent.give_back()  # it was there already
         return created
+
+    async def _ask(
+        self, created: Created, creator: UserKey, name: str, users: Sequence[UserKey]
+    ) -> None:
+        """Invite those who are not in the chat: a repeat finds some who accepted."""
+        present: Container[UserKey] = ()
+        if not created.is_new:
+            present = await self.chats.members(created.chat_id, creator) or ()
+        missing = [user for user in users if user not in present]
+        await self.invitations.ask_all(creator, created.chat_id, name, missing)
 
     def _meter(self, tenant: str) -> Meter | None:
         if self.quotas is None:

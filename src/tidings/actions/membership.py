@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from tidings.actions.appending import Appender
 from tidings.actions.changing import change, membership_of
+from tidings.actions.invites import Invitations
 from tidings.actions.strangers import Strangers
 from tidings.actions.users import check_visible_text
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Kind, Person
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.invites import Invite
 from tidings.model.refusals import (
     DirectChatFixed,
     Forbidden,
@@ -29,27 +31,52 @@ class PutMember:
 
     appender: Appender
     users: Users
-    strangers: Strangers | None = None
-    """None: anybody may be added."""
+    strangers: Strangers
+    invitations: Invitations
 
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
-    ) -> bool:
-        """Returns whether the user is a new member. Nothing happens if all is so already."""
+    ) -> bool | Invite:
+        """Returns whether the user is a new member, or the invitation if the user is asked first.
+
+        Nothing happens if all is so already.
+        """
         if await self.users.missing([user]):
             await self._refuse_unknown(actor, chat)
-        if self.strangers is None:
-            return await self._put(actor, chat, user, role)
-        spent = await self.strangers.spend(actor, [user])
-        is_new = False
+        strangers = await self.strangers.among(actor, [user])
+        put = self._put
+        if await self.invitations.must_ask(actor, strangers):
+            put = self._ask
+        spent = await self.strangers.spend(actor, len(strangers))
+        outcome: bool | Invite = False
         try:
-            is_new = await self._put(actor, chat, user, role)
+            outcome = await put(actor, chat, user, role)
         finally:
-            if not is_new:
+            if not outcome:
                 await spent.give_back()
-        return is_new
+        return outcome
 
-    async def _put(self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None) -> bool:
+    async def _ask(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
+    ) -> bool | Invite:
+        """Ask the user, if the actor may add somebody; a member is given the role at once."""
+        asked: list[str] = []
+
+        def decide(state: ChatState, _: int) -> list[Entry]:
+            entries = _put(state, actor, user, role)
+            if user in state.members:
+                return entries
+            asked.append(state.name or "")
+            return []
+
+        await change(self.appender, chat, decide)
+        if not asked:
+            return False
+        return await self.invitations.ask(actor, chat, asked[-1], Person(user, role or "member"))
+
+    async def _put(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
+    ) -> bool | Invite:
         entries = await change(self.appender, chat, lambda state, _: _put(state, actor, user, role))
         return any(entry.kind == "added" for entry in entries)
 

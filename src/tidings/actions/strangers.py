@@ -25,24 +25,30 @@ class Strangers:
     chats: Chats
     budgets: Budgets
     clock: Clock
+    is_counting: bool = True
+    """False: as many as one likes."""
 
-    async def spend(self, user: UserKey, others: Sequence[UserKey]) -> "Spent":
-        """Count those of the others who are strangers, before the user brings them into a chat.
+    async def among(self, user: UserKey, others: Sequence[UserKey]) -> list[UserKey]:
+        """Those of the others who are strangers to the user, in their order."""
+        if not others:
+            return []
+        known = await self.chats.acquainted(user, others)
+        return [other for other in others if other not in known]
+
+    async def spend(self, user: UserKey, count: int) -> "Spent":
+        """Count so many strangers, before the user brings them into a chat.
 
         Raises:
             RateLimited: They are more than the user may bring into chats today. None is counted.
         """
-        if not others:
-            return Spent(self.budgets, None, 0)
-        count = len(set(others) - await self.chats.acquainted(user, others))
         now = self.clock.now()
         day = now // limits.DAY_MS
         ends_at = (day + 1) * limits.DAY_MS
         allowance = Allowance(
             name=f"strangers:{user}:{day}", most=limits.USER_DAY_STRANGERS_MAX, expires_at=ends_at
         )
-        spent = Spent(self.budgets, allowance, count)
-        if count and await self.budgets.add(allowance, count) > allowance.most:
+        spent = Spent(self.budgets, allowance, count if self.is_counting else 0)
+        if spent.count and await self.budgets.add(allowance, count) > allowance.most:
             await spent.give_back()
             raise RateLimited("too many strangers were added today", ends_at - now)
         return spent
@@ -53,10 +59,10 @@ class Spent:
     """What was counted for one request."""
 
     budgets: Budgets
-    allowance: Allowance | None
+    allowance: Allowance
     count: int
 
     async def give_back(self) -> None:
         """Nobody was added after all."""
-        if self.allowance is not None and self.count:
+        if self.count:
             await self.budgets.add(self.allowance, -self.count)

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.leaving import LeaveChats
 from tidings.actions.membership import PutMember, RemoveMember, Rename
 from tidings.actions.messages import Edit, React, Redact
@@ -29,6 +30,9 @@ class ChatVerbs:
     put_member: PutMember
     remove_member: RemoveMember
     leave: LeaveChats
+    invites: ListInvites
+    accept_invite: AcceptInvite
+    decline_invite: DeclineInvite
     remove_as_tenant: RemoveAsTenant
     rename: Rename
     members: ListMembers

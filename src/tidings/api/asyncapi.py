@@ -22,6 +22,7 @@ _FROM_SERVER: Final = (
     frames.TypingNotice,
     frames.Presence,
     frames.UnreadFrame,
+    frames.InvitedFrame,
     frames.InboxUnread,
     frames.NotificationFrame,
     frames.RetractedFrame,

@@ -60,7 +60,8 @@ async def put_settings(
     """Any JSON object up to 16 KiB. `inbox` in it, `{keep_days?, late_joiners?}`, counts for all
     inboxes that do not say it themselves. `login`, `{phone?, register?}`, says whether users log
     in by phone, and whether unknown numbers become users; both are false unless they are said.
-    The rest is kept and not looked at.
+    `invites`, `"open"` or `"ask"`, says whether strangers are in a group at once or are asked
+    first; open unless it is said. The rest is kept and not looked at.
     """
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)

@@ -9,10 +9,12 @@ from litestar.params import FromPath, JSONBody
 
 from tidings.api.fields import ChatIds
 from tidings.api.injected import Chat, User, Verbs
+from tidings.api.invites import InviteRecord, invite_record
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model import limits
 from tidings.model.ids import USER, UserKey, tenant_of, user_id, user_key
+from tidings.model.invites import Invite
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -64,7 +66,7 @@ async def list_members(user: User, chat: Chat, verbs: Verbs) -> MemberList:
     "/v1/chats/{chat_id}/members/{user_id}",
     tag=TAG,
     summary="Add a member or change a role",
-    statuses=(200, 201),
+    statuses=(200, 201, 202),
     refusals=(
         ChatNotFound, UserNotFound, MemberNotFound, DirectChatFixed, LastOwner, LimitReached,
     ),
@@ -75,16 +77,20 @@ async def put_member(
     user_id: FromPath[str],
     verbs: Verbs,
     data: JSONBody[MemberChange] = ANY_ROLE,
-) -> Response[MemberRecord]:
-    """Admins add members; owners add anyone and change roles. 201 if the member is new."""
+) -> Response[MemberRecord | InviteRecord]:
+    """Admins add members; owners add anyone and change roles. 201 if the member is new, 202 with an
+    invitation if the user is asked first.
+    """
     other = _named(user, user_id)
     if other is None:
         raise UserNotFound
-    is_new = await verbs.put_member(user, chat, other, data.role)
+    outcome = await verbs.put_member(user, chat, other, data.role)
+    if isinstance(outcome, Invite):
+        return Response(invite_record(outcome), status_code=202)
     member = (await verbs.members(user, chat)).get(other)
     if member is None:
         raise MemberNotFound
-    return Response(_record(other, member), status_code=201 if is_new else 200)
+    return Response(_record(other, member), status_code=201 if outcome else 200)
 
 
 @operation(

@@ -12,6 +12,12 @@ from tidings.actions.authenticating import Authenticate
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.data_keys import ALONE, KeyLeases
 from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.invites import (
+    AcceptInvite,
+    DeclineInvite,
+    Invitations,
+    ListInvites,
+)
 from tidings.actions.leaving import LeaveChats
 from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.membership import PutMember, RemoveMember, Rename
@@ -105,10 +111,7 @@ async def open_core(
             open_store(config, clock, chance, failpoints, broken)
         )
         master = master_keys(config, chance)
-        leases = ALONE if config.store == "sqlite" else KeyLeases()
-        vault = Vault(store.data_keys, store.deployment, master, chance, leases)
-        stack.push_async_callback(vault.close)
-        await vault.start()
+        vault = await _open_vault(config, store, master, chance, stack)
         jobs = await stack.enter_async_context(open_jobs(config, store, vault.messages, clock))
         bus = InProcessBus()
         appender = Appender(store.log, bus, clock, chance, back_off)
@@ -125,6 +128,7 @@ async def open_core(
         identity = make_identity(root_key, store, vault.wrapping, quotas, clock)
         stack.push_async_callback(identity.watch.close)
         vault.follow(identity.watch)
+        inbox = make_inbox_verbs(store, jobs, vault, bus, clock, chance)
         yield Core(
             store=store,
             deliveries=deliveries,
@@ -133,8 +137,8 @@ async def open_core(
             vault=vault,
             appender=appender,
             receipts=receipts,
-            verbs=_verbs(config, store, bus, vault, appender, quotas, clock, chance),
-            inbox=make_inbox_verbs(store, jobs, vault, bus, clock, chance),
+            verbs=_verbs(config, store, bus, vault, appender, quotas, inbox, clock, chance),
+            inbox=inbox,
             logins=make_login_verbs(
                 config, store, vault, identity.signing, texts, quotas, clock, chance
             ),
@@ -151,6 +155,16 @@ async def open_core(
             clock=clock,
             chance=chance,
         )
+
+
+async def _open_vault(
+    config: Config, store: Store, master: MasterKeys, chance: SystemChance, stack: AsyncExitStack
+) -> Vault:
+    leases = ALONE if config.store == "sqlite" else KeyLeases()
+    vault = Vault(store.data_keys, store.deployment, master, chance, leases)
+    stack.push_async_callback(vault.close)
+    await vault.start()
+    return vault
 
 
 @asynccontextmanager
@@ -190,20 +204,25 @@ def _verbs(
     vault: Vault,
     appender: Appender,
     quotas: TenantQuotas,
+    inbox: InboxVerbs,
     clock: Clock,
     chance: SystemChance,
 ) -> ChatVerbs:
     log, chats, users = store.log, store.chats, store.users
-    strangers = None if config.limits == "off" else Strangers(chats, store.budgets, clock)
+    strangers = Strangers(chats, store.budgets, clock, is_counting=config.limits != "off")
+    invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
     remove_member = RemoveMember(appender)
     return ChatVerbs(
-        create=CreateChat(chats, users, vault, bus, clock, chance, quotas, strangers),
+        create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),
         get=GetChat(chats, vault, clock),
         mute=Mute(chats),
-        put_member=PutMember(appender, users, strangers),
+        put_member=PutMember(appender, users, strangers, invitations),
         remove_member=remove_member,
         leave=LeaveChats(remove_member),
+        invites=ListInvites(store.invites, clock),
+        accept_invite=AcceptInvite(store.invites, chats, appender, clock),
+        decline_invite=DeclineInvite(store.invites),
         remove_as_tenant=RemoveAsTenant(appender),
         rename=Rename(appender),
         members=ListMembers(chats),

@@ -133,7 +133,8 @@ def react(members: int, content: int) -> Cost:
 def change_members(*, joins: bool) -> Cost:
     """One user joins or goes: entry, membership and its index, receipt, the chat's item.
 
-    Who joins is a stranger to who adds: that is looked up and counted.
+    Who joins is a stranger to who adds: that is looked up and counted, and the tenant's settings
+    say whether strangers are asked first.
     """
     changed = [
         _writes("change_chat", "messages", 2),
@@ -147,6 +148,7 @@ def change_members(*, joins: bool) -> Cost:
             _reads("count_chats", "delivery_state", 0.5),
             _reads("show_users", "users", 0.5),
             _reads("show_pairs", "chats", 0.5),
+            _reads("read_settings", "inbox", 1),
             _writes("add_up", "sessions", 1),
         ]
     return Cost(changed, [_head_copy()])

@@ -11,7 +11,16 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
-from tidings.ports.bus import Appended, Bus, Event, Expired, InboxEvent, ReceiptMoved, Typing
+from tidings.ports.bus import (
+    Appended,
+    Bus,
+    Event,
+    Expired,
+    InboxEvent,
+    Invited,
+    ReceiptMoved,
+    Typing,
+)
 from tidings.tasks import Tasks
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
 
@@ -64,6 +73,8 @@ class FanOut:
         if isinstance(event, InboxEvent):
             return  # no chat's business: see `InboxFrames`
         match event:
+            case Invited():
+                return  # nor is it that of its members: see `InviteFrames`
             case Appended():
                 self._appended(event)
             case ReceiptMoved():

@@ -26,12 +26,13 @@ from tidings.ports.bus import (
     Event,
     Expired,
     InboxRead,
+    Invited,
     ReceiptMoved,
     Retracted,
     Typing,
 )
 from tidings.tasks import Tasks
-from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode
+from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
 
 UNDER_WAY_MAX: Final = 1_000
 """Beyond this many at once nobody is told: receipts and typing are for now, not for later."""
@@ -72,6 +73,8 @@ class Neighbours:
                 self._pace.offer(event)
             case Typing(chat, user):
                 self._begin(partial(self._typing, chat, user))
+            case Invited():
+                self._begin(partial(self._invited, event))
             case Announced() | Retracted():
                 self._elsewhere.hint(event)
             case CopiesMade() | InboxRead():
@@ -106,6 +109,10 @@ class Neighbours:
             if isinstance(event, CopiesMade):
                 event = msgspec.structs.replace(event, users=tuple(held))
             self._elsewhere.hint(event, gateway)
+
+    async def _invited(self, event: Invited) -> None:
+        frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
+        self._elsewhere.tell(frame, await self._elsewhere.find([event.user]))
 
     async def _typing(self, chat: ChatId, user: UserKey) -> None:
         state = await self._state(chat)

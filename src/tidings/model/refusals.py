@@ -108,6 +108,12 @@ class SessionNotFound(NotFound):
     code, title = "session.not_found", "No such session"
 
 
+class InviteNotFound(NotFound):
+    """Nobody asks the user into this chat, or not any more."""
+
+    code, title = "invite.not_found", "No such invitation"
+
+
 class InboxNotFound(NotFound):
     """No such inbox of this tenant."""
 

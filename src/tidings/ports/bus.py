@@ -43,6 +43,14 @@ class Expired(msgspec.Struct, frozen=True):
     sequences: tuple[int, ...]
 
 
+class Invited(msgspec.Struct, frozen=True):
+    """Somebody asks a user into a group."""
+
+    user: UserKey
+    chat: ChatId
+    inviter: UserKey
+
+
 class CopiesMade(msgspec.Struct, frozen=True, tag="copies"):
     """These users have a notification now."""
 
@@ -79,7 +87,7 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
 InboxEvent = CopiesMade | Announced | Retracted | InboxRead
 """A hint and no more: whoever wants to know what there is to see reads the inbox."""
 
-Event = Appended | ReceiptMoved | Typing | Expired | InboxEvent
+Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
 
 
 class Bus(Protocol):

@@ -139,6 +139,18 @@ class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
     """False: not all people of the chat are in it yet; a repeat of the request adds them."""
 
 
+class InviteFact(FactBase, frozen=True, kw_only=True, tag="invite"):
+    """An invitation that waits for an answer."""
+
+    user_id: UserKey
+    chat_id: ChatId
+    inviter: UserKey
+    role: Role
+    name: str
+    invited_at: int
+    expires_at: int
+
+
 class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
     """A chat. Its members, entries, reactions and claimed keys follow, and then the next chat."""
 
@@ -250,6 +262,7 @@ Fact = (
     | SessionFact
     | DataKeyFact
     | RequestKeyFact
+    | InviteFact
     | ChatFact
     | ChatPart
     | InboxFacts

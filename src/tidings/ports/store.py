@@ -6,6 +6,7 @@ from typing import Protocol
 from tidings.ports.audit import AuditLog
 from tidings.ports.chats import Chats
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
+from tidings.ports.invites import InviteStore
 from tidings.ports.jobs import Jobs, JobsAside
 from tidings.ports.log import Log
 from tidings.ports.logins import Budgets, LoginCodes
@@ -36,6 +37,8 @@ class Store(Protocol):
     def login_codes(self) -> LoginCodes: ...
     @property
     def budgets(self) -> Budgets: ...
+    @property
+    def invites(self) -> InviteStore: ...
     @property
     def data_keys(self) -> DataKeys: ...
     @property

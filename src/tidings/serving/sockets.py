@@ -21,6 +21,7 @@ from tidings.gateway.entrance import Entrance
 from tidings.gateway.handshake import Handshake
 from tidings.gateway.hub import Hub
 from tidings.gateway.inbox_frames import InboxFrames
+from tidings.gateway.invite_frames import InviteFrames
 from tidings.gateway.presence import PresenceDesk
 from tidings.gateway.recounts import Recounts
 from tidings.gateway.revoking import Closer
@@ -65,6 +66,7 @@ class Sockets:
             count_unread(core),
         )
         self._inbox_frames = _inbox_frames(core, self._hub)
+        InviteFrames(core.bus, self._hub)
         self._vigil = _vigil(others)
         self._closer = Closer(self._hub, self._vigil, core.standings.token_counts)
         core.watch.listen(self._closer.revoked)

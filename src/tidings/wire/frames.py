@@ -167,6 +167,13 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
     unread_exact: bool
 
 
+class InvitedFrame(msgspec.Struct, tag_field="op", tag="invited"):
+    """Somebody asks you into a group; `GET /v1/me/invites` has all that wait for an answer."""
+
+    chat: str
+    user: str
+
+
 class InboxUnread(msgspec.Struct, tag_field="op", tag="unread"):
     """How much of an inbox is unread changed by something other than a new notification."""
 

@@ -3,18 +3,30 @@
 
 from datetime import datetime
 from ssl import SSLContext
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
 
 from tidings_client.inbox import Inbox
-from tidings_client.records import Chat, ChatPage, Left, Member, MessageRecord, Reaction, Receipt
+from tidings_client.records import (
+    Chat,
+    ChatPage,
+    Invite,
+    Left,
+    Member,
+    MessageRecord,
+    Reaction,
+    Receipt,
+)
 from tidings_client.rest import Rest, path_of
 from tidings_client.tokens import Tokens
 from tidings_client.world import World
 
 T = TypeVar("T")
+
+ASKED: Final = 202
+"""The status of who is asked first."""
 
 
 class _Data(msgspec.Struct):
@@ -77,14 +89,30 @@ class Api:
         """Everyone in the chat, longest-standing first."""
         return await self._list(Member, _path(chat, "members"))
 
-    async def put_member(self, chat: str, user: str, role: str | None = None) -> Member:
+    async def put_member(self, chat: str, user: str, role: str | None = None) -> Member | Invite:
         """Add a member, or change a role."""
         body = {} if role is None else {"role": role}
-        return await self._rest.ask(Member, "PUT", _path(chat, "members", user), body)
+        answer = await self._rest.request("PUT", _path(chat, "members", user), body)
+        if answer.status_code == ASKED:
+            return msgspec.json.decode(answer.content, type=Invite)
+        return msgspec.json.decode(answer.content, type=Member)
 
     async def remove_member(self, chat: str, user: str) -> None:
         """Remove a member, or leave."""
         await self._rest.request("DELETE", _path(chat, "members", user))
+
+    async def invites(self) -> list[Invite]:
+        """Groups that strangers ask the user into, newest first, where the tenant wants that."""
+        return await self._list(Invite, "/v1/me/invites")
+
+    async def accept_invite(self, chat: str) -> Chat:
+        """Join; doing it again has the same answer."""
+        path = path_of("me", "invites", chat, "accept")
+        return await self._rest.ask(Chat, "POST", path, is_safe=True)
+
+    async def decline_invite(self, chat: str) -> None:
+        """Be asked no longer; nobody is told."""
+        await self._rest.request("DELETE", path_of("me", "invites", chat))
 
     async def leave(self, chats: list[str]) -> list[Left]:
         """Leave up to 100 chats; for each of them whether it was left. What is `retryable` can be

@@ -49,6 +49,18 @@ class Member(msgspec.Struct, frozen=True):
     joined_at: datetime
 
 
+class Invite(msgspec.Struct, frozen=True):
+    """Somebody asks a user into a group."""
+
+    chat_id: str
+    name: str
+    user_id: str
+    invited_by: str
+    role: str
+    invited_at: datetime
+    expires_at: datetime
+
+
 class Left(msgspec.Struct, frozen=True):
     """Whether a chat was left; `code` says why not."""
 

@@ -11,6 +11,7 @@ import msgspec
 from tidings.actions.inbox.message_schemas import check_schema
 from tidings.actions.users import check_visible_text
 from tidings.model import limits
+from tidings.model.invites import Invites, invites_in
 from tidings.model.login_settings import login_settings_in
 from tidings.model.notifications import INBOX, InboxConfig
 from tidings.model.postings import Defaults, Json, check_category, check_open_json
@@ -59,6 +60,7 @@ class Settings:
         self._settings = settings
         self._tenants = tenants
         self._remembered = Remembered(self._read)
+        self._invites = Remembered(self._read_invites)
 
     async def get(self, tenant: str) -> Json:
         """All of it.
@@ -79,12 +81,18 @@ class Settings:
             raise TooLarge(f"settings: at most {most} bytes of JSON")
         _check_keep_days(defaults_in(settings).keep_days, "/inbox/keep_days")
         login_settings_in(settings)
+        invites_in(settings)
         if await self._tenants.get(tenant) is None:
             raise TenantNotFound
         try:
             await self._settings.put_settings(tenant, settings)
         finally:
             self._remembered.forget(tenant)
+            self._invites.forget(tenant)
+
+    async def asks_strangers(self, tenant: str) -> bool:
+        """Whether strangers are asked before they are in a group, as of at most a second ago."""
+        return await self._invites.get(tenant) == "ask"
 
     async def terms(self, tenant: str, config: InboxConfig) -> tuple[int, bool]:
         """How long what is posted now is kept, in milliseconds, and whether late joiners see it.
@@ -100,6 +108,12 @@ class Settings:
 
     async def _read(self, tenant: str) -> Defaults:
         return defaults_in(await self._settings.settings(tenant) or {})
+
+    async def _read_invites(self, tenant: str) -> Invites:
+        try:
+            return invites_in(await self._settings.settings(tenant) or {})
+        except Invalid:
+            return "open"  # kept before it had a meaning
 
 
 def defaults_in(settings: Json) -> Defaults:

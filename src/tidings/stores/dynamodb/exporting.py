@@ -20,6 +20,7 @@ from tidings.ports.moving import (
     AuditFact,
     ChatFact,
     Fact,
+    InviteFact,
     IssuerFact,
     MemberFact,
     ReactionFact,
@@ -40,6 +41,7 @@ from tidings.stores.dynamodb.client import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.entries import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.exporting_inbox import InboxSource
 from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
+from tidings.stores.dynamodb.invites import to_invite
 from tidings.stores.dynamodb.items import reactions_of, receipt_key, to_reaction
 from tidings.stores.dynamodb.moved import (
     OfTenants,
@@ -54,7 +56,7 @@ from tidings.stores.dynamodb.moved_identity import session_facts
 from tidings.stores.dynamodb.patience import BackOff, open_patient
 from tidings.stores.dynamodb.scanning import ids_of, whole_table
 from tidings.stores.dynamodb.side_by_side import together
-from tidings.stores.dynamodb.tables import request_keys_of
+from tidings.stores.dynamodb.tables import invites_of, request_keys_of
 from tidings.stores.dynamodb.trouble import Item, StoreRefused
 from tidings.stores.dynamodb.user_items import IS_USER
 
@@ -93,6 +95,7 @@ class DynamoSource:
         async for some in self._data_keys():
             yield some
         yield await self._requests(now)
+        yield await self._invites(now)
         self._chats, self._heads = await self._chat_ids(), array("q")
         for start in range(0, len(self._chats), CHATS_AT_ONCE):
             chats = self._chats[start : start + CHATS_AT_ONCE]
@@ -158,6 +161,15 @@ class DynamoSource:
         async for page in whole_table(self._dynamo, patterns.SCAN_REQUESTS, only, values):
             found += [to_request_fact(item) for item in page]
         found.sort(key=lambda fact: (fact.user_id, fact.key))
+        return [*found]
+
+    async def _invites(self, now: int) -> list[Fact]:
+        found: list[InviteFact] = []
+        only = "begins_with(#chat_id, :invites) AND #expires_at > :now"
+        values = {":invites": invites_of(""), ":now": now}
+        async for page in whole_table(self._dynamo, patterns.SCAN_REQUESTS, only, values):
+            found += [converted(InviteFact, to_invite(item)) for item in page]
+        found.sort(key=lambda fact: (fact.user_id, fact.chat_id))
         return [*found]
 
     async def _chat_ids(self) -> list[ChatId]:

@@ -14,11 +14,13 @@ from typing import Final
 
 from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry, Key
+from tidings.model.invites import Invite
 from tidings.ports.moving import (
     AuditFact,
     ChatFact,
     DataKeyFact,
     EntryFact,
+    InviteFact,
     MemberFact,
     Progress,
     ReactionFact,
@@ -38,6 +40,7 @@ from tidings.stores.dynamodb import audit_patterns, identity_patterns, inbox_pat
 from tidings.stores.dynamodb.audit import audit_item
 from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.first_look import EPOCH, IMPORT, first_answer
+from tidings.stores.dynamodb.invites import invite_item
 from tidings.stores.dynamodb.items import (
     body_item,
     claim_item,
@@ -159,6 +162,8 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
             yield identity_patterns.IMPORT_SESSION, moved_session_item(fact)
         case RequestKeyFact():
             yield patterns.IMPORT_KEY, request_item(fact)
+        case InviteFact():
+            yield patterns.IMPORT_KEY, invite_item(converted(Invite, fact))
         case MemberFact():
             membership, receipt = member_items(fact)
             yield patterns.IMPORT_MEMBER, membership

@@ -13,7 +13,7 @@ READ_SETTINGS: Final = Pattern(
     "read_settings",
     "GetItem",
     _INBOX,
-    "what a tenant says about inboxes and logging in",
+    "what a tenant says about inboxes, logging in and invitations",
     strong=True,
 )
 KEEP_SETTINGS: Final = Pattern("keep_settings", "PutItem", _INBOX, "a tenant's settings change")

@@ -74,6 +74,15 @@ SHOW_PAIRS: Final = Pattern(
 FIND_REQUEST: Final = Pattern(
     "find_request", "GetItem", ("idempotency_keys",), "a request to create a chat", strong=True
 )
+LIST_INVITES: Final = Pattern(
+    "list_invites", "Query", ("idempotency_keys",), "what a user is asked", strong=True
+)
+KEEP_INVITE: Final = Pattern(
+    "keep_invite", "PutItem", ("idempotency_keys",), "somebody asks a user into a group"
+)
+DROP_INVITE: Final = Pattern(
+    "drop_invite", "DeleteItem", ("idempotency_keys",), "an invitation was answered"
+)
 KEEP_REQUEST: Final = Pattern(
     "keep_request", "PutItem", ("idempotency_keys",), "a request that found the chat it asked for"
 )

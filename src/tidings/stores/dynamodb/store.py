@@ -18,6 +18,7 @@ from tidings.stores.dynamodb.inbox_copies import DynamoCopies
 from tidings.stores.dynamodb.inbox_jobs import DynamoJobs, DynamoJobsAside
 from tidings.stores.dynamodb.inbox_notifications import DynamoNotifications
 from tidings.stores.dynamodb.inbox_settings import DynamoInboxSettings
+from tidings.stores.dynamodb.invites import DynamoInvites
 from tidings.stores.dynamodb.listing import ChatList
 from tidings.stores.dynamodb.log import DynamoLog
 from tidings.stores.dynamodb.logins import DynamoBudgets, DynamoLoginCodes
@@ -45,6 +46,7 @@ class DynamoStore:
     sessions: DynamoSessions
     login_codes: DynamoLoginCodes
     budgets: DynamoBudgets
+    invites: DynamoInvites
     data_keys: DynamoDataKeys
     deployment: DynamoDeployment
     sweeping: DynamoSweeping
@@ -116,6 +118,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         sessions=DynamoSessions(dynamo, revocations),
         login_codes=DynamoLoginCodes(dynamo),
         budgets=DynamoBudgets(dynamo),
+        invites=DynamoInvites(dynamo),
         data_keys=DynamoDataKeys(dynamo, revocations),
         deployment=DynamoDeployment(dynamo, epoch),
         sweeping=DynamoSweeping(),

@@ -94,7 +94,8 @@ BODIES: Final = Table(
 )
 IDEMPOTENCY_KEYS: Final = Table(
     name="idempotency_keys",
-    holds="claimed keys: of sends by chat, of requests to create a chat under `r#<user>`",
+    holds="claimed keys: of sends by chat, of requests to create a chat under `r#<user>`;"
+    " invitations under `i#<user>`",
     partition=_CHAT,
     sort=Key("claim"),
     ttl=TTL,
@@ -196,6 +197,11 @@ TABLES: Final[tuple[Table, ...]] = (
 def ttl_seconds(expires_at: int) -> int:
     """The TTL of what expires at this millisecond: the first second that is not before it."""
     return -(-expires_at // 1_000)
+
+
+def invites_of(user: str) -> str:
+    """Where a user's invitations stand among the claimed keys; no chat id has a `#`."""
+    return f"i#{user}"
 
 
 def request_keys_of(user: str) -> str:

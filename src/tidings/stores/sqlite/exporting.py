@@ -17,6 +17,7 @@ from tidings.ports.moving import (
     ChatFact,
     DataKeyFact,
     Fact,
+    InviteFact,
     IssuerFact,
     MemberFact,
     ReactionFact,
@@ -98,6 +99,8 @@ class SqliteSource:
         yield from self._select(DataKeyFact, _DATA_KEYS)
         counting = "request_keys WHERE expires_at > ? ORDER BY user_id, key"
         yield from self._select(RequestKeyFact, counting, now, but=("is_finished",))
+        waiting = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
+        yield from self._select(InviteFact, waiting, now)
 
     def _of_chats(self, now: int) -> Iterator[Fact]:
         for chat in self._select(ChatFact, "chats ORDER BY chat_id"):

@@ -21,6 +21,7 @@ from tidings.ports.moving import (
     ChatFact,
     DataKeyFact,
     EntryFact,
+    InviteFact,
     IssuerFact,
     MemberFact,
     Progress,
@@ -56,7 +57,7 @@ _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", "audit", *INBOX_TABLES, _EPOCH_ROW,
+    "login_codes", "budgets", "invites", "audit", *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
     SecretFact: "sealed_secrets",
@@ -69,6 +70,7 @@ _PLAIN: Final[dict[type[Any], str]] = {
     DataKeyFact: "keys",
     ReactionFact: "reactions",
     SendKeyFact: "idempotency_keys",
+    InviteFact: "invites",
 }
 """Facts whose fields are the columns of one table."""
 _MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")

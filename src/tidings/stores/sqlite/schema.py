@@ -7,6 +7,7 @@ import apsw
 
 from tidings.stores.sqlite.schema_audit import AUDIT_TABLE
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
+from tidings.stores.sqlite.schema_invites import INVITE_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
 from tidings.stores.sqlite.schema_memberships import CHAT_COUNTS, MEMBERS_BY_JOINING
 from tidings.stores.sqlite.schema_own_chats import OWN_CHATS
@@ -294,6 +295,7 @@ MIGRATIONS: Final = (
     MEMBERS_BY_JOINING,
     AUDIT_TABLE,
     CHAT_COUNTS,
+    INVITE_TABLES,
 )
 VERSION: Final = len(MIGRATIONS)
 

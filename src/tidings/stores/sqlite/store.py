@@ -18,6 +18,7 @@ from tidings.stores.sqlite.inbox_jobs import SqliteJobs
 from tidings.stores.sqlite.inbox_jobs_aside import SqliteJobsAside
 from tidings.stores.sqlite.inbox_notifications import SqliteNotifications
 from tidings.stores.sqlite.inbox_settings import SqliteInboxSettings
+from tidings.stores.sqlite.invites import SqliteInvites
 from tidings.stores.sqlite.log import SqliteLog
 from tidings.stores.sqlite.logins import SqliteBudgets, SqliteLoginCodes
 from tidings.stores.sqlite.readers import Readers
@@ -45,6 +46,7 @@ class SqliteStore:
     sessions: SqliteSessions
     login_codes: SqliteLoginCodes
     budgets: SqliteBudgets
+    invites: SqliteInvites
     data_keys: SqliteDataKeys
     deployment: SqliteDeployment
     sweeping: SqliteSweeping
@@ -89,6 +91,7 @@ async def open_store(
                 sessions=SqliteSessions(writer, readers),
                 login_codes=SqliteLoginCodes(writer, readers),
                 budgets=SqliteBudgets(writer),
+                invites=SqliteInvites(writer, readers),
                 data_keys=SqliteDataKeys(writer, readers),
                 deployment=SqliteDeployment(writer, readers, epoch),
                 sweeping=SqliteSweeping(writer, readers),

@@ -24,6 +24,7 @@ _BY_TIME: Final = (
     ("post_keys", "tenant, inbox, key", "expires_at", 0),
     ("login_codes", "tenant, phone_number", "expires_at", 0),
     ("budgets", "name", "expires_at", 0),
+    ("invites", "user_id, chat_id", "expires_at", 0),
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Invitations: asking strangers into a group, and their answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.actions.appending import Appender
+from tidings.actions.changing import change
+from tidings.model import limits, roles
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, Person
+from tidings.model.ids import ChatId, UserKey, tenant_of
+from tidings.model.invites import Invite
+from tidings.model.refusals import InviteNotFound, LimitReached
+from tidings.ports.bus import Bus, Invited
+from tidings.ports.chats import Chats
+from tidings.ports.invites import InviteStore
+from tidings.ports.world import Clock
+
+ASKED_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Invitations:
+    """Asks strangers, in tenants that want them to be asked."""
+
+    invites: InviteStore
+    asks: Callable[[str], Awaitable[bool]]
+    """Whether a tenant wants strangers to be asked."""
+    bus: Bus
+    clock: Clock
+
+    async def must_ask(self, inviter: UserKey, strangers: Sequence[UserKey]) -> bool:
+        """Whether these are asked before they are in a group."""
+        return bool(strangers) and await self.asks(tenant_of(inviter))
+
+    async def ask(self, inviter: UserKey, chat: ChatId, name: str, person: Person) -> Invite:
+        """Ask one; their devices are told.
+
+        Raises:
+            LimitReached: As many invitations wait for an answer as may, of all or of the inviter.
+        """
+        now = self.clock.now()
+        invite = Invite(
+            user_id=person.user,
+            chat_id=chat,
+            inviter=inviter,
+            role=person.role,
+            name=name,
+            invited_at=now,
+            expires_at=now + limits.INVITE_MS,
+        )
+        if not await self.invites.put(invite, now):
+            raise LimitReached("as many invitations wait for the user's answer as may")
+        self.bus.publish(Invited(person.user, chat, inviter))
+        return invite
+
+    async def ask_all(
+        self, inviter: UserKey, chat: ChatId, name: str, users: Sequence[UserKey]
+    ) -> None:
+        """Ask several to be members; for whom too many wait is not asked."""
+        free = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def ask(user: UserKey) -> None:
+            async with free:
+                try:
+                    await self.ask(inviter, chat, name, Person(user, "member"))
+                except LimitReached:
+                    return
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for user in users:
+                    group.create_task(ask(user))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+
+@dataclass(frozen=True, slots=True)
+class ListInvites:
+    """What a user is asked."""
+
+    invites: InviteStore
+    clock: Clock
+
+    async def __call__(self, user: UserKey) -> list[Invite]:
+        """Newest first."""
+        return await self.invites.pending(user, self.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptInvite:
+    """Join a group one was asked into."""
+
+    invites: InviteStore
+    chats: Chats
+    appender: Appender
+    clock: Clock
+
+    async def __call__(self, user: UserKey, chat: ChatId) -> None:
+        """The entry is the user's own: `added`, by oneself. Who is in the chat already stays.
+
+        Raises:
+            InviteNotFound: Nobody asked, or it is too long ago, or who asked may not add any more.
+            LimitReached: The group is full, or the user is in as many chats as one may be.
+        """
+        pending = await self.invites.pending(user, self.clock.now())
+        invite = next((one for one in pending if one.chat_id == chat), None)
+        if invite is None:
+            if await self.chats.row(user, chat, self.clock.now()) is None:
+                raise InviteNotFound
+            return
+        try:
+            await change(self.appender, chat, lambda state, _: _join(state, invite))
+        except InviteNotFound:
+            await self.invites.remove(user, chat)
+            raise
+        await self.invites.remove(user, chat)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclineInvite:
+    """Be asked no longer."""
+
+    invites: InviteStore
+
+    async def __call__(self, user: UserKey, chat: ChatId) -> None:
+        """Nobody is told. There need not be an invitation."""
+        await self.invites.remove(user, chat)
+
+
+def _join(state: ChatState, invite: Invite) -> list[Entry]:
+    if invite.user_id in state.members:
+        return []
+    inviter = state.members.get(invite.inviter)
+    if inviter is None or not roles.may_add(inviter.role, invite.role):
+        raise InviteNotFound
+    if len(state.members) >= limits.GROUP_MEMBERS_MAX:
+        raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
+    person = Person(invite.user_id, invite.role)
+    return [Entry(chat_id=state.chat_id, kind="added", sender=invite.user_id, people=(person,))]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Invitations into groups: what one is asked, and one's answers."""
+
+from typing import Final
+
+import msgspec
+
+from tidings.api.injected import Chat, User, Verbs
+from tidings.api.operations import operation
+from tidings.model.ids import user_id
+from tidings.model.invites import Invite
+from tidings.model.refusals import ChatNotFound, InviteNotFound, LimitReached
+from tidings.model.roles import Role
+from tidings.model.times import rfc3339
+from tidings.wire.records import ChatRecord, chat_record
+
+TAG: Final = "Invitations"
+
+
+class InviteRecord(msgspec.Struct):
+    """Somebody asks a user into a group. Until it is accepted the user sees nothing of it but
+    this."""
+
+    chat_id: str
+    name: str
+    user_id: str
+    invited_by: str
+    role: Role
+    invited_at: str
+    expires_at: str
+
+
+class InviteList(msgspec.Struct):
+    """What waits for an answer, newest first."""
+
+    data: list[InviteRecord]
+    next_cursor: None = None
+
+
+@operation("GET", "/v1/me/invites", tag=TAG, summary="List my invitations")
+async def list_invites(user: User, verbs: Verbs) -> InviteList:
+    """All at once: at most 100 wait. After 30 days one is gone."""
+    return InviteList([invite_record(invite) for invite in await verbs.invites(user)])
+
+
+@operation(
+    "POST",
+    "/v1/me/invites/{chat_id}/accept",
+    tag=TAG,
+    summary="Accept an invitation",
+    refusals=(InviteNotFound, ChatNotFound, LimitReached),
+)
+async def accept_invite(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
+    """The caller is a member from then on; who is one already gets the same answer."""
+    await verbs.accept_invite(user, chat)
+    return chat_record(await verbs.get(user, chat))
+
+
+@operation(
+    "DELETE",
+    "/v1/me/invites/{chat_id}",
+    tag=TAG,
+    summary="Decline an invitation",
+    statuses=(204,),
+)
+async def decline_invite(user: User, chat: Chat, verbs: Verbs) -> None:
+    """Nobody is told. It need not be there."""
+    await verbs.decline_invite(user, chat)
+
+
+def invite_record(invite: Invite) -> InviteRecord:
+    """An invitation as its user and its inviter see it."""
+    return InviteRecord(
+        invite.chat_id,
+        invite.name,
+        user_id(invite.user_id),
+        user_id(invite.inviter),
+        invite.role,
+        rfc3339(invite.invited_at),
+        rfc3339(invite.expires_at),
+    )
+
+
+HANDLERS: Final = (list_invites, accept_invite, decline_invite)
