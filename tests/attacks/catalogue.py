@@ -174,14 +174,7 @@ ATTACKS: Final[dict[str, str]] = {
 
 NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
-        "E09",
-        "F09",
-        "W04",
-        "W05",
-        "H04",
         "H07",
-        "H10",
-        "H11",
         "S15",
         "S18",
         "S22",

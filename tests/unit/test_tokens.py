@@ -151,7 +151,7 @@ async def test_a06_times_that_do_not_hold(
     assert await refused(world, forge.with_claims(**claims))
 
 
-@pytest.mark.attack("A06")
+@pytest.mark.attack("A06", "H11")
 @pytest.mark.parametrize("claims", [{"exp": SECONDS - 9}, {"nbf": SECONDS + 10, "iat": SECONDS}])
 async def test_a06_clocks_may_differ_a_little(
     world: World, forge: Forge, claims: dict[str, Any]
