@@ -38,8 +38,12 @@ class RedisServer(ServiceProcess):
     def command(self) -> list[str]:
         """The program, told to write nothing to disk."""
         memory_only = ["--save", "", "--appendonly", "no"]
-        place = ["--bind", HOST, "--port", str(self.port), "--dir", str(self.folder)]
-        return [str(obtain()), *place, *memory_only]
+        place = ["--bind", HOST, "--dir", str(self.folder)]
+        return [str(obtain()), *place, *memory_only, *self.options()]
+
+    def options(self) -> list[str]:
+        """Where it listens, and what not every Redis is told."""
+        return ["--port", str(self.port)]
 
     def environment(self) -> Mapping[str, str]:
         """Where the libraries are that were unpacked with the program."""
@@ -50,13 +54,23 @@ class RedisServer(ServiceProcess):
         return {"LD_LIBRARY_PATH": ":".join(sorted(libraries))}
 
     def answers(self) -> bool:
-        """Whether it answers a ping."""
+        """Whether it answers a ping, be it that nobody may ping without a password."""
         try:
-            with socket.create_connection((HOST, self.port), _ANSWER_SECONDS_MAX) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.makefile("rb").readline() == b"+PONG\r\n"
+            return self.ask("PING").startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
+
+    def ask(self, command: str) -> bytes:
+        """The first line of the answer to a command, or all of it if it is a text of several."""
+        with self.connect() as connection:
+            connection.sendall(f"{command}\r\n".encode())
+            answer = connection.makefile("rb")
+            line = answer.readline()
+            return answer.read(int(line[1:])) if line.startswith(b"$") else line
+
+    def connect(self) -> socket.socket:
+        """A connection to it."""
+        return socket.create_connection((HOST, self.port), _ANSWER_SECONDS_MAX)
 
 
 def _build(folder: Path) -> None:

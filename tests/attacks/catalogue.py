@@ -177,7 +177,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
         "H07",
         "S15",
         "S18",
-        "S22",
         "S27",
     }
 )

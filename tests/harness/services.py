@@ -13,7 +13,7 @@ they fail.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar
 
 import pytest
 
@@ -44,7 +44,19 @@ __all__ = [
     "tell_what_was_missing",
 ]
 
-Service = TypeVar("Service", bound=ServiceProcess)
+
+class Startable(Protocol):
+    """What can be started and stopped: a service, or several that belong together."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+Service = TypeVar("Service", bound=Startable)
 
 TABLES_MAX: Final = 500
 

@@ -32,6 +32,7 @@ from tidings.registries.handover import RedisHandover
 from tidings.registries.link import RedisLink
 from tidings.registries.mailbox import RedisMailbox
 from tidings.registries.redis import RedisRegistry
+from tidings.registries.servers import RedisServers
 from tidings.wire.frames import encode_entry
 from tidings.world import SystemChance
 
@@ -119,7 +120,7 @@ class Gateways:
 
     async def open(self, name: str, *, beat_seconds: float = 0.05, ttl_ms: int = 10_000) -> Gateway:
         """One more gateway, ready."""
-        link = RedisLink(self.url, self.prefix, a_cipher(), answer_seconds_max=1.0)
+        link = RedisLink(RedisServers(self.url), self.prefix, a_cipher(), answer_seconds_max=1.0)
         hub, vigil = Hub(), Vigil(pause_seconds_max=10.0)
         registry = RedisRegistry(link, name, ttl_ms=ttl_ms)
         handover = RedisHandover(link, SystemChance(), answer_seconds_max=10.0)

@@ -10,6 +10,7 @@ from typing import Final
 from tests.harness.message_cipher import a_cipher
 from tidings.model.ids import UserKey, user_key
 from tidings.registries.link import RedisLink
+from tidings.registries.servers import RedisServers
 
 ANN: Final = user_key("acme", "ann")
 BOB: Final = user_key("acme", "bob")
@@ -24,10 +25,11 @@ def new_prefix() -> str:
 
 
 @asynccontextmanager
-async def a_link(url: str, prefix: str | None = None) -> AsyncIterator[RedisLink]:
+async def a_link(url: str | RedisServers, prefix: str | None = None) -> AsyncIterator[RedisLink]:
     """A link, as one process has it."""
     # Generous: a busy machine is not a broken Redis.
-    link = RedisLink(url, prefix or new_prefix(), a_cipher(), answer_seconds_max=5.0)
+    servers = RedisServers(url) if isinstance(url, str) else url
+    link = RedisLink(servers, prefix or new_prefix(), a_cipher(), answer_seconds_max=5.0)
     try:
         yield link
     finally:

@@ -4,13 +4,20 @@
 import ssl
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from scripts.services.kafka_secure import SecureKafkaBroker
+from scripts.services.redis_secure import SecureRedisServer
 from tests.harness.certificates import Authority
+from tests.harness.cluster import Services, a_cluster
+from tests.harness.dynamo_tables import some_tables
 from tests.harness.services import owned
 from tests.integration.test_kafka import CHATS, a_message, publishing, take, taking, topics
+from tests.integration.test_many_processes import has
+from tests.integration.test_redis_secure import PASSWORD as REDIS_PASSWORD
+from tests.integration.test_redis_secure import secure_redis
 from tidings.assembly.kafka import kafka_servers
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka_clients import KafkaServers
@@ -19,7 +26,7 @@ from tidings.config import Config
 from tidings.ports.feed import FeedUnavailable
 from tidings.wire.events import decode_event
 
-__all__ = ["topics"]
+__all__ = ["secure_redis", "topics"]
 
 USER, PASSWORD = "tidings", "not-in-any-log-8f3k2m"
 
@@ -113,6 +120,50 @@ async def test_nobody_else_is_let_in(
             await ensure_topics(kafka_servers(config), topics)
     assert PASSWORD not in caplog.text
     assert PASSWORD not in repr(kafka_servers(right))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.attack("S13", "H01")
+async def test_processes_deliver_through_kafka_and_redis_with_tls(
+    broker: SecureKafkaBroker,
+    secure_redis: SecureRedisServer,
+    authority: Authority,
+    dynamodb_endpoint: str,
+    tmp_path: Path,
+) -> None:
+    """The settings of an operator, from the environment to a message at the other gateway."""
+    redis_password = tmp_path / "redis-password"
+    redis_password.touch(mode=0o600)
+    redis_password.write_text(REDIS_PASSWORD)
+    url = secure_redis.address.replace("//", "//tidings@")
+    services = Services(dynamodb_endpoint, broker.sasl_address, url)
+    more = {
+        "kafka_tls": "on",
+        "kafka_ca": str(authority.certificate),
+        "kafka_username": USER,
+        "kafka_password": PASSWORD,
+        "redis_ca": str(authority.certificate),
+        "redis_password_file": str(redis_password),
+        "redis_prefix": "tidings:",
+    }
+    roles = {"one": "gateway,api,worker", "two": "gateway"}
+    async with (
+        some_tables(dynamodb_endpoint) as prefix,
+        a_cluster(tmp_path, services, prefix, roles, more=more) as cluster,
+        cluster.town("town", "one") as town,
+    ):
+        ann, bob = await town.user("ann"), await town.user("bob")
+        chat = await ann.create_direct(bob)
+        async with cluster.device(ann, "one") as first, cluster.device(bob, "two") as second:
+            await first.send(chat)
+            await second.send(chat)
+            for device in (first, second):
+                await device.until(has(device, chat, 3))
+        for process in cluster.processes.values():
+            said = process.log_lines()
+            assert not {"kafka_trouble", "redis_down"} & {line.get("action") for line in said}
+            assert not any(word in str(said) for word in (PASSWORD, REDIS_PASSWORD))
 
 
 def test_the_servers_certificate_is_checked(authority: Authority) -> None:

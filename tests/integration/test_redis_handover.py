@@ -296,7 +296,7 @@ async def test_a_letter_that_no_process_of_ours_sealed_for_the_gateway_is_droppe
 @pytest.mark.attack("S13", "H02")
 async def test_who_listens_in_redis_reads_no_message(link: RedisLink) -> None:
     """A route to a gateway of the attacker's, written into Redis, is worth nothing either."""
-    pubsub = link.pubsub()
+    pubsub = await link.pubsub()
     await pubsub.subscribe(link.name("gateway", "attacker"))
     async with a_sender(link) as handover, asyncio.timeout(20):
         handover.notice(b"a secret", {"attacker": [ANN]})

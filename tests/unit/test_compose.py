@@ -62,7 +62,7 @@ def test_addresses_between_services_lead_to_one(services: dict[str, Any]) -> Non
         settings[f"TIDINGS_{name}"]
         for name in ("DYNAMODB_ENDPOINT", "KAFKA_BOOTSTRAP", "REDIS_URL")
     ]
-    hosts = {re.sub(r"^\w+://", "", address).split(":")[0] for address in told}
+    hosts = {re.sub(r"^\w+://(\w+@)?", "", address).split(":")[0] for address in told}
     assert hosts == {"dynamodb", "kafka", "redis"}
     assert hosts <= services.keys()
     for service in services.values():
@@ -74,6 +74,7 @@ def test_its_settings_are_right(services: dict[str, Any], tmp_path: Path) -> Non
     keys = {
         "TIDINGS_ROOT_KEY": "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa",
         "TIDINGS_MASTER_KEY": b64encode(bytes(32)).decode(),
+        "TIDINGS_REDIS_PASSWORD": "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa",
     }
     for service in (service for service in services.values() if roles(service)):
         given = {**service["environment"], **keys}
@@ -98,9 +99,30 @@ def test_only_the_load_balancer_can_be_reached_and_only_from_this_machine(
     assert ports == {"load-balancer": ["127.0.0.1:8080:8080"]}
 
 
+def test_the_engines_are_in_a_network_without_a_way_out(services: dict[str, Any]) -> None:
+    networks = yaml.safe_load((FOLDER / "compose.yaml").read_text())["networks"]
+    assert networks["inside"] == {"internal": True}
+    for name, service in services.items():
+        expected = ["inside", "outside"] if name == "load-balancer" else ["inside"]
+        assert (name, service["networks"]) == (name, expected)
+
+
+@pytest.mark.attack("S22", "H01")
+def test_redis_is_new_and_lets_in_tidings_only(services: dict[str, Any]) -> None:
+    redis = services["redis"]
+    version = re.fullmatch(r"redis:(\d+)\.(\d+)\.(\d+)-alpine", redis["image"])
+    assert version is not None
+    assert tuple(map(int, version.groups())) >= (8, 6, 3), "older ones can be taken over by a user"
+    options = " ".join(redis["command"])
+    assert "--user default off --user tidings on >${TIDINGS_REDIS_PASSWORD:?" in options
+    rules = options.partition("--user tidings")[2].split()
+    assert {"~tidings:*", "&tidings:*", "-@all"} <= set(rules)
+    assert not {"nopass", "allkeys", "allchannels", "~*", "&*", "+@all"} & set(rules)
+
+
 def test_keys_are_asked_for_and_not_in_the_file(services: dict[str, Any]) -> None:
     settings = services["api"]["environment"]
-    for name in ("TIDINGS_ROOT_KEY", "TIDINGS_MASTER_KEY"):
+    for name in ("TIDINGS_ROOT_KEY", "TIDINGS_MASTER_KEY", "TIDINGS_REDIS_PASSWORD"):
         assert settings[name].startswith(f"${{{name}:?")
 
 
@@ -117,3 +139,13 @@ def test_the_image_is_built_from_files_that_are_there_and_sent() -> None:
     for name in (name for names in copied for name in names):
         assert (ROOT / name).exists()
         assert f"!{name}" in sent
+
+
+def test_the_documented_user_of_redis_is_the_one_that_is_shipped(services: dict[str, Any]) -> None:
+    """The one that tests run with."""
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text()
+    documented = re.search(r"^ACL SETUSER tidings on >\S+ (.+)$", page, re.MULTILINE)
+    command = services["redis"]["command"]
+    shipped = command[command.index("tidings") + 3 :]
+    assert documented is not None
+    assert documented[1].split() == shipped

@@ -9,6 +9,7 @@ from tests.harness.certificates import Authority
 from tests.unit.test_config import KEY, NO_FILE, STRONG, load, mistakes, toml
 from tests.unit.test_config_engines import MANY, the_mistake, without
 from tidings.assembly.kafka import kafka_servers
+from tidings.assembly.redis import redis_servers
 from tidings.stores.trouble import StoreRefused
 
 ELSEWHERE = {
@@ -98,6 +99,49 @@ def test_a_certificate_belongs_to_its_key(tmp_path: Path) -> None:
     }
     with pytest.raises(StoreRefused, match="not a certificate and its key"):
         kafka_servers(load(None, NO_FILE, **ELSEWHERE, **pair))
+
+
+REDIS = {**ELSEWHERE, "REDIS_URL": "rediss://tidings@r:6379/0"}
+
+
+def test_redis_elsewhere_with_tls_and_a_password(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    more = {
+        "REDIS_CA": str(authority.certificate),
+        "REDIS_PASSWORD_FILE": private(tmp_path, "hunter2\n"),
+        "REDIS_MODE": "cluster",
+    }
+    config = load(None, NO_FILE, **REDIS, **more)
+    servers = redis_servers(config)
+    assert (servers.ca, servers.password) == (authority.certificate, "hunter2")
+    assert servers.is_cluster
+    assert "hunter2" not in repr(config) + repr(servers)
+    options = servers.options()
+    assert (options["ssl_cert_reqs"], options["ssl_check_hostname"]) == ("required", True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"REDIS_PASSWORD": "p"}, "means nothing without TIDINGS_REGISTRY=redis"),
+        ({"REDIS_MODE": "cluster"}, "means nothing without TIDINGS_REGISTRY=redis"),
+        ({**MANY, "REDIS_PASSWORD": "hunter2"}, "TIDINGS_REDIS_URL holds a password as well"),
+        ({**REDIS, "REDIS_MODE": "many"}, "TIDINGS_REDIS_MODE: 'many' is not one of"),
+        (
+            {**REDIS, "REDIS_MODE": "cluster", "REDIS_URL": "rediss://r/3"},
+            "TIDINGS_REDIS_MODE=cluster has one database",
+        ),
+    ],
+)
+def test_what_is_wrong_with_redis_is_told_once(settings: dict[str, str], told: str) -> None:
+    mistake = the_mistake(settings)
+    assert told in mistake
+    assert "hunter2" not in mistake
+
+
+def test_an_authority_for_redis_means_nothing_without_tls(tmp_path: Path) -> None:
+    settings = {**MANY, "REDIS_CA": str(Authority(tmp_path).certificate)}
+    assert "TIDINGS_REDIS_CA means nothing without rediss://" in the_mistake(settings)
 
 
 def test_a_secret_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 from tests.harness.message_cipher import a_cipher
 from tidings.ports.registry import RegistryUnavailable
 from tidings.registries.link import RedisLink
+from tidings.registries.servers import RedisServers
 
-NOWHERE = "redis://127.0.0.1:1/0"
+NOWHERE = RedisServers("redis://127.0.0.1:1/0")
 
 
 async def forgets_that_it_was_cancelled() -> int:

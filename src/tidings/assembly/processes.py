@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidings.actions.elsewhere import Elsewhere
 from tidings.assembly.core import Core
 from tidings.assembly.kafka import kafka_servers
+from tidings.assembly.redis import redis_servers
 from tidings.assembly.stores import needs
 from tidings.config import Config
 from tidings.ports.handover import Doorstep
@@ -64,10 +65,9 @@ async def open_others(config: Config, core: Core) -> AsyncIterator[Others | None
         from tidings.registries.redis import RedisRegistry
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
-    assert config.redis_url is not None, "settings are checked"
     name = core.chance.token(NAME_BYTES).hex()
     async with AsyncExitStack() as stack:
-        link = RedisLink(config.redis_url, config.redis_prefix, core.vault.messages)
+        link = RedisLink(redis_servers(config), config.redis_prefix, core.vault.messages)
         stack.push_async_callback(link.close)
         registry = RedisRegistry(link, name)
         stack.push_async_callback(registry.close)

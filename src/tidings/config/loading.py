@@ -24,6 +24,7 @@ SECRETS: Final = (
     "master_key",
     "master_key_previous",
     "kafka_password",
+    "redis_password",
     "push_secret",
     "push_secret_previous",
     "sms_secret",

@@ -70,6 +70,11 @@ class Config:
     redis_url: str | None = field(default=None, repr=False)
     """It may hold a password."""
     redis_prefix: str = "tidings:"
+    redis_ca: Path | None = None
+    """None: the authorities that this machine trusts."""
+    redis_password: str | None = field(default=None, repr=False)
+    """Where it does not stand in the URL."""
+    redis_mode: str = "server"
     plain_engines: str = "refuse"
     """Whether engines on other machines may be talked to without encryption."""
     push: str = "off"

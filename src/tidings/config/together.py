@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Iterator
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 from tidings.config.plain import plain_connections
 from tidings.config.settings import ROLES, Config
@@ -27,6 +28,9 @@ _ENGINE_OF: Final = {
     "sqs_region": ("jobs", "sqs"),
     "redis_url": ("registry", "redis"),
     "redis_prefix": ("registry", "redis"),
+    "redis_ca": ("registry", "redis"),
+    "redis_password": ("registry", "redis"),
+    "redis_mode": ("registry", "redis"),
     "push_url": ("push", "webhook"),
     "push_secret": ("push", "webhook"),
     "push_secret_previous": ("push", "webhook"),
@@ -71,6 +75,8 @@ def mistakes_together(
     if config.push != "off" and config.is_alone and "bus" not in wrong:
         yield f"TIDINGS_PUSH={config.push} is for delivery workers: it needs TIDINGS_BUS=kafka"
     yield from _pairs(config, given)
+    if config.redis_url is not None:
+        yield from _redis(config, urlsplit(config.redis_url))
     yield from plain_connections(config)
     yield from _master_keys(config)
     if config.is_public:
@@ -93,6 +99,15 @@ def _pairs(config: Config, given: Collection[str]) -> Iterator[str]:
     for name, other in _PAIRS:
         if name in given and other not in given:
             yield f"{_variable(name)} means nothing without {_variable(other)}"
+
+
+def _redis(config: Config, url: SplitResult) -> Iterator[str]:
+    if config.redis_ca is not None and url.scheme != "rediss":
+        yield "TIDINGS_REDIS_CA means nothing without rediss:// in TIDINGS_REDIS_URL"
+    if config.redis_password is not None and url.password is not None:
+        yield "TIDINGS_REDIS_PASSWORD is set, and TIDINGS_REDIS_URL holds a password as well"
+    if config.redis_mode == "cluster" and url.path.strip("/") not in ("", "0"):
+        yield "TIDINGS_REDIS_MODE=cluster has one database: TIDINGS_REDIS_URL names another"
 
 
 def _variable(name: str) -> str:

@@ -2,17 +2,13 @@
 """Token buckets in Redis, which all processes share: one round trip for all of a request."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol, TypeVar
-
-from redis.asyncio import Redis
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 from tidings.limiters.counting import most_debt_us, price_us, verdict
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.ports.buckets import Bucket, Buckets, Verdict
 from tidings.ports.registry import RegistryUnavailable
-
-T = TypeVar("T")
 
 AWAY_SECONDS: Final = 5.0
 """So long a process counts for itself before it asks a Redis that did not answer again."""
@@ -46,17 +42,18 @@ itself."""
 class Link(Protocol):
     """The way to Redis that the parts of a process share."""
 
-    @property
-    def redis(self) -> Redis:
-        """The client."""
+    def name(self, kind: str, which: str, *, together: str | None = None) -> str:
+        """The name of a key, beside others with the same `together`."""
         ...
 
-    def name(self, kind: str, which: str) -> str:
-        """The name of a key."""
-        ...
-
-    async def call(self, work: Awaitable[T]) -> T:
-        """Wait for an answer, but not for long.
+    async def run(
+        self,
+        script: str,
+        keys: Sequence[str],
+        common: Sequence[str | int],
+        own: Sequence[Sequence[str | int]],
+    ) -> list[tuple[list[int], Any]]:
+        """Run a script on keys: answers, each with the places of the keys that it is about.
 
         Raises:
             RegistryUnavailable: There is none.
@@ -81,7 +78,6 @@ class RedisBuckets:
         self._now_us = now_us
         self._away_seconds = away_seconds
         self._away_until = 0.0
-        self._script = link.redis.register_script(TAKE)
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
         """Take so many tokens out of each, or none if one has fewer."""
@@ -95,9 +91,17 @@ class RedisBuckets:
         return verdict(buckets, debts, tokens, is_allowed=bool(is_allowed))
 
     async def _ask(self, buckets: Sequence[Bucket], tokens: int) -> list[int]:
-        names = [self._link.name("bucket", f"{one.policy}:{one.subject}") for one in buckets]
-        arguments: list[int | str] = ["" if self._now_us is None else self._now_us()]
-        for one in buckets:
-            arguments += (price_us(one, tokens), most_debt_us(one, tokens))
-        answer: list[int] = await self._link.call(self._script(keys=names, args=arguments))
-        return answer
+        # Of one subject they are together in a cluster, too, and taken from all or none. Of several
+        # subjects each decides for itself there: what one gave stays taken if another is empty.
+        names = [
+            self._link.name("bucket", f"{one.policy}:{one.subject}", together=one.subject)
+            for one in buckets
+        ]
+        now = "" if self._now_us is None else self._now_us()
+        own = [(price_us(one, tokens), most_debt_us(one, tokens)) for one in buckets]
+        is_allowed, debts = 1, [0] * len(buckets)
+        for places, (allows, *found) in await self._link.run(TAKE, names, (now,), own):
+            is_allowed = min(is_allowed, allows)
+            for place, debt in zip(places, found, strict=True):
+                debts[place] = debt
+        return [is_allowed, *debts]

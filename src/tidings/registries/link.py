@@ -3,26 +3,24 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
-from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
+from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import RedisError
 
 from tidings.ports.registry import RegistryUnavailable
+from tidings.registries.servers import RedisServers
 from tidings.wire.message_cipher import MessageCipher
 
 log = logging.getLogger("tidings.registry")
 
 ANSWER_SECONDS_MAX: Final = 0.25
 """Redis answers in less than a millisecond, or something is wrong with it or on the way to it."""
-CONNECTIONS_MAX: Final = 16
 
 T = TypeVar("T")
+Value = str | int
 
 TROUBLE: Final = (RedisError, OSError)
 """All that can go wrong with Redis; a time-out is an OSError too."""
@@ -49,7 +47,7 @@ class RedisLink:
 
     def __init__(
         self,
-        url: str,
+        servers: RedisServers,
         prefix: str,
         cipher: MessageCipher,
         *,
@@ -66,33 +64,26 @@ class RedisLink:
         self._prefix = prefix
         self._cipher = cipher
         self._answer_seconds_max = answer_seconds_max
-        # A connection that broke while nobody used it is noticed when it is used: one more try.
-        settings = {
-            "socket_timeout": answer_seconds_max,
-            "socket_connect_timeout": answer_seconds_max,
-            "retry": Retry(NoBackoff(), 1, (Disconnected,)),
-        }
-        self._calls = BlockingConnectionPool.from_url(
-            url, max_connections=CONNECTIONS_MAX, timeout=answer_seconds_max, **settings
-        )
-        self._subscriptions = ConnectionPool.from_url(
-            url, **{**settings, "retry": Retry(NoBackoff(), 0)}
-        )
+        self._connections = servers.connect(answer_seconds_max)
         self._is_up = True
-        self.redis: Redis = Redis(connection_pool=self._calls)
+
+    @property
+    def redis(self) -> Redis:
+        """The client, for commands that need no care."""
+        return self._connections.redis
 
     @property
     def refused(self) -> int:
         """Letters that this deployment did not seal for the channel they came on."""
         return self._cipher.refused
 
-    def name(self, kind: str, which: str) -> str:
-        """The name of a key or channel."""
-        return f"{self._prefix}{kind}:{which}"
+    def name(self, kind: str, which: str, *, together: str | None = None) -> str:
+        """The name of a key or channel; in a cluster beside others with the same `together`."""
+        return f"{self._prefix}{kind}:{self._connections.tag(together or which)}{which}"
 
-    def pubsub(self) -> PubSub:
+    async def pubsub(self) -> PubSub:
         """A connection of its own for listening."""
-        return Redis(connection_pool=self._subscriptions).pubsub()
+        return await self._connections.pubsub()
 
     async def call(self, work: Awaitable[T]) -> T:
         """Wait for an answer, but not for long.
@@ -118,12 +109,38 @@ class RedisLink:
         Raises:
             RegistryUnavailable: Any of them may have arrived or not.
         """
-        pipeline = self.redis.pipeline(transaction=False)
-        for channel, letter in letters:
-            sealed = self._cipher.seal(channel, letter)
-            _ = pipeline.publish(channel, sealed)  # sent with the others
-        counts: list[int] = await self.call(pipeline.execute())
-        return counts
+        sealed = [(channel, self._cipher.seal(channel, letter)) for channel, letter in letters]
+        return await self.call(self._connections.publish(sealed))
+
+    async def run(
+        self,
+        script: str,
+        keys: Sequence[str],
+        common: Sequence[Value] = (),
+        own: Sequence[Sequence[Value]] = (),
+    ) -> list[tuple[list[int], Any]]:
+        """Run a script on keys; it gets the common values, then those of each key, if there are.
+
+        Returns the answers, each with the places of the keys that it is about: there is one
+        answer, or in a cluster one for each group of keys that are together.
+
+        Raises:
+            RegistryUnavailable: Any of it may have been carried out or not.
+        """
+        groups = self._connections.groups(keys)
+        works = []
+        for places in groups:
+            values = [value for place in places if own for value in own[place]]
+            some = [keys[place] for place in places]
+            works.append(self._connections.run(script, some, (*common, *values)))
+        if len(works) == 1:
+            return [(groups[0], await self.call(works[0]))]
+        try:
+            async with asyncio.TaskGroup() as together:
+                tasks = [together.create_task(self.call(work)) for work in works]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return [(places, task.result()) for places, task in zip(groups, tasks, strict=True)]
 
     def open(self, channel: str, sealed: bytes) -> bytes | None:
         """A letter as it came from a channel; None if it was not sealed for that channel."""
@@ -143,5 +160,4 @@ class RedisLink:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        await self._calls.disconnect()
-        await self._subscriptions.disconnect()
+        await self._connections.close()

@@ -3,8 +3,8 @@
 
 Times are those of the Redis server, read inside its scripts: no clock of ours takes part. A place
 that is not refreshed runs out by itself, and with the last place the set. Entering, refreshing and
-finding are one request each, however many connections or users it is about; the keys of one request
-are on one server, so a cluster of several shards is not supported.
+finding are one request each, however many connections or users it is about; in a cluster they are
+one for each group of users whose keys are together.
 
 A set takes no more places than a user may have connections, counted by the script that adds one:
 two gateways at the same moment cannot both find the last place free. A process that was killed
@@ -127,20 +127,22 @@ class RedisRegistry:
 
     async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
         keys = [self._key(user) for user, _ in connections]
-        places = [self._place(connection) for _, connection in connections]
-        values = [str(self._ttl_ms), str(limits.USER_CONNECTIONS_MAX), *places]
-        answer: tuple[list[int], list[int]] = await self._link.call(
-            self._link.redis.eval(_KEEP, len(keys), *keys, *values)
-        )
-        missing, surplus = ([connections[index - 1] for index in indexes] for indexes in answer)
-        return Refreshed(missing, surplus)
+        places = [(self._place(connection),) for _, connection in connections]
+        common = (self._ttl_ms, limits.USER_CONNECTIONS_MAX)
+        refreshed = Refreshed([], [])
+        for group, (missing, surplus) in await self._link.run(_KEEP, keys, common, places):
+            refreshed.missing.extend(connections[group[index - 1]] for index in missing)
+            refreshed.surplus.extend(connections[group[index - 1]] for index in surplus)
+        return refreshed
 
     async def _find(self, users: Sequence[UserKey]) -> dict[UserKey, list[Place]]:
         keys = [self._key(user) for user in users]
-        answer: list[tuple[int, list[bytes]]] = await self._link.call(
-            self._link.redis.eval(_FIND, len(keys), *keys)
-        )
-        return {users[index - 1]: [_to_place(place) for place in found] for index, found in answer}
+        answers = await self._link.run(_FIND, keys)
+        return {
+            users[group[index - 1]]: [_to_place(place) for place in found]
+            for group, answer in answers
+            for index, found in answer
+        }
 
     async def _leave(self) -> None:
         """Take back all that piled up meanwhile, together: after a drain there are thousands."""
@@ -149,8 +151,8 @@ class RedisRegistry:
                 leaving = self._leaving[:REFRESHED_AT_ONCE]
                 del self._leaving[:REFRESHED_AT_ONCE]
                 keys = [self._key(user) for user, _ in leaving]
-                places = [self._place(connection) for _, connection in leaving]
-                await self._link.call(self._link.redis.eval(_LEAVE, len(keys), *keys, *places))
+                places = [(self._place(connection),) for _, connection in leaving]
+                await self._link.run(_LEAVE, keys, own=places)
         except RegistryUnavailable:
             self._leaving.clear()  # they run out
         finally:

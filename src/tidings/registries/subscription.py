@@ -4,6 +4,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Final
 
 from redis.asyncio.client import PubSub
@@ -56,15 +57,14 @@ class Subscription:
 
     async def _run(self) -> None:
         while True:
-            pubsub = self._link.pubsub()
             try:
-                await self._listen(pubsub)
+                async with aclosing(await self._link.pubsub()) as pubsub:
+                    await self._listen(pubsub)
             except TROUBLE as trouble:
                 self._link.failures += 1
                 log.debug("subscription broke: %s", trouble)
             finally:
                 self._up.clear()
-                await pubsub.aclose()  # type: ignore[no-untyped-call]
             heed()
             await asyncio.sleep(AGAIN_SECONDS)
 
