@@ -35,7 +35,7 @@ from tidings.actions.importing import Imported, import_all
 from tidings.actions.tallying import VERSION, Tally, encode
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId
+from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.invites import Invite
 from tidings.model.limits import DAY_MS
 from tidings.ports.log import Kept
@@ -258,7 +258,7 @@ async def _a_group(store: Store) -> ChatId:
         redacted(short.sequence, by=BOB),
         added(CAT, DAN),
         role(CAT, "admin"),
-        removed(DAN),
+        removed(DAN, by=tenant_itself("acme")),
         renamed("Garden & Küche"),
     ):
         assert await append(store, state, change) == Kept()

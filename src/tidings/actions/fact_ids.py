@@ -28,6 +28,7 @@ from tidings.ports.moving import (
 from tidings.ports.moving_inbox import JobFact, SetAsideFact
 
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
+_SENDER: Final = re.compile(rf"{_USER.pattern}|{ids.TENANT.pattern}:{ids.TENANT_ITSELF}")
 _AUTHOR: Final = re.compile(rf"{ids.TENANT.pattern}:(?:{ids.USER.pattern}|\*)")
 """A tenant has a key of its own, for its inboxes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
@@ -36,7 +37,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "tenant": ids.TENANT,
     "user_id": _USER,
-    "sender": _USER,
+    "sender": _SENDER,
+    "inviter": _USER,
     "creator": _USER,
     "author": _AUTHOR,
     "chat_id": ids.CHAT,

@@ -12,7 +12,7 @@ from tidings.api.injected import Chat, User, Verbs
 from tidings.api.invites import InviteRecord, invite_record
 from tidings.api.operations import operation
 from tidings.api.requests import Body
-from tidings.model import limits
+from tidings.model import costs, limits
 from tidings.model.ids import USER, UserKey, tenant_of, user_id, user_key
 from tidings.model.invites import Invite
 from tidings.model.refusals import (
@@ -133,7 +133,13 @@ class LeftList(msgspec.Struct):
     next_cursor: None = None
 
 
-@operation("POST", "/v1/chats/leave", tag=TAG, summary="Leave many chats")
+@operation(
+    "POST",
+    "/v1/chats/leave",
+    tag=TAG,
+    summary="Leave many chats",
+    body_cost=lambda leaving: costs.leave(len(leaving.chats)),
+)
 async def leave_chats(user: User, data: JSONBody[Leaving], verbs: Verbs) -> LeftList:
     """Up to 100, each as by leaving it alone. Chats one is not in, or has left before, are
     `chat.not_found`, direct chats `chat.direct`; what is `retryable` can be asked for again.

@@ -28,6 +28,11 @@ def look_up(names: int) -> int:
     return _portions(names, limits.LOOK_UPS_PER_TOKEN)
 
 
+def leave(chats: int) -> int:
+    """Several chats to be left: each is the work of a plain request."""
+    return max(1, chats)
+
+
 def post(users: int | None) -> int:
     """A notification for so many users, by the jobs it makes; None: for everyone."""
     return limits.BROADCAST_TOKENS if users is None else _portions(users, limits.JOB_USERS_MAX)

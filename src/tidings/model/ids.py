@@ -13,6 +13,8 @@ UserKey = NewType("UserKey", str)
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
 """Neither `.` nor `..`, which clients and proxies take out of a path."""
+TENANT_ITSELF: Final = "~tenant"
+"""The sender of what the tenant did with its key. No user can have this name."""
 DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -42,8 +44,8 @@ def tenant_of(key: UserKey) -> str:
 
 
 def tenant_itself(tenant: str) -> UserKey:
-    """Who acted where it was the tenant with its key. No user can have this name."""
-    return UserKey(f"{tenant}:~tenant")
+    """Who acted where it was the tenant with its key."""
+    return UserKey(f"{tenant}:{TENANT_ITSELF}")
 
 
 def message_id(chat: ChatId, sequence: int) -> str:
