@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from scripts.services import dynamodb_local, elasticmq, kafka_broker, redis_server, running
+from scripts.services import (
+    dynamodb_local,
+    elasticmq,
+    kafka_broker,
+    proxies,
+    redis_server,
+    running,
+)
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceDied
 
@@ -16,6 +23,7 @@ _OBTAIN: Final[dict[str, Callable[[], Path]]] = {
     kafka_broker.KafkaBroker.name: kafka_broker.obtain,
     redis_server.RedisServer.name: redis_server.obtain,
     elasticmq.ElasticMQ.name: elasticmq.obtain,
+    **{one.name: one.obtain for one in proxies.PROXIES},
 }
 
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
@@ -76,19 +77,32 @@ class RawSocket:
         self._writer = writer
 
     @classmethod
-    async def connect(cls, port: int, *, receive_bytes: int | None = None) -> Self:
-        """Connect and say nothing; `receive_bytes` is all that the kernel keeps unread."""
+    async def connect(
+        cls,
+        port: int,
+        *,
+        receive_bytes: int | None = None,
+        tls: ssl.SSLContext | None = None,
+        source: str | None = None,
+    ) -> Self:
+        """Connect and say nothing; `receive_bytes` is all that the kernel keeps unread, `source`
+        the address to come from."""
         connection = socket.socket()
+        if source is not None:
+            connection.bind((source, 0))
         if receive_bytes is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         connection.setblocking(False)
         await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
-        return cls(*await asyncio.open_connection(sock=connection))
+        name = None if tls is None else "localhost"
+        return cls(*await asyncio.open_connection(sock=connection, ssl=tls, server_hostname=name))
 
     @classmethod
-    async def upgraded(cls, port: int, *, receive_bytes: int | None = None) -> Self:
+    async def upgraded(
+        cls, port: int, *, receive_bytes: int | None = None, tls: ssl.SSLContext | None = None
+    ) -> Self:
         """Connect and become a WebSocket."""
-        raw = await cls.connect(port, receive_bytes=receive_bytes)
+        raw = await cls.connect(port, receive_bytes=receive_bytes, tls=tls)
         raw.write(upgrade_request(port))
         status = await raw.status()
         assert status == 101, f"the handshake was answered by {status}"
@@ -96,10 +110,16 @@ class RawSocket:
 
     @classmethod
     async def greeted(
-        cls, port: int, token: str, device: str = "raw", *, receive_bytes: int | None = None
+        cls,
+        port: int,
+        token: str,
+        device: str = "raw",
+        *,
+        receive_bytes: int | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> Self:
         """A WebSocket that has said hello and is live."""
-        raw = await cls.upgraded(port, receive_bytes=receive_bytes)
+        raw = await cls.upgraded(port, receive_bytes=receive_bytes, tls=tls)
         raw.tell({"op": "hello", "token": token, "device": device})
         await raw.frame("live")
         return raw
