@@ -21,6 +21,8 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.revocations import Revocation, Revocations, RevokedKind
 from tidings.wire.codes import Close
 
+CHAT = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
+
 EVE = user_key("other", "eve")
 LOOK_SECONDS = 0.01
 
@@ -246,12 +248,17 @@ class LateFeed(Feed):
         super().__init__(real)
         self.time = 1_000.0
         self.late_looks_left = late_looks
+        self.was_late = False
+        self.after_a_late_look: Callable[[], None] = lambda: None
 
     def now(self) -> float:
         return self.time
 
     async def after(self, place: int) -> list[Revocation]:
-        if self.late_looks_left:
+        if self.was_late:
+            self.after_a_late_look()
+        self.was_late = bool(self.late_looks_left)
+        if self.was_late:
             self.late_looks_left -= 1
             self.time += 60
             raise StoreUnavailable  # as a time limit says that is over when the loop goes on
@@ -267,11 +274,19 @@ async def test_a_process_that_was_late_itself_looks_again_before_it_closes_anybo
 ) -> None:
     ann, bob = [await watched.bench.line().live(user) for user in (ANN, BOB)]
     feed = watched.feed = LateFeed(watched.bench.core.store.revocations, late_looks)
+    found: list[tuple[int | None, str]] = []
+
+    def look_around() -> None:
+        bob.say("send", id="1", chat=CHAT, client_message_id="1", content="late")
+        found.append((status_of_a_handshake(watched), bob.frames[-1]["code"]))
+
+    feed.after_a_late_look = look_around
     async with watched.watch(blind_seconds_max=5, now=feed.now):
         await until(lambda: not feed.late_looks_left)
         await watched.revoke("user", BOB)
         await closes(bob)
     assert bool(ann.closes) is is_closed
+    assert found == [(503, "store.unavailable")] * min(late_looks, LATE_LOOKS_MAX)
 
 
 def status_of_a_handshake(watched: Watched) -> int | None:

@@ -100,7 +100,7 @@ class HeldKeys:
         """No key that is held had begun to end at this moment."""
         self._seen_at = at
 
-    def went_blind(self) -> None:
+    def went_blind(self, *, was_late: bool) -> None:
         """Nothing to do: leases run out by the clock."""
 
     # --- Keys at hand ---------------------------------------------------------------------

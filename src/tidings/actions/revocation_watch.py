@@ -34,8 +34,11 @@ class Sight(Protocol):
         """All that was revoked before this moment of the watch's clock has been told."""
         ...
 
-    def went_blind(self) -> None:
-        """The feed has not been read for too long; told again with each look that fails."""
+    def went_blind(self, *, was_late: bool) -> None:
+        """The feed has not been read for too long; told again with each look that fails.
+
+        If this process was late itself, it looks again at once, and the store may well answer.
+        """
         ...
 
 
@@ -126,12 +129,12 @@ class RevocationWatch:
             await asyncio.sleep(self._look_seconds)
             late_looks = 0
             while not await self.look():
-                if self._lag.seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX:
-                    late_looks += 1
-                    continue
+                was_late = self._lag.seconds >= LATE_SECONDS and late_looks < LATE_LOOKS_MAX
+                late_looks += was_late
                 if self.now() - self._seen_at >= self._blind_seconds_max:
-                    self._go_blind()
-                await asyncio.sleep(AGAIN_SECONDS)
+                    self._go_blind(was_late=was_late)
+                if not was_late:
+                    await asyncio.sleep(AGAIN_SECONDS)
 
     def _tell(self, revocations: Sequence[Revocation]) -> None:
         for revoked in self._listeners:
@@ -144,9 +147,9 @@ class RevocationWatch:
         for sight in self._sights:
             sight.saw(at)
 
-    def _go_blind(self) -> None:
-        if not self._is_blind:
+    def _go_blind(self, *, was_late: bool) -> None:
+        if not self._is_blind and not was_late:
             log.warning("revocations cannot be read", extra={"action": "revocations_unread"})
-        self._is_blind = True
+            self._is_blind = True
         for sight in self._sights:
-            sight.went_blind()
+            sight.went_blind(was_late=was_late)

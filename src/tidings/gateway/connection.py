@@ -203,11 +203,14 @@ class Connection(WSListener):
         """Nothing may be written before this process has looked around."""
         is_too_much = backlog(transport) or self._unwritten_bytes > limits.OUTBOX_BYTES_MAX
         if not (transport.is_close_frame_sent or self._desk.vigil.was_away or is_too_much):
-            self._desk.vigil.hold(self.flush)
+            self._desk.vigil.hold(self._flush_later)
             return
         self._unwritten, self._unwritten_bytes = [], 0
         if not transport.is_close_frame_sent:
             self._cut(transport)
+
+    def _flush_later(self) -> None:
+        self._desk.writes.defer(Connection.flush, self)
 
     def _cut(self, transport: WSTransport) -> None:
         """This process was away: of what waits, nothing may be written any more."""

@@ -22,6 +22,7 @@ from tidings.model.refusals import (
     Invalid,
     RateLimited,
     Refusal,
+    StoreUnavailable,
     TooManyWaiting,
     Unauthenticated,
 )
@@ -119,6 +120,9 @@ class Requests:
     def _send(self, frame: SendFrame) -> None:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._line.refuse(TooManyWaiting(), frame.id)
+            return
+        if self._desk.vigil.is_blind:
+            self._line.refuse(StoreUnavailable("what was revoked cannot be read"), frame.id)
             return
         if wait_ms := self._charges.send(self._user):
             self._refuse_as_too_fast(frame.id, wait_ms)

@@ -70,9 +70,15 @@ class Closer:
         self._vigil.saw(at)
         self._vigil.is_blind = False
 
-    def went_blind(self) -> None:
-        """Nobody can be told from somebody whose access was revoked."""
+    def went_blind(self, *, was_late: bool) -> None:
+        """Nobody can be told from somebody whose access was revoked.
+
+        Where that may be for being late alone, nobody is sent away yet: until the next look nobody
+        is let in, nothing is written, and nothing is sent in anybody's name.
+        """
         self._vigil.is_blind = True
+        if was_late:
+            return
         for line in self._hub:
             line.close(Close.OVERLOADED)
 

@@ -24,7 +24,7 @@ class Vigil:
     ) -> None:
         """The clock is asked for each time: a loop's own goes on only when the loop does."""
         self.is_blind = False
-        """Whether revocations cannot be read: no new socket is let in."""
+        """Whether revocations cannot be read: no new socket is let in, and nothing can be sent."""
         self.now = now
         self._pause_seconds_max = pause_seconds_max
         self._blind_seconds_max = blind_seconds_max
