@@ -96,7 +96,8 @@ async def a_login(folder: Path, waiting_max: int = 100) -> AsyncIterator[Login]:
 async def test_the_answer_does_not_wait_for_the_provider(tmp_path: Path) -> None:
     async with a_login(tmp_path) as login:
         login.provider.may_answer.clear()
-        await login.ask("acme", NUMBER, HERE)  # else this would wait for ever
+        async with asyncio.timeout(60):
+            await login.ask("acme", NUMBER, HERE)
         assert login.provider.texts == []
         login.provider.may_answer.set()
         await login.queue.settled()
