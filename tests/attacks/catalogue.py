@@ -175,7 +175,6 @@ ATTACKS: Final[dict[str, str]] = {
 NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
         "H07",
-        "S15",
         "S18",
         "S27",
     }

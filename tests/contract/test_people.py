@@ -193,6 +193,19 @@ async def test_peers_of_a_chat_too_large_for_its_own_item_to_name_them(store: St
     assert set(await store.users.peers(crowd[0])) == set(crowd[1:])
 
 
+@pytest.mark.attack("S15")
+async def test_so_many_peers_count_and_those_of_the_oldest_chats_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PRESENCE_PEERS_MAX", 5)
+    crowd = some_users(12)
+    for start in range(0, 12, 4):
+        await a_chat(store, ANN, *crowd[start : start + 4], now=NOW + start)
+    peers = await store.users.peers(ANN)
+    assert len(peers) == 5
+    assert set(peers) >= set(crowd[:4])
+
+
 @pytest.mark.parametrize("extra", [0, 1])
 async def test_a_large_chat_makes_no_peers(store: Store, extra: int) -> None:
     crowd = some_users(limits.SMALL_CHAT_MEMBERS_MAX + extra)

@@ -21,6 +21,7 @@ from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
 from tidings.gateway.desk import Desk
 from tidings.gateway.hub import Hub
+from tidings.gateway.line import Line
 from tidings.model import limits
 from tidings.model.chat_list import Held
 from tidings.model.entries import Entry
@@ -148,13 +149,13 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
 
 
 def _desk(core: Core, hub: Hub) -> Desk:
-    async def nobody(_user: UserKey) -> list[bytes]:
-        return []
+    async def nothing(_user: UserKey, _line: Line) -> None:
+        pass
 
     return Desk(
         authenticate=authenticate,
         held=core.store.chats.held,
-        peers_present=nobody,
+        tell_presence=nothing,
         verbs=core.verbs,
         receipts=core.receipts,
         appender=core.appender,

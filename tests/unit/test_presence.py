@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Presence: told to peers of small chats, coalesced, with when somebody was last seen."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tests.unit.fake_line import FakeLine, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
 from tidings.gateway.presence import PresenceDesk
 from tidings.model import limits
-from tidings.model.ids import user_key
+from tidings.model.ids import UserKey, user_id, user_key
 from tidings.model.times import rfc3339
 
 DAN = user_key("acme", "dan")
@@ -40,8 +41,7 @@ def told(line: FakeLine) -> list[tuple[str, bool]]:
 async def snapshot(presence: PresenceDesk, watcher: FakeLine) -> list[Frame]:
     """What a device hears on `live`, sorted by user."""
     heard = len(watcher.frames)
-    for frame in await presence.snapshot(ANN):
-        watcher.tell(frame)
+    await presence.greet(ANN, watcher)
     return sorted(watcher.frames[heard:], key=lambda frame: str(frame["user"]))
 
 
@@ -142,3 +142,50 @@ async def test_the_end_of_the_server_is_when_all_were_last_seen(
     found = await bench.core.store.users.get(BOB)
     assert found is not None
     assert found.last_seen_at == bench.clock.time - 1
+
+
+async def a_crowd(bench: GatewayBench, count: int) -> list[UserKey]:
+    """So many who share small chats with Ann and were seen before."""
+    crowd = [user_key("acme", f"u{number:04}") for number in range(count)]
+    for start in range(0, count, 40):
+        await bench.group(ANN, *crowd[start : start + 40])
+    bench.core.store.users.seen(dict.fromkeys(crowd, 7))
+    await bench.group(CAT)  # a write after those before it
+    return crowd
+
+
+@pytest.mark.attack("S15")
+async def test_a_device_hears_of_its_peers_in_slices_and_only_as_fast_as_it_reads(
+    bench: GatewayBench, presence: PresenceDesk
+) -> None:
+    crowd = await a_crowd(bench, limits.PRESENCE_SLICE_PEERS + 20)
+    watcher = await bench.line().live(ANN)
+    watcher.pause()
+    greeting = asyncio.create_task(presence.greet(ANN, watcher))
+    await watcher.until(lambda: len(told(watcher)) == limits.PRESENCE_SLICE_PEERS)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(told(watcher)) == limits.PRESENCE_SLICE_PEERS, "the socket is full"
+    # One of those who are told of later comes meanwhile, and is not said to be away after it.
+    last = user_key("acme", sorted(set(map(user_id, crowd)) - {n for n, _ in told(watcher)})[-1])
+    await bench.line().live(last)
+    await watcher.until(lambda: (user_id(last), True) in told(watcher))
+    watcher.resume()
+    await greeting
+    of_last = [is_online for name, is_online in told(watcher) if name == user_id(last)]
+    assert of_last == [True, True]
+    assert len({name for name, _ in told(watcher)}) == len(crowd)
+
+
+@pytest.mark.attack("S15")
+async def test_a_device_hears_of_so_many_peers_and_no_more(
+    bench: GatewayBench, presence: PresenceDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PRESENCE_PEERS_MAX", 130)
+    crowd = await a_crowd(bench, 240)
+    watcher = await bench.line().live(ANN)
+    await presence.greet(ANN, watcher)
+    heard = {name for name, _ in told(watcher)}
+    assert len(told(watcher)) == len(heard) == 130
+    oldest = {user_id(one) for one in crowd[:120]}
+    assert oldest <= heard, "new groups do not take the peers of old ones away"

@@ -11,6 +11,7 @@ from tidings.actions.receipts import CoalescedReceipts
 from tidings.actions.slices import Slices
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import Hub
+from tidings.gateway.line import Line
 from tidings.gateway.vigil import Vigil
 from tidings.model.chat_list import Held
 from tidings.model.ids import UserKey
@@ -33,8 +34,8 @@ class Desk:
 
     authenticate: Callable[[str], Awaitable[Caller]]
     held: Callable[[UserKey], Awaitable[list[Held]]]
-    peers_present: Callable[[UserKey], Awaitable[list[bytes]]]
-    """Presence frames for a device that has just become live."""
+    tell_presence: Callable[[UserKey, Line], Awaitable[None]]
+    """Tell a device that has just become live who of the user's peers is there."""
     verbs: ChatVerbs
     receipts: CoalescedReceipts
     appender: Appender

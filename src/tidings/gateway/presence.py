@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from tidings.actions.elsewhere import Elsewhere
 from tidings.gateway.hub import Hub
+from tidings.gateway.line import Line
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id
 from tidings.model.refusals import Refusal
@@ -38,22 +39,33 @@ class PresenceDesk:
         self._changed: dict[UserKey, bool] = {}
         self._told: set[UserKey] = set()
         """Who was last said to be online. Who is here and not among them is about to be announced:
-        a snapshot leaves that to the announcement, so that nobody hears it twice."""
+        a greeting leaves that to the announcement, so that nobody hears it twice."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         hub.watch(self._noticed)
 
-    async def snapshot(self, user: UserKey) -> list[bytes]:
-        """Frames for a device that has just become live: the user's peers as they are now."""
+    async def greet(self, user: UserKey, line: Line) -> None:
+        """Tell a device that has just become live how the user's peers are.
+
+        In slices, each as the socket takes it: all at once would look as if the device did not
+        read. Whoever goes while this is under way is left to the announcement, which is newer.
+        """
         peers = await self._users.peers(user)
-        online = self._hub.online(peers) & self._told
-        for found in (await self._find_elsewhere(peers)).values():
-            online.update(found)
-        return [
-            _frame(peer, peer in online, seen)
-            for peer, seen in peers.items()
-            if peer in online or seen is not None
-        ]
+        at_first = online = await self._online(list(peers))
+        for start in range(0, len(peers), limits.PRESENCE_SLICE_PEERS):
+            some = list(peers)[start : start + limits.PRESENCE_SLICE_PEERS]
+            if start:
+                await asyncio.sleep(0)
+                await line.drained()
+                online = await self._online(some)
+            for peer in some:
+                seen = peers[peer]
+                if peer in online or (peer not in at_first and seen is not None):
+                    line.tell(_frame(peer, peer in online, seen))
+
+    async def _online(self, users: list[UserKey]) -> set[UserKey]:
+        found = (await self._find_elsewhere(users)).values()
+        return (self._hub.online(users) & self._told).union(*found)
 
     def _noticed(self, user: UserKey, is_online: bool) -> None:
         self._changed.pop(user, None)

@@ -82,8 +82,7 @@ class Stream:
             held = await self._desk.held(caller.user)
             await self._catch_up_at_hello(held, hello)
             self._line.tell(LIVE)
-            for notice in await self._desk.peers_present(caller.user):
-                self._line.tell(notice)
+            await self._desk.tell_presence(caller.user, self._line)
         except Unavailable:
             self._line.close(Close.OVERLOADED)
 

@@ -96,6 +96,10 @@ TYPING_MS_MIN: Final = 3 * SECOND_MS
 RECEIPT_FRAME_MS: Final = 1 * SECOND_MS
 LARGE_CHAT_RECEIPT_MS: Final = 5 * SECOND_MS
 PRESENCE_TICK_MS: Final = 1 * SECOND_MS
+PRESENCE_PEERS_MAX: Final = 1_000
+"""Of those who share a small chat with a user, so many count: the ones from the oldest chats."""
+PRESENCE_SLICE_PEERS: Final = 100
+"""So many are told of at once to a device that has just become live."""
 
 # Requests.
 REQUEST_BODY_BYTES_MAX: Final = 256 * KIB
@@ -336,3 +340,4 @@ assert 10 * AUDIENCE_USERS_MAX <= JOB_USERS_MAX * TENANT_KEY_REQUESTS_BURST, (
 )
 assert TENANT_LARGE_BODIES_MAX < LARGE_BODIES_MAX, "one tenant leaves slots to the others"
 assert LARGE_BODY_WAIT_MS_MAX < REQUEST_MS_MAX // 2, "who waits has time to arrive after it"
+assert SMALL_CHAT_MEMBERS_MAX <= PRESENCE_PEERS_MAX, "everyone in a small chat counts"

@@ -215,7 +215,11 @@ class Users(Protocol):
         ...
 
     async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
-        """Everyone who shares a small chat with the user, with when each was last seen."""
+        """Who shares a small chat with the user, with when each was last seen.
+
+        Those from the oldest chats, and no more than `PRESENCE_PEERS_MAX`: whoever puts somebody
+        into many new groups does not take their peers away.
+        """
         ...
 
     async def about_how_many(self, tenant: str) -> int:

@@ -172,7 +172,7 @@ def _desk(
     return Desk(
         authenticate=core.authenticate,
         held=core.store.chats.held,
-        peers_present=presence.snapshot,
+        tell_presence=presence.greet,
         verbs=core.verbs,
         receipts=core.receipts,
         appender=core.appender,

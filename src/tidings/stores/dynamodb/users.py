@@ -28,6 +28,8 @@ from tidings.stores.dynamodb.writes import Update
 from tidings.tasks import Tasks
 
 ATTEMPTS_MAX: Final = 8
+CHATS_AT_ONCE: Final = 32
+"""Small chats whose members are read at once."""
 
 
 class DynamoUsers:
@@ -201,11 +203,22 @@ class DynamoUsers:
             patterns.SHOW_CHATS, [{"chat_id": row["chat_id"]} for row in rows]
         )
         small = [one for one in chats if one["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
-        members = await together(partial(self._members, chat) for chat in small)
-        peers = dict.fromkeys(one for some in members for one in some if one != user)
+        small.sort(key=lambda chat: str(chat["chat_id"]))  # the oldest first
+        peers = await self._members_of(small, user)
         found = await self._dynamo.batch_get(patterns.SHOW_USERS, map(key_of, peers))
         seen = {item["user_id"]: item.get("last_seen_at") for item in found}
         return {peer: seen.get(peer) for peer in peers}
+
+    async def _members_of(self, chats: list[Item], user: UserKey) -> list[UserKey]:
+        """The others in these chats; no more chats are read than are needed."""
+        peers: dict[UserKey, None] = {}
+        for start in range(0, len(chats), CHATS_AT_ONCE):
+            some = chats[start : start + CHATS_AT_ONCE]
+            for members in await together(partial(self._members, chat) for chat in some):
+                peers.update(dict.fromkeys(one for one in members if one != user))
+            if len(peers) >= limits.PRESENCE_PEERS_MAX:
+                break
+        return list(peers)[: limits.PRESENCE_PEERS_MAX]
 
     async def _members(self, chat: Item) -> list[UserKey]:
         """Of a small chat its own item often names everybody."""

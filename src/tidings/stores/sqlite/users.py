@@ -35,11 +35,14 @@ _SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?
 _PEERS: Final = """
 SELECT p.user_id, u.last_seen_at FROM (
     SELECT DISTINCT m.user_id FROM delivery_state AS d
-    JOIN chats AS c ON c.chat_id = d.chat_id AND c.member_count <= ?2
-    JOIN chat_memberships AS m ON m.chat_id = d.chat_id
+    CROSS JOIN chats AS c ON c.chat_id = d.chat_id AND c.member_count <= ?2
+    CROSS JOIN chat_memberships AS m ON m.chat_id = d.chat_id
     WHERE d.user_id = ?1 AND m.user_id <> ?1
+    LIMIT ?3
 ) AS p LEFT JOIN users AS u ON u.user_id = p.user_id
 """
+"""Joined in this order, which `CROSS` says: the chats come as the key has them, oldest first, and
+no more of them are read than are needed."""
 
 
 class SqliteUsers:
@@ -101,9 +104,8 @@ class SqliteUsers:
         return await self._readers.read(read)
 
     async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
-        return await self._readers.read(
-            lambda db: dict(db.execute(_PEERS, (user, limits.SMALL_CHAT_MEMBERS_MAX)))
-        )
+        given = (user, limits.SMALL_CHAT_MEMBERS_MAX, limits.PRESENCE_PEERS_MAX)
+        return await self._readers.read(lambda db: dict(db.execute(_PEERS, given)))
 
     async def about_how_many(self, tenant: str) -> int:
         def read(db: apsw.Connection) -> int:
