@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.attacks.catalogue import ATTACKS, NOT_SHOWN_YET
 from tests.attacks.not_applicable import NOT_APPLICABLE
+from tests.attacks.page import OPEN, PAGE, TESTED, filled_in
 from tests.harness.attack_report import MARKER
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -61,3 +62,11 @@ def test_marks_and_reasons_name_attacks_that_there_are() -> None:
         "A19 B9 C19 D24 E19 F14 W9 H13 S29 "
     )
     assert all(reason.endswith(".") for reason in NOT_APPLICABLE.values())
+
+
+def test_the_page_says_what_the_catalogue_says() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    made, cure = filled_in(page), "run: python -m tests.attacks.page"
+    # What a test was written for since may still stand there as open, until nothing is open.
+    assert page.replace(OPEN, TESTED) == made.replace(OPEN, TESTED), cure
+    assert NOT_SHOWN_YET or OPEN not in page, cure

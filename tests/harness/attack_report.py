@@ -11,11 +11,19 @@ from typing import Final
 
 import pytest
 
-from tests.attacks.catalogue import ATTACKS
+from tests.attacks.catalogue import ATTACKS, NOT_SHOWN_YET
 from tests.attacks.not_applicable import NOT_APPLICABLE
 
 MARKER: Final = "attack"
 BAD_OUTCOMES: Final = ("failed", "error", "xfailed", "xpassed")
+PASSED: Final = "passed"
+FAILED: Final = "FAILED"
+NOT_APPLICABLE_HERE: Final = "not applicable"
+NOT_RUN: Final = "not run"
+NO_TEST: Final = "without a test"
+VERDICTS: Final = (PASSED, FAILED, NOT_APPLICABLE_HERE, NOT_RUN, NO_TEST)
+NAMED_MAX: Final = 40
+"""A run of one file leaves most of them out, which nobody wants to read."""
 
 Outcomes = dict[str, Counter[str]]
 """For each id, how many tests ended in which way."""
@@ -29,20 +37,39 @@ def note_attacks(items: Iterable[pytest.Item]) -> None:
 
 
 def tell_attacks(reporter: pytest.TerminalReporter) -> None:
-    """A line for each attack that a test of this run stood for, and one for all the others."""
+    """A line for each attack that a test of this run stood for, and what became of all others."""
     outcomes = _outcomes(reporter)
     if not outcomes:
         return
     reporter.section("attacks")
-    for one, title in ATTACKS.items():
+    verdicts = {one: verdict_of(one, outcomes) for one in ATTACKS}
+    for one, verdict in verdicts.items():
         if one in outcomes:
-            is_bad = _is_bad(outcomes[one])
-            line = f"{one}  {_verdict(outcomes[one]):<14} {title}"
-            reporter.write_line(line, red=is_bad, bold=is_bad)
-        elif one in NOT_APPLICABLE:
-            reporter.write_line(f"{one}  {'not applicable':<14} {title}: {NOT_APPLICABLE[one]}")
-    if left := [one for one in ATTACKS if one not in outcomes | NOT_APPLICABLE]:
-        reporter.write_line(f"not run: {' '.join(left)}")
+            line = f"{one}  {_told(verdict, outcomes[one]):<14} {ATTACKS[one]}"
+            reporter.write_line(line, red=verdict == FAILED, bold=verdict == FAILED)
+        elif verdict == NOT_APPLICABLE_HERE:
+            reporter.write_line(f"{one}  {verdict:<14} {ATTACKS[one]}: {NOT_APPLICABLE[one]}")
+    counts = Counter(verdicts.values())
+    reporter.write_line(
+        f"{len(ATTACKS)} attacks: "
+        + ", ".join(f"{counts[one]} {one.lower()}" for one in VERDICTS if counts[one])
+    )
+    for verdict in (NOT_RUN, NO_TEST):
+        some = [one for one in ATTACKS if verdicts[one] == verdict]
+        if 0 < len(some) <= NAMED_MAX:
+            reporter.write_line(f"{verdict}: {' '.join(some)}")
+
+
+def verdict_of(one: str, outcomes: Outcomes) -> str:
+    """What a run says about an attack."""
+    if one in outcomes:
+        count = outcomes[one]
+        if any(count[outcome] for outcome in BAD_OUTCOMES):
+            return FAILED
+        return PASSED if count["passed"] else NOT_RUN
+    if one in NOT_APPLICABLE:
+        return NOT_APPLICABLE_HERE
+    return NO_TEST if one in NOT_SHOWN_YET else NOT_RUN
 
 
 def _outcomes(reporter: pytest.TerminalReporter) -> Outcomes:
@@ -55,11 +82,5 @@ def _outcomes(reporter: pytest.TerminalReporter) -> Outcomes:
     return outcomes
 
 
-def _is_bad(count: Counter[str]) -> bool:
-    return any(count[outcome] for outcome in BAD_OUTCOMES)
-
-
-def _verdict(count: Counter[str]) -> str:
-    if _is_bad(count):
-        return "FAILED"
-    return f"passed ({count['passed']})" if count["passed"] else "not run"
+def _told(verdict: str, count: Counter[str]) -> str:
+    return f"{verdict} ({count['passed']})" if verdict == PASSED else verdict
