@@ -113,6 +113,13 @@ def test_background_work_may_use_all_slots_and_has_its_turns() -> None:
     assert store.began == [*[BACKGROUND] * 3, BOB, BACKGROUND]
 
 
+def test_a_tenant_s_backend_has_up_to_half_of_the_slots() -> None:
+    store = Store(slots=8, user_slots=2)
+    for _ in range(10):
+        store.ask(Requester("acme"))
+    assert len(store.began) == 4
+
+
 def test_a_user_with_too_many_waiting_is_refused_and_nobody_else() -> None:
     store = Store(slots=1, user_slots=1, user_waiting_max=2)
     for _ in range(3):
@@ -184,7 +191,9 @@ def check_bounds(store: Store) -> None:
     running = [who for who, _ in store.running]
     assert len(running) <= store.slots
     users = [who for who in running if who.tenant]
-    assert all(users.count(who) <= store.user_slots for who in users)
+    for who in users:
+        most = store.user_slots if who.user else max(store.user_slots, store.slots // 2)
+        assert users.count(who) <= most
     if store.scheduler.waiting and len(running) < store.slots:
         assert users, "who waits is held back by an own bound, or the slots are full"
 

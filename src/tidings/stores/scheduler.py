@@ -96,10 +96,14 @@ class Scheduler:
             tenant = self._tenants[who.tenant] = Tenant()
         user = tenant.users.get(who.user)
         if user is None:
-            # The deployment's own work serves all users, and is as many as there are.
-            at_once = self._user_slots if who.tenant else self._slots
-            user = tenant.users[who.user] = User(who, tenant, at_once)
+            user = tenant.users[who.user] = User(who, tenant, self._at_once(who))
         return user
+
+    def _at_once(self, who: Requester) -> int:
+        """The deployment's own work and a tenant's backend ask for many users at once."""
+        if not who.tenant:
+            return self._slots
+        return self._user_slots if who.user else max(self._user_slots, self._slots // 2)
 
     def _check_room(self, user: User) -> None:
         if user.who.user and len(user.waiting) >= self._user_waiting_max:

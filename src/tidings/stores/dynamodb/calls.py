@@ -77,6 +77,14 @@ class Calls:
         self._note(pattern, tables, units_of(request, answer))
         return answer
 
+    async def pause_before_rest(self, attempt: int) -> None:
+        """Wait before asking again for what a batch left undone.
+
+        Raises:
+            StoreUnavailable: It was asked for often enough.
+        """
+        await self._lanes.retrying(current_requester()).pause_before_rest(attempt)
+
     async def _send(
         self, pattern: Pattern, request: dict[str, Any], until: float
     ) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class Dynamo(Calls):
             keys = answer.get("UnprocessedKeys", {}).get(name, {}).get("Keys", [])
             if not keys:
                 break
-            await self.retrying.pause_before_rest(attempt)
+            await self.pause_before_rest(attempt)
         return items
 
     async def batch_write(
@@ -187,7 +187,7 @@ class Dynamo(Calls):
             requests = answer.get("UnprocessedItems", {}).get(name, [])
             if not requests:
                 break
-            await self.retrying.pause_before_rest(attempt)
+            await self.pause_before_rest(attempt)
 
     async def transact(self, pattern: Pattern, writes: Sequence[Write]) -> None:
         """Carry out all of the writes, or none. A repeat within the call is carried out once.
