@@ -148,7 +148,10 @@ class RevocationWatch:
             sight.saw(at)
 
     def _go_blind(self, *, was_late: bool) -> None:
-        if not self._is_blind and not was_late:
+        if was_late:
+            late = {"action": "revocations_late", "seconds": round(self._lag.seconds, 1)}
+            log.warning("late to read revocations", extra=late)
+        elif not self._is_blind:
             log.warning("revocations cannot be read", extra={"action": "revocations_unread"})
             self._is_blind = True
         for sight in self._sights:
