@@ -176,7 +176,6 @@ NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
         "H07",
         "S18",
-        "S27",
     }
 )
 """Attacks that no test stands for so far."""

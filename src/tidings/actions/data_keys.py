@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidings.actions.ended import Ended
 from tidings.actions.revocation_watch import RevocationWatch, Sight
+from tidings.actions.send_digests import digest_key
 from tidings.actions.wrapping import CannotUnwrap, Wrapping, data_key_purpose
 from tidings.model import limits
 from tidings.model.ids import UserKey
@@ -55,6 +56,8 @@ class HeldKey(msgspec.Struct, frozen=True, gc=False):
     """None: this one is of no use either."""
     read_at: float
     """When the store was asked for it, by the watch's clock."""
+    digest_key: bytes = b""
+    """For digests of what the author sends."""
 
 
 class HeldKeys:
@@ -209,7 +212,7 @@ class HeldKeys:
         except CannotUnwrap as reason:
             self._report(key, reason)
             return key, None
-        return key, HeldKey(key.generation, AESGCM(secret), began)
+        return key, HeldKey(key.generation, AESGCM(secret), began, digest_key(secret))
 
     @property
     def _place(self) -> int:

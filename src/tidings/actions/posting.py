@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tidings.actions.appending import Appender
 from tidings.actions.quotas import Meter, TenantQuotas
-from tidings.actions.vault import Vault
+from tidings.actions.vault import Sealed, Vault
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Key
@@ -31,8 +31,8 @@ class Send:
     """A message on its way into the log."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_meter", "_sealed", "_sender", "_ttl_ms",
-        "_vault", "attempts", "is_claimed", "key", "was_looked_into",
+        "_answer", "_chat", "_content", "_content_type", "_meter", "_sealed", "_sender", "_told",
+        "_ttl_ms", "_vault", "attempts", "is_claimed", "key", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -58,7 +58,8 @@ class Send:
         self._ttl_ms = ttl_ms
         self._answer = answer
         self._meter = meter
-        self._sealed = vault.seal_nowait(key.sender, chat, key.client_message_id, content)
+        self._told = f"{content_type}\0{ttl_ms}\0{content}"
+        self._take(vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._told))
 
     @property
     def is_ready(self) -> bool:
@@ -66,9 +67,18 @@ class Send:
 
     async def prepare(self) -> None:
         assert self.key is not None
-        self._sealed = await self._vault.seal(
-            self._sender, self._chat, self.key.client_message_id, self._content
+        name = self.key.client_message_id
+        self._take(
+            await self._vault.seal(self._sender, self._chat, name, self._content, self._told)
         )
+
+    def _take(self, sealed: Sealed | None) -> None:
+        self._sealed = sealed
+        if sealed is not None:
+            assert self.key is not None
+            self.key = Key(
+                self._sender, self.key.client_message_id, sealed.digest, self.key.expires_at
+            )
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
         if self._sender not in state.members:
@@ -137,12 +147,8 @@ class Post:
                 answer(self.quotas.reached(), False)
                 return
         kind = content_type or PLAIN_TEXT
-        key = Key(
-            sender,
-            client_message_id,
-            self.vault.digest(content, kind, str(ttl_seconds)),
-            self.clock.now() + limits.SEND_KEY_MS,
-        )
+        # The digest comes with the author's key, at the latest when it is loaded.
+        key = Key(sender, client_message_id, b"", self.clock.now() + limits.SEND_KEY_MS)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
         send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter)
         self.appender.propose(chat, send)

@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 
 from tidings.actions.proposals import Proposal
+from tidings.actions.send_digests import is_same_send
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal, SendConflict
@@ -28,7 +29,7 @@ class Repeats:
             return True
         if sent is None:
             return False  # it expired a moment ago: claim it afresh
-        if sent.digest != proposal.key.digest:
+        if not is_same_send(proposal.key.digest, sent.digest):
             proposal.refused(SendConflict())
             return True
         if sent.entry is not None:
@@ -45,7 +46,8 @@ class Repeats:
         except Refusal as trouble:
             proposal.refused(trouble)
             return
-        if sent and sent.entry is not None and sent.digest == proposal.key.digest:
+        is_same = sent is not None and is_same_send(proposal.key.digest, sent.digest)
+        if is_same and sent is not None and sent.entry is not None:
             proposal.replayed(sent.entry)
         else:
             proposal.refused(refusal)

@@ -19,6 +19,7 @@ from tidings.actions.data_keys import ALONE, HeldKeys, KeyLeases
 from tidings.actions.erasing import Erasing
 from tidings.actions.login_digests import LoginDigests
 from tidings.actions.revocation_watch import RevocationWatch
+from tidings.actions.send_digests import send_digest
 from tidings.actions.wrapping import (
     NONCE_BYTES,
     CannotUnwrap,
@@ -55,6 +56,8 @@ class Sealed(msgspec.Struct, frozen=True, gc=False):
 
     box: bytes
     box_key: int
+    digest: bytes = b""
+    """Of a send: by which its repeats are recognised."""
 
 
 class Vault:
@@ -161,20 +164,25 @@ class Vault:
     # --- Sealing --------------------------------------------------------------------------
 
     def seal_nowait(
-        self, author: UserKey, chat: ChatId, client_message_id: str, content: str
+        self, author: UserKey, chat: ChatId, client_message_id: str, content: str, told: str = ""
     ) -> Sealed | None:
-        """Seal content; None if the author's key is not at hand: then `seal` does it."""
-        return self._encrypt_nowait(author, f"{author}\0{chat}\0{client_message_id}", content)
+        """Seal content; None if the author's key is not at hand: then `seal` does it.
+
+        `told` is what makes a send the same as another, if it is one.
+        """
+        bound_to = f"{author}\0{chat}\0{client_message_id}"
+        return self._encrypt_nowait(author, bound_to, content, told)
 
     async def seal(
-        self, author: UserKey, chat: ChatId, client_message_id: str, content: str
+        self, author: UserKey, chat: ChatId, client_message_id: str, content: str, told: str = ""
     ) -> Sealed:
         """Seal content; the author's key is loaded, or made with the first message.
 
         Raises:
             StoreUnavailable: The key cannot be had now.
         """
-        return await self._encrypt(author, f"{author}\0{chat}\0{client_message_id}", content)
+        bound_to = f"{author}\0{chat}\0{client_message_id}"
+        return await self._encrypt(author, bound_to, content, told)
 
     async def seal_text(self, author: UserKey, bound_to: str, text: str) -> Sealed:
         """Seal text that stands in no chat; it opens only as what it is bound to.
@@ -184,9 +192,9 @@ class Vault:
         """
         return await self._encrypt(author, f"{author}\0{bound_to}", text)
 
-    async def _encrypt(self, author: UserKey, bound_to: str, text: str) -> Sealed:
+    async def _encrypt(self, author: UserKey, bound_to: str, text: str, told: str = "") -> Sealed:
         for _ in range(_LOADS_MAX):
-            sealed = self._encrypt_nowait(author, bound_to, text)
+            sealed = self._encrypt_nowait(author, bound_to, text, told)
             if sealed is not None:
                 return sealed
             await self._keys.load_current(author)
@@ -196,7 +204,9 @@ class Vault:
         """Whether what was sealed may be written now; if not, seal it again."""
         return self._keys.seals(author, sealed.box_key)
 
-    def _encrypt_nowait(self, author: UserKey, bound_to: str, text: str) -> Sealed | None:
+    def _encrypt_nowait(
+        self, author: UserKey, bound_to: str, text: str, told: str
+    ) -> Sealed | None:
         held = self._keys.to_seal(author)
         if held is None:
             return None
@@ -205,7 +215,8 @@ class Vault:
             self._draw_nonces()
         nonce = self._nonces.pop()
         box = held.cipher.encrypt(nonce, text.encode(), bound_to.encode())
-        return Sealed(nonce + box, held.generation)
+        digest = send_digest(held.digest_key, held.generation, told) if told else b""
+        return Sealed(nonce + box, held.generation, digest)
 
     def _draw_nonces(self) -> None:
         block = self._chance.token(NONCE_BYTES * _NONCES_DRAWN)

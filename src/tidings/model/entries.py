@@ -96,7 +96,8 @@ class Key(msgspec.Struct, frozen=True):
     sender: UserKey
     client_message_id: str
     digest: bytes
-    """Keyed digest of content, type and ttl: the same key with another digest is a conflict."""
+    """Keyed digest of content, type and ttl: the same key with another digest is a conflict, unless
+    the key of one of them was destroyed."""
     expires_at: int
 
 
