@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --generate-hashes \
 	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
-	--no-emit-trusted-host --build-deps-for editable
+	--no-emit-trusted-host
+LOCK_OURS := $(LOCK) --build-deps-for editable
 # The folders that hold code; one without a Python file yet would trip the type checker.
 CODE := $(foreach d,src tests clients bench scripts,$(if $(shell find $(d) -name "*.py" -print -quit 2>/dev/null),$(d)))
 TEST_DATA := .test-data
@@ -20,10 +21,12 @@ ARGS ?=
 # Stamps: present and newer than the lock means installed.
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
+AUDIT_VENV := .venv-audit
+AUDIT := $(AUDIT_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help run test coverage check format bench bench-peers soak services services-stop lock \
-	clean
+	sbom audit clean
 
 help: ## Show what there is to make
 	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,12 +73,19 @@ services-stop: | $(BIN)/python ## Stop what `make services` started
 	@$(SERVICES) stop
 
 lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
-	$(LOCK) $(ARGS) --extra chat --extra scale --output-file requirements.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra chat --extra scale --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(LOCK_OURS) $(ARGS) --extra chat --extra scale --output-file requirements.lock pyproject.toml
+	$(LOCK_OURS) $(ARGS) --extra chat --extra scale --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(LOCK) $(ARGS) --output-file requirements-audit.lock scripts/audit.in
+
+sbom: | $(BIN)/python ## Write sbom.json: all that Tidings is built from, in the form of CycloneDX
+	@$(BIN)/python -m scripts.sbom $(ARGS)
+
+audit: $(AUDIT) ## Ask whether holes are known in what Tidings is built from; needs the internet
+	@$(BIN)/python -m scripts.audit $(AUDIT_VENV)/bin/pip-audit
 
 clean: ## Remove what building and testing left behind (your data folder stays)
 	$(if $(wildcard .services/running),-@$(PYTHON) -m scripts.services stop)
-	rm -rf $(VENV) $(TEST_DATA) .services .bench .test-results.xml .coverage .coverage.* htmlcov build dist
+	rm -rf $(VENV) $(AUDIT_VENV) sbom.json $(TEST_DATA) .services .bench .test-results.xml .coverage .coverage.* htmlcov build dist
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -97,4 +107,11 @@ $(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
 	@echo "Installing what working on Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
+	@touch $@
+
+# Its libraries are many and not ours: they stay out of the environment that tests run in.
+$(AUDIT): requirements-audit.lock | $(BIN)/python
+	@echo "Installing what the audit needs ..."
+	@$(PYTHON) -m venv $(AUDIT_VENV)
+	@$(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-audit.lock
 	@touch $@

@@ -174,7 +174,6 @@ ATTACKS: Final[dict[str, str]] = {
 
 NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
-        "H07",
         "S18",
     }
 )
