@@ -158,4 +158,4 @@ def new_code(chance: Chance) -> str:
 def _text(tenant: Tenant, code: str) -> str:
     name = (tenant.name or tenant.tenant)[:SHOWN_NAME_CHARS_MAX]
     minutes = limits.CODE_MS // (60 * limits.SECOND_MS)
-    return f"{code} is your code for {name}. It counts for {minutes} minutes. Tell it to nobody."
+    return f"{code} is your code for {name}. It expires in {minutes} minutes. Do not share it."
