@@ -110,6 +110,20 @@ async def test_who_did_what_to_what(rest: Rest, backend: Actor) -> None:
 
 
 @pytest.mark.attack("S14")
+async def test_of_settings_only_switches_are_told(rest: Rest, backend: Actor) -> None:
+    own = {"secret": "hunter2", "phone": "x"}
+    path = f"/v1/tenants/{TENANT}/settings"
+    for body, fields in (
+        ({"login": {"phone": True}, **own}, ["login.phone=true"]),
+        ({"login": {"register": False}, "invites": "ask"}, ["login.register=false", "invites=ask"]),
+        ({"invites": "Sk_0123456789", **own}, []),
+        ({"login": ["phone"]}, []),
+    ):
+        await backend.call("PUT", path, body)
+        assert (await acts_of(backend, limit=1))[0]["fields"] == fields
+
+
+@pytest.mark.attack("S14")
 async def test_tokens_asked_for_at_once_are_each_in_the_trail(rest: Rest, backend: Actor) -> None:
     names = [f"u{number}" for number in range(60)]
     path = f"/v1/tenants/{TENANT}/tokens"

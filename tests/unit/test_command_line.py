@@ -281,6 +281,7 @@ def test_server_files_that_say_nothing(tmp_path: Path, text: str) -> None:
         assert running_server(tmp_path) is None
 
 
+@pytest.mark.attack("H09")
 async def test_without_a_server_the_store_is_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +301,8 @@ async def test_without_a_server_the_store_is_opened(
     assert after != before
     async with open_world(folder) as world:
         assert await read(world.vault, entry) == "text"
+        (act,) = await world.store.audit.page(None, since=0, before=(2**53, ""), limit=10)
+    assert (act.actor, act.action, act.outcome) == ("cli", "rotate_keys", "done")
 
 
 async def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import reduce, wraps
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ from tidings.model.refusals import Refusal
 from tidings.ports.world import Chance
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+_WORD: Final = re.compile(r"[a-z]{1,10}")
 _FORMS: Final = {
     "aside_id": ASIDE,
     "key_id": re.compile(r"[0-9a-f]{16}|" + KEY_ID.pattern),
@@ -41,6 +42,8 @@ class Audited:
 
     target: str | None = None
     """The field of the body or the answer that says what it is done to; None if the path does."""
+    settings: tuple[str, ...] = ()
+    """Of a body that may hold anything: what in it is worth recording, with dots between names."""
     is_frequent: bool = False
     """It changes nothing in the store, and may come thousands of times a second: it is recorded
     once, before its answer leaves."""
@@ -75,7 +78,7 @@ class Recorder:
             return await function(**given)
         path = request.path_params
         body = given.get("data")
-        intent = Intent(*actor, operation.name, _tenant(path), _fields(body))
+        intent = Intent(*actor, operation.name, _tenant(path), _said(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
         target = _target([_part(name, path[name]) for name in names], audited.target, body)
         if audited.is_frequent:
@@ -148,6 +151,21 @@ def _target(path: list[str], name: str | None, said: object) -> str | None:
 
 def _part(name: str, value: str) -> str:
     return value if _FORMS.get(name, _NAME).fullmatch(value) else "?"
+
+
+def _said(body: object, audited: Audited) -> tuple[str, ...]:
+    if not isinstance(body, dict):
+        return _fields(body)
+    found = ((name, reduce(_within, name.split("."), body)) for name in audited.settings)
+    return tuple(f"{name}={str(value).lower()}" for name, value in found if _is_plain(value))
+
+
+def _within(body: object, name: str) -> object:
+    return body.get(name) if isinstance(body, dict) else None
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, str) and bool(_WORD.fullmatch(value)))
 
 
 def _fields(body: object) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from litestar import Response
 from litestar.params import FromPath, JSONBody
 
 from tidings.actions.identity import require_tenant
+from tidings.api.auditing import Audited
 from tidings.api.fields import Category, Description, KeepDays, Name, SchemaVersion
 from tidings.api.injected import Caller, Inboxes
 from tidings.api.operations import operation
@@ -53,6 +54,7 @@ async def get_settings(
     summary="Replace the settings of a tenant",
     key="tenant",
     refusals=(TenantNotFound,),
+    audit=Audited(settings=("login.phone", "login.register", "invites")),
 )
 async def put_settings(
     caller: Caller, tenant: FromPath[str], data: JSONBody[dict[str, Any]], inbox_verbs: Inboxes
