@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import wraps
 from typing import Any, Final
 
 import msgspec
@@ -156,12 +156,14 @@ def _part(name: str, value: str) -> str:
 def _said(body: object, audited: Audited) -> tuple[str, ...]:
     if not isinstance(body, dict):
         return _fields(body)
-    found = ((name, reduce(_within, name.split("."), body)) for name in audited.settings)
+    found = ((name, _within(body, name)) for name in audited.settings)
     return tuple(f"{name}={str(value).lower()}" for name, value in found if _is_plain(value))
 
 
 def _within(body: object, name: str) -> object:
-    return body.get(name) if isinstance(body, dict) else None
+    for part in name.split("."):
+        body = body.get(part) if isinstance(body, dict) else None
+    return body
 
 
 def _is_plain(value: object) -> bool:
