@@ -2,10 +2,15 @@
 """A proxy that nobody named is noticed, and said once."""
 
 import logging
+from ipaddress import ip_network
 
 import pytest
 
+from tidings.actions.rate_limits import RateLimits
 from tidings.actions.unnamed_proxy import UnnamedProxy
+from tidings.api.access import Access
+from tidings.limiters.in_process import InProcessBuckets
+from tidings.model.addresses import Networks
 
 
 @pytest.mark.attack("S11")
@@ -18,3 +23,22 @@ def test_a_proxy_that_nobody_named_is_told_once(caplog: pytest.LogCaptureFixture
             proxy.look(["192.0.2.1"])
     [told] = caplog.records
     assert "TIDINGS_TRUSTED_PROXIES" in told.message
+
+
+@pytest.mark.parametrize(
+    ("peer", "header", "trusted", "is_told"),
+    [
+        ("127.0.0.1", b"x-forwarded-for", (), True),
+        ("127.0.0.1", b"x-forwarded-for", (ip_network("127.0.0.1"),), False),
+        ("127.0.0.1", b"accept", (), False),
+        ("192.0.2.7", b"x-forwarded-for", (), False),
+    ],
+)
+async def test_a_forwarded_request_from_this_machine_is_noticed(
+    caplog: pytest.LogCaptureFixture, peer: str, header: bytes, trusted: Networks, is_told: bool
+) -> None:
+    buckets = InProcessBuckets()
+    access = Access(RateLimits(buckets, buckets), trusted)
+    scope = {"client": (peer, 1), "headers": [(header, b"192.0.2.1")], "state": {}}
+    await access.count_arrival(scope, None)  # type: ignore[arg-type]
+    assert ("TIDINGS_TRUSTED_PROXIES" in caplog.text) == is_told
