@@ -33,7 +33,7 @@ from tidings.ports.revocations import Revocation, Revocations
 from tidings.ports.store import Store
 from tidings.world import SystemClock, back_off
 
-SHORTER: Final = 10
+SHORTER: Final = 4
 """Everything that waits is so many times shorter than in a deployment."""
 LEASES: Final = KeyLeases(
     open_seconds=limits.REVOKED_SECONDS_MAX / SHORTER,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two processes on DynamoDB: one erases, the other reads and seals, with pauses at fail-points.
 
-Every time that matters is a tenth of what it is in a deployment. Nothing here depends on the
+Every time that matters is a quarter of what it is in a deployment. Nothing here depends on the
 machine's pace: a slow one refuses more sends, and keeps the promises all the same.
 """
 
@@ -26,7 +26,8 @@ from tidings.actions.vault import Vault
 from tidings.keyrings.file import FileKeyring
 from tidings.model.ids import ChatId
 
-AT_ONCE: Final = 10
+AT_ONCE: Final = 5
+"""More would make each of them slower, and the moments that matter rarer."""
 ROOT: Final = Path(__file__).parents[2]
 
 Seen = dict[str, Any]
