@@ -174,7 +174,6 @@ ATTACKS: Final[dict[str, str]] = {
 
 NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
     {
-        "S18",
     }
 )
 """Attacks that no test stands for so far."""

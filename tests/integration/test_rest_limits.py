@@ -29,6 +29,7 @@ SMALL = {
     "TENANT_KEY_REQUESTS_BURST": 5_000,
     "ADDRESS_REQUESTS_PER_SECOND": 100,
     "ADDRESS_REQUESTS_BURST": 1_000,
+    "UNKNOWN_WRONG_CREDENTIALS_BURST": 80,
 }
 
 
@@ -165,6 +166,20 @@ async def test_wrong_keys_get_429_and_right_ones_are_still_let_in(world: Limited
     assert problem(await me(world.rest.nobody)) == (429, "rate.limited")
     assert problem(await me(world.rest.nobody, OTHER)) == (401, "auth.required")
     assert (await me(alice)).status_code == 200, "who has the right key does not suffer for others"
+
+
+@pytest.mark.attack("S11", "A16")
+async def test_wrong_keys_through_a_proxy_that_nobody_named_get_429_too(world: LimitedRest) -> None:
+    async def call(key: str) -> httpx.Response:
+        return await Actor(world.rest.http, "somebody", key).call("GET", f"/v1/tenants/{TENANT}")
+
+    for number in range(limits.UNKNOWN_WRONG_CREDENTIALS_BURST):
+        assert problem(await call(f"root-{number}")) == (401, "auth.required")
+    refused = await call("root")
+    assert problem(refused) == (429, "rate.limited")
+    assert refused.headers["ratelimit-policy"] == '"credentials";q=80;w=8'
+    assert world.rest.root.credential is not None
+    assert (await call(world.rest.root.credential)).status_code == 200
 
 
 @pytest.mark.attack("A16")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidings.model.addresses import counted_address, is_trusted
+from tidings.model.addresses import counted_address, is_trusted, site_of
 
 PROXIES = tuple(ipaddress.ip_network(text) for text in ("127.0.0.1", "10.0.0.0/8", "2001:db8::/48"))
 
@@ -67,3 +67,10 @@ def test_who_is_trusted() -> None:
     assert not is_trusted("11.1.2.3", PROXIES)
     assert not is_trusted(None, PROXIES)
     assert not is_trusted("10.1.2.3", ())
+
+
+@pytest.mark.attack("S18")
+def test_the_larger_network_that_an_address_is_in() -> None:
+    assert site_of("2a00:1:2:3::/64") == site_of("2a00:1:2:ffff::/64") == "2a00:1:2::/48"
+    assert site_of("2a00:1:3::/64") == "2a00:1:3::/48"
+    assert site_of("198.51.100.7") is None

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which buckets a request, a send and a connect take from."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tidings.actions.identity import Caller, Root, TenantCaller, UserCaller
@@ -84,7 +86,54 @@ async def test_what_an_address_is_counted_as_by_this_process_alone(
 async def test_wrong_credentials_are_counted_by_all_processes_together(world: World) -> None:
     assert names(await world.limits.wrong_credentials(HOME)) == ["credentials"]
     assert len(world.shared) == 1
-    assert await world.limits.wrong_credentials(None) is None, "this machine is not counted"
+
+
+@pytest.mark.attack("S11", "A16")
+async def test_wrong_credentials_are_limited_also_where_no_address_is_known(world: World) -> None:
+    for _ in range(limits.UNKNOWN_WRONG_CREDENTIALS_BURST):
+        check(await world.limits.wrong_credentials(None))
+    with pytest.raises(RateLimited, match="credentials"):
+        check(await world.limits.wrong_credentials(None))
+    check(await world.limits.wrong_credentials(HOME))
+    assert await world.limits.arrival(None, None) is None, "nothing else of them is counted"
+    world.tokens_flow_in(1, limits.UNKNOWN_WRONG_CREDENTIALS_PER_SECOND)
+    check(await world.limits.wrong_credentials(None))
+
+
+async def guess(world: World, networks: Iterable[int]) -> int:
+    """How many wrong credentials from these networks of one provider are told that they are."""
+    allowed = 0
+    for number in networks:
+        outcome = await world.limits.wrong_credentials(
+            f"2a00:1:{number >> 16:x}:{number & 0xFFFF:x}::/64"
+        )
+        assert outcome is not None
+        allowed += outcome.verdict.is_allowed
+    return allowed
+
+
+@pytest.mark.attack("S18", "A16")
+async def test_wrong_credentials_from_many_networks_of_one_site_are_counted_together(
+    world: World,
+) -> None:
+    most = limits.SITE_ADDRESSES * limits.ADDRESS_WRONG_CREDENTIALS_BURST
+    assert await guess(world, range(400)) == most
+    # Another /48 is somebody else's, and in it each /64 has its own smaller bucket.
+    assert await guess(world, range(0x10000, 0x10000 + 100)) == 100
+    own = limits.ADDRESS_WRONG_CREDENTIALS_BURST
+    assert await guess(world, [0x20000] * (own + 10)) == own
+
+
+@pytest.mark.attack("S18", "C04")
+async def test_so_are_requests_logins_and_handshakes(world: World) -> None:
+    home = "2a00:1:2:3::/64"
+    assert names(await world.limits.arrival(home, "login")) == [
+        "login", "login-48", "address", "address-48",
+    ]  # fmt: skip
+    most = limits.SITE_ADDRESSES * limits.ADDRESS_CONNECTS_BURST
+    waits = [world.limits.handshake(f"2a00:1:2:{number:x}::/64") for number in range(most + 5)]
+    assert waits.count(0) == most
+    assert world.limits.handshake("2a00:1:3:0::/64") == 0
 
 
 async def test_what_was_counted_twice_is_told_as_one(world: World) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from tidings.actions.identity import Caller, TenantCaller, UserCaller
 from tidings.model import limits
+from tidings.model.addresses import site_of
 from tidings.model.ids import UserKey
 from tidings.model.refusals import RateLimited
 from tidings.ports.buckets import Bucket, Buckets, OwnBuckets, Verdict
@@ -71,14 +72,15 @@ class RateLimits:
     async def wrong_credentials(self, address: str | None) -> Outcome | None:
         """Count a request or a hello that could not say who sent it; None if nobody counts it."""
         if address is None:
-            return None
-        wrong = Bucket(
-            "credentials",
-            address,
-            limits.ADDRESS_WRONG_CREDENTIALS_PER_SECOND,
-            limits.ADDRESS_WRONG_CREDENTIALS_BURST,
-        )
-        return await self._take(self._shared, (wrong,))
+            # Perhaps behind a proxy that nobody named. It only decides how wrong ones are answered,
+            # so nobody is kept out by counting all of them as one.
+            rate = (
+                limits.UNKNOWN_WRONG_CREDENTIALS_PER_SECOND,
+                limits.UNKNOWN_WRONG_CREDENTIALS_BURST,
+            )
+            return await self._take(self._shared, (Bucket("credentials", "unknown", *rate),))
+        rate = limits.ADDRESS_WRONG_CREDENTIALS_PER_SECOND, limits.ADDRESS_WRONG_CREDENTIALS_BURST
+        return await self._take(self._shared, _of_place("credentials", address, *rate))
 
     async def _take(
         self, where: Buckets, buckets: Sequence[Bucket], tokens: int = 1
@@ -128,15 +130,11 @@ class RateLimits:
     def handshake(self, address: str | None) -> int:
         """Count a socket that is about to open; returns 0, or how many milliseconds to wait."""
         if address is not None:
-            own = Bucket(
-                "handshakes",
-                address,
-                limits.ADDRESS_CONNECTS_PER_SECOND,
-                limits.ADDRESS_CONNECTS_BURST,
-            )
-            if wait_ms := self._own.take_now(own):
-                self._tell(own)
-                return wait_ms
+            rate = limits.ADDRESS_CONNECTS_PER_SECOND, limits.ADDRESS_CONNECTS_BURST
+            for own in _of_place("handshakes", address, *rate):
+                if wait_ms := self._own.take_now(own):
+                    self._tell(own)
+                    return wait_ms
         if wait_ms := self._own.take_now(_HANDSHAKES):
             self.refused += 1
             return max(wait_ms, HANDSHAKE_WAIT_MS_MAX)
@@ -200,8 +198,18 @@ def _of_address(address: str | None, kind: Kind | None) -> tuple[Bucket, ...]:
     if address is None:
         return ()
     rate = limits.ADDRESS_REQUESTS_PER_SECOND, limits.ADDRESS_REQUESTS_BURST
-    common = Bucket("address", address, *rate)
+    common = _of_place("address", address, *rate)
     if kind != "login":
-        return (common,)
+        return common
     rarely = limits.ADDRESS_LOGINS_PER_SECOND, limits.ADDRESS_LOGINS_BURST
-    return (Bucket("login", address, *rarely), common)
+    return (*_of_place("login", address, *rarely), *common)
+
+
+def _of_place(policy: str, address: str, per_second: float, burst: int) -> tuple[Bucket, ...]:
+    """The bucket of an address, and of the larger network that it is in, if it is in one."""
+    own = Bucket(policy, address, per_second, burst)
+    site = site_of(address)
+    if site is None:
+        return (own,)
+    times = limits.SITE_ADDRESSES
+    return (own, Bucket(f"{policy}-48", site, times * per_second, times * burst))

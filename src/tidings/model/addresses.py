@@ -12,6 +12,8 @@ Networks = tuple[Network, ...]
 
 HOUSEHOLD_BITS: Final = 64
 """An IPv6 client has at least this much of an address to itself, and any number of the rest."""
+SITE_BITS: Final = 48
+"""What many providers give to whoever asks: 65,536 networks of the size above."""
 HOPS_MAX: Final = 32
 """Proxies that are looked past; nobody has as many."""
 
@@ -34,6 +36,14 @@ def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Network
     if trusted and forwarded and _is_in(client, trusted):
         client = _behind(client, forwarded, trusted)
     return _counted(client)
+
+
+@lru_cache(maxsize=4_096)
+def site_of(counted: str) -> str | None:
+    """The larger network that somebody who is counted is in; None for IPv4, where it is others'."""
+    if ":" not in counted:
+        return None
+    return str(ipaddress.ip_network(counted).supernet(new_prefix=SITE_BITS))
 
 
 def is_trusted(peer: str | None, trusted: Networks) -> bool:

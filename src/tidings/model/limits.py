@@ -203,6 +203,12 @@ ADDRESS_LOGINS_PER_SECOND: Final = 1
 ADDRESS_LOGINS_BURST: Final = 100
 ADDRESS_WRONG_CREDENTIALS_PER_SECOND: Final = 1
 ADDRESS_WRONG_CREDENTIALS_BURST: Final = 60
+SITE_ADDRESSES: Final = 5
+"""What comes from one /48 of IPv6 counts as so many addresses: one provider's customers may be in
+it, or one person with 65,536 networks."""
+UNKNOWN_WRONG_CREDENTIALS_PER_SECOND: Final = 10
+UNKNOWN_WRONG_CREDENTIALS_BURST: Final = 1_000
+"""From this machine itself, or through a proxy that nobody named: of all of them together."""
 USER_SENDS_PER_SECOND: Final = 50
 USER_SENDS_BURST: Final = 2_000
 SENDS_REFUSED_MAX: Final = 20
