@@ -172,8 +172,5 @@ ATTACKS: Final[dict[str, str]] = {
     "S29": "an export with a forged end",
 }
 
-NOT_SHOWN_YET: Final[frozenset[str]] = frozenset(
-    {
-    }
-)
+NOT_SHOWN_YET: Final[frozenset[str]] = frozenset()
 """Attacks that no test stands for so far."""
