@@ -76,7 +76,7 @@ async def test_root_routes_of_a_tenant(rest: Rest, method: str, path: str) -> No
 
 
 OWN_KEY = {"kid": "one", "kty": "OKP", "crv": "Ed25519", "x": "A" * 43}
-LET_IN = {(409, "limit.reached"), (404, "key.not_found")}
+LET_IN = {(409, "limit.reached"), (404, "key.not_found"), (404, "member.not_found")}
 """What only those are told who may do a thing."""
 TOLD = {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": ""}}
 
@@ -108,8 +108,10 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
     await tenant.ok("PUT", "/v1/tenants/acme/inboxes/news", {"title": "News"})
     told = await tenant.ok("POST", "/v1/tenants/acme/inboxes/news/notifications", TOLD)
     body = body_for(method, path, told["id"])
+    chat = await (await rest.user("alice")).group("zoe")
     names = {
         "user_id": "zoe",
+        "chat_id": chat,
         "inbox": "news",
         "notification_id": told["id"],
         "signing_key_id": f"acme.{'0' * 16}",
@@ -124,8 +126,8 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
     assert await (await rest.tenant("other")).refused(method, own, body) == NO_TENANT
     assert await (await rest.user("zoe", "other")).refused(method, own, body) == NO_TENANT
     assert await tenant.refused(method, nowhere, body) == NO_TENANT
-    missing = "inbox.not_found" if "{inbox}" in path else "user.not_found"
-    assert await rest.root.refused(method, nowhere, body) in (NO_TENANT, (404, missing))
+    missing = {(404, f"{thing}.not_found") for thing in ("inbox", "user", "chat")}
+    assert await rest.root.refused(method, nowhere, body) in (NO_TENANT, *missing)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,11 @@ from tests.integration.rest_world import NOWHERE, Json, Rest, address
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 
-CHAT_OPERATIONS: Final = [one for one in OPERATIONS if "{chat_id}" in one.path]
+CHAT_OPERATIONS: Final = [one for one in OPERATIONS if one.path.startswith("/v1/chats/{chat_id}")]
+INVITE_OPERATIONS: Final = [
+    one for one in OPERATIONS if one.path.startswith("/v1/me/invites/{chat_id}")
+]
+"""These are about the caller alone: who is not invited learns nothing of the chat by them."""
 BODIES: Final[dict[str, Json]] = {
     "rename_chat": {"name": "Taken over"},
     "mute_chat": {"until": None},
@@ -61,6 +65,19 @@ async def test_an_outsider_gets_what_a_missing_chat_gets(rest: Rest, one: Operat
 
     assert (outside.status_code, outside.json()["code"]) == (404, "chat.not_found")
     assert same(outside, missing)
+    assert await alice.ok("GET", f"/v1/chats/{chat}/entries") == before
+
+
+@pytest.mark.attack("D01")
+@pytest.mark.parametrize("one", INVITE_OPERATIONS, ids=lambda one: one.name)
+async def test_who_is_not_invited_gets_what_a_missing_chat_gets(rest: Rest, one: Operation) -> None:
+    alice, _, mallory = await rest.users("alice", "bob", "mallory")
+    chat = await alice.group("bob")
+    before = await alice.ok("GET", f"/v1/chats/{chat}/entries")
+
+    outside = await mallory.call(one.method, address(one, chat_id=chat))
+
+    assert same(outside, await mallory.call(one.method, address(one, chat_id=NOWHERE)))
     assert await alice.ok("GET", f"/v1/chats/{chat}/entries") == before
 
 
@@ -126,7 +143,7 @@ async def test_the_answer_to_an_own_send_outlives_membership(rest: Rest) -> None
     answer = await mallory.call("POST", path, again)
 
     assert (answer.status_code, answer.headers["idempotent-replay"]) == (200, "true")
-    assert answer.json() == sent
+    assert answer.json() == {name: sent[name] for name in sent if name != "content"}
     assert await mallory.refused("POST", path, {**again, "content": "other"}) == (
         404,
         "chat.not_found",

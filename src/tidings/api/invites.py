@@ -62,6 +62,7 @@ async def accept_invite(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
     tag=TAG,
     summary="Decline an invitation",
     statuses=(204,),
+    refusals=(ChatNotFound,),
 )
 async def decline_invite(user: User, chat: Chat, verbs: Verbs) -> None:
     """Nobody is told. It need not be there."""
