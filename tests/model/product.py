@@ -21,7 +21,7 @@ T = TypeVar("T")
 Engine = Callable[[], AbstractAsyncContextManager[Settings]]
 """Makes an engine with nothing in it, for as long as the context is open."""
 
-SETTLED_WITHIN_S: Final = 5
+SETTLED_WITHIN_S: Final = 60
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
