@@ -183,7 +183,7 @@ async def measure(attack: Attack, ground: Ground, quiet: Neighbours, seconds: fl
 
 
 async def _strike(attack: Attack, ground: Ground, verdict: Verdict, seconds: float) -> None:
-    before = ground.target.resident_bytes()
+    before = ground.target.own_bytes()
     memory = asyncio.create_task(_highest(ground.target))
     end = monotonic() + seconds
     while True:
@@ -192,7 +192,7 @@ async def _strike(attack: Attack, ground: Ground, verdict: Verdict, seconds: flo
             break
     over = monotonic()
     while monotonic() < over + BACK_SECONDS_MAX:
-        if ground.target.resident_bytes() < before + GROWTH_BYTES_MAX:
+        if ground.target.own_bytes() < before + GROWTH_BYTES_MAX:
             verdict.back_seconds = monotonic() - over
             break
         await asyncio.sleep(LOOK_SECONDS)
@@ -205,7 +205,7 @@ async def _highest(target: Target) -> int:
     most = 0
     try:
         while True:
-            most = max(most, target.resident_bytes())
+            most = max(most, target.own_bytes())
             await asyncio.sleep(LOOK_SECONDS)
     except asyncio.CancelledError:
         return most
