@@ -27,8 +27,7 @@ class CostlySchema:
 
     async def prepare(self, ground: Ground) -> None:
         """The deepest schema that the server takes."""
-        root = ground.target.root_key
-        self._key = (await ground.call("POST", f"/v1/tenants/{TENANT}/keys", root))["key"]
+        self._key = await _tenant_key(ground)
         path = f"/v1/tenants/{TENANT}/inboxes/costly"
         for depth in DEPTHS:
             body = {"title": "Costly", "message_schema": nested_schema(depth)}
@@ -42,15 +41,7 @@ class CostlySchema:
 
     async def strike(self, ground: Ground) -> None:
         """Three at once."""
-        path = f"/v1/tenants/{TENANT}/inboxes/costly/notifications"
-
-        async def post() -> None:
-            async with HttpClient(ground.target.url) as client:
-                await ground.strike(client, "POST", path, self._key, self._body)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(3):
-                group.create_task(post())
+        await _post_at_once(ground, "costly", self._key, self._body, 3)
 
 
 class LargePosts:
@@ -65,8 +56,7 @@ class LargePosts:
 
     async def prepare(self, ground: Ground) -> None:
         """An inbox, and the body."""
-        root = ground.target.root_key
-        self._key = (await ground.call("POST", f"/v1/tenants/{TENANT}/keys", root))["key"]
+        self._key = await _tenant_key(ground)
         await ground.call("PUT", f"/v1/tenants/{TENANT}/inboxes/large", self._key, {"title": "L"})
         users = [f"{number:064d}" for number in range(ground.of(LARGE_USERS, 1_000))]
         message = {"title": "t", "body": "b"}
@@ -76,15 +66,26 @@ class LargePosts:
 
     async def strike(self, ground: Ground) -> None:
         """All of them."""
-        path = f"/v1/tenants/{TENANT}/inboxes/large/notifications"
+        await _post_at_once(ground, "large", self._key, self._body, POSTS_AT_ONCE)
 
-        async def post() -> None:
-            async with HttpClient(ground.target.url) as client:
-                await ground.strike(client, "POST", path, self._key, self._body)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(POSTS_AT_ONCE):
-                group.create_task(post())
+async def _tenant_key(ground: Ground) -> str:
+    """A key of the attacker's tenant."""
+    made = await ground.call("POST", f"/v1/tenants/{TENANT}/keys", ground.target.root_key)
+    return str(made["key"])
+
+
+async def _post_at_once(ground: Ground, inbox: str, key: str, body: bytes, count: int) -> None:
+    """The same post so many times at once, each over a connection of its own."""
+    path = f"/v1/tenants/{TENANT}/inboxes/{inbox}/notifications"
+
+    async def post() -> None:
+        async with HttpClient(ground.target.url) as client:
+            await ground.strike(client, "POST", path, key, body)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(post())
 
 
 def nested_schema(depth: int) -> dict[str, Any]:
