@@ -2,12 +2,14 @@
 """Adding strangers over REST, on every engine: so many in a day, and friends do not count."""
 
 from collections.abc import AsyncIterator
+from typing import NoReturn
 
 import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.model import limits
+from tidings.model.refusals import StoreUnavailable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -84,3 +86,25 @@ async def test_what_adds_nobody_costs_nothing(rest: Rest) -> None:
 
     await lou.ok("PUT", f"/v1/chats/{chat}/members/s3")
     assert await lou.refused("POST", "/v1/chats", group("s3")) == LIMITED
+
+
+async def test_members_are_given_roles_although_nothing_is_left(rest: Rest) -> None:
+    max_, *_ = await rest.users("max", "s1", "s2", "s3", "s4")
+    chat = await max_.group("s1", "s2", "s3")
+    for role in ("admin", "member"):
+        await max_.ok("PUT", f"/v1/chats/{chat}/members/s1", {"role": role})
+    assert await max_.refused("PUT", f"/v1/chats/{chat}/members/s4") == LIMITED
+
+
+async def test_a_chat_that_was_not_made_costs_nothing(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ned, *_ = await rest.users("ned", "s1", "s2", "s3")
+
+    async def fail(*_: object) -> NoReturn:
+        raise StoreUnavailable("not now")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(rest.core.store.chats), "create", fail)
+        assert (await ned.refused("POST", "/v1/chats", group("s1", "s2", "s3")))[0] == 503
+    await ned.group("s1", "s2", "s3")

@@ -295,6 +295,29 @@ async def test_a_closing_connection_that_nobody_reads_is_cut_off(
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.attack("S08", "F08")
+async def test_an_idle_connection_with_an_unread_answer_makes_room_at_once(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 1_000.0)
+    is_answered = asyncio.Event()
+
+    async def whole(_scope: object, _receive: object, send: Callable[..., Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": MUCH})
+        is_answered.set()
+
+    http = Http(whole, Echoes(), ConnectionLimits(1_024))
+    async with a_client(app, http) as client, asyncio.timeout(60):
+        client.reads_nothing()
+        client.says(REQUEST + b"\r\n")
+        await is_answered.wait()
+        [connection] = http.connections
+        connection._slot.close()
+        while http.connections:
+            await asyncio.sleep(0.01)
+
+
 LATER = b"POST /later HTTP/1.1\r\nHost:\r\n"
 
 

@@ -24,6 +24,8 @@ from tidings.model.refusals import (
     Invalid,
     LimitReached,
     RateLimited,
+    Refusal,
+    Unavailable,
     UserNotFound,
 )
 from tidings.model.roles import Role
@@ -80,13 +82,13 @@ class CreateChat:
         entries, state = first_entries(chat, at_once, self.chance.token(8).hex())
         request = self._request(creator, type_, name, others, request_key, now)
         created = await self._create(chat, len(strangers), entries, request)
-        if asked and name is not None:
-            await self._ask(created, creator, name, asked)
         if created.is_new:
             if meter is not None:
                 meter.count()
             for entry in entries:
                 self.bus.publish(Appended(entry, state))
+        if asked and name is not None:
+            await self._ask(created, creator, name, asked)
         return created
 
     async def _create(
@@ -106,12 +108,21 @@ class CreateChat:
             raise
         try:
             created = await self.chats.create(chat, entries, request, chat.created_at)
-        except Conflict:
-            await spent.give_back()
+        except Refusal as refusal:
+            # The creator is in it from the first step on: a chat half made has cost strangers.
+            if isinstance(refusal, Conflict) or await self._is_missing(chat):
+                await spent.give_back()
             raise
         if created.chat_id != chat.chat_id:
             await spent.give_back()  # it was there already
         return created
+
+    async def _is_missing(self, chat: Chat) -> bool:
+        """Whether nothing of a chat was made, for sure."""
+        try:
+            return await self.chats.row(chat.creator, chat.chat_id, chat.created_at) is None
+        except Unavailable:
+            return False
 
     async def _ask(
         self, created: Created, creator: UserKey, name: str, users: Sequence[UserKey]

@@ -45,7 +45,9 @@ class ExportProof:
             raise Unproven("it has no signature at its end")
         for key in self._held():
             if key.key_id == closing.master_key_id:
-                if not hmac.compare_digest(_mac(key, closing.sha256), closing.mac):
+                if not hmac.compare_digest(
+                    _mac(key, closing.sha256).encode(), closing.mac.encode()
+                ):
                     raise Unproven("it was changed after it was exported")
                 return
         raise Unproven(

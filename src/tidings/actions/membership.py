@@ -19,6 +19,7 @@ from tidings.model.refusals import (
     LastOwner,
     LimitReached,
     MemberNotFound,
+    RateLimited,
     UserNotFound,
 )
 from tidings.model.roles import Member, Role
@@ -47,7 +48,11 @@ class PutMember:
         put = self._put
         if await self.invitations.must_ask(actor, strangers):
             put = self._ask
-        spent = await self.strangers.spend(actor, len(strangers))
+        try:
+            spent = await self.strangers.spend(actor, len(strangers))
+        except RateLimited as refusal:
+            await self._change_role(actor, chat, user, role, refusal)
+            return False
         outcome: bool | Invite = False
         try:
             outcome = await put(actor, chat, user, role)
@@ -55,6 +60,23 @@ class PutMember:
             if not outcome:
                 await spent.give_back()
         return outcome
+
+    async def _change_role(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None, refusal: RateLimited
+    ) -> None:
+        """Nobody more may be added today; who is a member already is given the role all the same.
+
+        Raises:
+            RateLimited: The user is no member.
+        """
+
+        def decide(state: ChatState, _: int) -> list[Entry]:
+            entries = _put(state, actor, user, role)
+            if user not in state.members:
+                raise refusal
+            return entries
+
+        await change(self.appender, chat, decide)
 
     async def _ask(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None

@@ -46,8 +46,9 @@ class Head:
 
     @property
     def is_for_health(self) -> bool:
-        """Whether it asks how the server is."""
-        return self.path in HEALTH_PATHS
+        """Whether it asks how the server is. With a body it would last as long as the body."""
+        has_body = bool(self.content_length) or self.is_chunked
+        return self.path in HEALTH_PATHS and self.method in (b"GET", b"HEAD") and not has_body
 
     @property
     def is_chunked(self) -> bool:

@@ -55,9 +55,15 @@ class HttpProtocol(ParsingProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = ReadGate(transport, self._read_on)
-        self._slot.close = transport.close
-        if self._slot.lane is Lane.RESERVE:
-            self._slot.close = transport.abort
+        self._slot.close = self._make_room
+
+    def _make_room(self) -> None:
+        """End for another connection. A client that has not read its answer would stay until it
+        has: so it is cut off, and so is whoever sits in the reserve."""
+        if self._slot.lane is Lane.RESERVE or self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
