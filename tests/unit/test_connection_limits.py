@@ -158,3 +158,15 @@ def test_all_together_stay_below_the_descriptors(descriptors: int) -> None:
         for _ in range(descriptors):
             crowd.comes(lane, "127.0.0.1")
     assert len(crowd.open) + limits.undecided_max < descriptors
+
+
+@pytest.mark.attack("S08", "C04")
+def test_one_address_cannot_take_all_sockets_with_handshakes_that_do_not_end(
+    limits: ConnectionLimits,
+) -> None:
+    crowd = Crowd(limits)
+    while crowd.comes(Lane.SOCKET):
+        assert len(crowd.open) < DESCRIPTORS
+    assert crowd.comes(Lane.SOCKET, OTHER) is not None
+    assert limits.move_to_sockets(crowd.open[0])
+    assert crowd.comes(Lane.SOCKET) is not None, "an open socket is counted by its handshake"

@@ -113,11 +113,12 @@ class ConnectionLimits:
         return self._taken(Slot(Lane.HTTP, address))
 
     def move_to_sockets(self, slot: Slot) -> bool:
-        """An HTTP connection becomes a socket; False if there is no room for another socket."""
-        if slot.lane is Lane.SOCKET:
-            return True
-        if self._open[Lane.SOCKET] >= self._sockets_max or slot.lane is Lane.RESERVE:
+        """The connection becomes a socket; False if there is no room for another socket."""
+        is_counted = slot.lane is Lane.SOCKET
+        is_full = self._open[Lane.SOCKET] >= self._sockets_max
+        if not is_counted and (is_full or slot.lane is Lane.RESERVE):
             return False
+        # The handshake counts open sockets by address, with the proxies' word.
         self.busy(slot)
         self._uncount(slot)
         slot.lane, slot.address = Lane.SOCKET, None
@@ -154,13 +155,15 @@ class ConnectionLimits:
         self._reserve_unused.pop(slot, None)
 
     def _enter_socket(self, peer: str | None) -> Slot | None:
-        # Sockets are counted by address where their handshake is, with the proxies' word.
-        del peer
+        address = self._address(peer)
+        is_at_limit = address is not None and self._by_address[address] >= self._address_max
+        if is_at_limit and not self._close_idle(self._idle.get(address)):
+            return None
         if self._open[Lane.SOCKET] >= self._sockets_max:
             return None
         if self._is_full and not self._close_idle(self._idle_all):
             return None
-        return self._taken(Slot(Lane.SOCKET, None))
+        return self._taken(Slot(Lane.SOCKET, address))
 
     def _enter_reserve(self, address: str | None) -> Slot | None:
         """The oldest that has not made its request has to go: one who holds it gains nothing."""
