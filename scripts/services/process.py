@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service as a process: started until it answers, stopped, killed, paused, started again."""
 
+import itertools
 import os
 import random
 import signal
@@ -8,7 +9,7 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, Self
@@ -23,6 +24,10 @@ _LOG_CHARACTERS_MAX: Final = 2_000
 # Below what the system hands out for outgoing connections. A client that keeps trying the port of
 # a stopped service would otherwise be given that very port one day, and connect to itself.
 _PORTS: Final = range(20_000, 30_000)
+# One after the other from anywhere: a port whose service is between two starts is not handed out
+# again by this process, and hardly by another one on the same machine.
+_first: Final = random.randrange(len(_PORTS))
+_next_ports: Final[Iterator[int]] = itertools.cycle((*_PORTS[_first:], *_PORTS[:_first]))
 # A test run that is killed cannot clean up. The shell waits for the end of its input, which comes
 # with the end of the run however it ends, and takes the service with it.
 _GUARD: Final = 'read -r _; kill -9 "$1"'
@@ -34,7 +39,7 @@ class ServiceDied(Exception):
 
 def free_port() -> int:
     """A port that nobody listens on, and that no outgoing connection will be given."""
-    for port in random.sample(_PORTS, len(_PORTS)):
+    for port in itertools.islice(_next_ports, len(_PORTS)):
         with socket.socket() as probe:
             try:
                 probe.bind((HOST, port))

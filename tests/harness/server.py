@@ -14,6 +14,8 @@ from typing import Any, Final, Self
 
 import httpx
 
+from scripts.services.process import free_port
+
 POLL_SECONDS: Final = 0.005
 START_SECONDS_MAX: Final = 90.0
 STOP_SECONDS_MAX: Final = 30.0
@@ -41,20 +43,19 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         launcher: Path | None = None,
         preload: Path | None = None,
-        port: int = 0,
+        port: int | None = None,
     ) -> None:
         self.data = data
         self.environment = dict(environment or {})
         self.launcher = launcher
         self.preload = preload
-        self.port = port
-        """0 until the first start; the same ever after."""
+        self.port = free_port() if port is None else port
+        """The same over all starts."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where it serves."""
-        assert self.port, "not started yet"
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -176,10 +177,7 @@ class ServerProcess:
             answer = await client.get(f"{told['url']}/readyz")
         except (OSError, ValueError, httpx.TransportError):
             return False
-        if answer.status_code != 200:
-            return False
-        self.port = int(httpx.URL(told["url"]).port or 0)
-        return True
+        return answer.status_code == 200
 
 
 def _log_line(text: str) -> dict[str, Any]:

@@ -109,6 +109,11 @@ def test_a_free_port_is_not_one_that_clients_are_given() -> None:
     assert free_port() < int(told.split()[0])
 
 
+def test_a_port_is_handed_out_once() -> None:
+    ports = [free_port() for _ in range(500)]
+    assert len(set(ports)) == 500
+
+
 def test_what_was_started_is_found_again_and_stopped_once(tmp_path: Path) -> None:
     started, found = Sleeper(tmp_path, 1, guarded=False), Sleeper(tmp_path, 1, guarded=False)
     assert not running.is_up(found)
