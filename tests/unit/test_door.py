@@ -75,10 +75,12 @@ class Visitors:
 
 @asynccontextmanager
 async def a_door(
-    *, first_bytes_seconds_max: float = 10, descriptors: int = 1_024
+    *, first_bytes_seconds_max: float = 10, descriptors: int = 1_024, has_sockets: bool = True
 ) -> AsyncIterator[Visitors]:
     limits = ConnectionLimits(descriptors)
-    door = Door(Ear, limits, first_bytes_seconds_max=first_bytes_seconds_max)
+    door = Door(
+        Ear, limits, has_sockets=has_sockets, first_bytes_seconds_max=first_bytes_seconds_max
+    )
     await door.open("127.0.0.1", 0)
     visitors = Visitors(door)
     try:
@@ -105,7 +107,15 @@ async def a_door(
     ],
 )
 def test_what_a_request_for_the_socket_starts_with(start: bytes, is_socket: bool) -> None:
-    assert (lane_of(start) is Lane.SOCKET) is is_socket
+    assert (lane_of(start, has_sockets=True) is Lane.SOCKET) is is_socket
+    assert lane_of(start, has_sockets=False) is Lane.HTTP
+
+
+@pytest.mark.attack("S08")
+async def test_without_sockets_a_request_for_one_is_counted_as_http() -> None:
+    async with a_door(has_sockets=False) as visitors:
+        client = await visitors.comes(UPGRADE)
+        await client.hears(b"http " + UPGRADE)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +221,7 @@ async def test_a_machine_out_of_descriptors_is_waited_for(monkeypatch: pytest.Mo
 
 async def test_an_address_that_is_taken_is_refused() -> None:
     async with a_door() as visitors:
-        second = Door(Ear, ConnectionLimits(1_024))
+        second = Door(Ear, ConnectionLimits(1_024), has_sockets=True)
         with pytest.raises(OSError):
             await second.open("127.0.0.1", visitors.door.port)
         await second.close()

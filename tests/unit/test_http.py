@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from tidings.gateway import http as http_module
 from tidings.gateway import http_parsing, http_protocol
@@ -196,6 +197,29 @@ async def test_a_connection_that_became_a_socket_is_under_no_clock(
         await asyncio.sleep(0.05)
         client.says(b"another frame, longer than the buffer")
         await client.hears(b"another frame, longer than the buffer")
+
+
+@pytest.mark.attack("S01")
+async def test_a_socket_behind_an_early_answer_is_under_no_clock(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = a_server(app)
+    async with a_client(app, http) as client:
+        client.says(REQUEST + b"\r\n")
+        assert await client.hears_answer() == DONE
+        [connection] = http.connections
+        monkeypatch.setattr(ConnectionLimits, "keep_alive_seconds", 0)
+        # In one piece, as the network might bring it: the body is ahead of who should read it, so
+        # what follows is parsed only after the answer.
+        body = b"x" * (3 * HIGH_WATER_LIMIT)
+        length = b"Content-Length: %d\r\n\r\n" % len(body)
+        early = REQUEST.replace(b"GET", b"POST") + length + body
+        connection.data_received(early + UPGRADE + b"frame")
+        assert await client.hears_answer() == DONE
+        await client.hears(b"asked by x: frame")
+        for frame in (b"another", b"and another"):
+            client.says(frame)
+            await client.hears(frame)
 
 
 # Heads.

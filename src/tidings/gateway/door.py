@@ -2,8 +2,9 @@
 """The door: one listening port for sockets and everything else.
 
 Each connection is looked at once, before a byte of it is taken: `GET /v1/ws` is counted as a
-socket, all else as HTTP, and where there is no room for one more it is told so. The kernel wakes us
-only when enough bytes to tell are there, so a client that sends one byte and waits costs nothing.
+socket where the process serves sockets, all else as HTTP, and where there is no room for one more
+it is told so. The kernel wakes us only when enough bytes to tell are there, so a client that sends
+one byte and waits costs nothing.
 """
 
 import asyncio
@@ -37,10 +38,12 @@ class Door:
         protocol: ProtocolFactory,
         limits: ConnectionLimits,
         *,
+        has_sockets: bool,
         first_bytes_seconds_max: float = FIRST_BYTES_SECONDS_MAX,
     ) -> None:
         self._protocol = protocol
         self._limits = limits
+        self._has_sockets = has_sockets
         self._first_bytes_seconds_max = first_bytes_seconds_max
         self._refused = 0
         self._tasks = Tasks("door")
@@ -91,7 +94,8 @@ class Door:
                 connection.close()
                 return
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-            slot = self._limits.enter(lane_of(start), peer)
+            lane = lane_of(start, has_sockets=self._has_sockets)
+            slot = self._limits.enter(lane, peer)
             if slot is None:
                 self._refuse(connection)
                 return
@@ -148,10 +152,14 @@ class Door:
             loop.remove_reader(descriptor)
 
 
-def lane_of(start: bytes) -> Lane:
-    """What a connection whose first request starts like this is counted as."""
+def lane_of(start: bytes, *, has_sockets: bool) -> Lane:
+    """What a connection whose first request starts like this is counted as.
+
+    A process without sockets answers a request for one like any other: whoever asks for it there
+    must find neither the room of sockets nor a way around the bounds of HTTP.
+    """
     is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
-    return Lane.SOCKET if is_socket else Lane.HTTP
+    return Lane.SOCKET if has_sockets and is_socket else Lane.HTTP
 
 
 def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:

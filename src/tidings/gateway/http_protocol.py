@@ -143,7 +143,8 @@ class HttpProtocol(ParsingProtocol):
             self._write_refusal()
             return
         self._read_on()
-        if not self._is_answering:
+        # What was left to parse may have made it a socket, which no timer of ours may close.
+        if not self._is_answering and not self._is_over:
             self._wait_for_more()
 
     def _wait_for_more(self) -> None:

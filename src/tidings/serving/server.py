@@ -63,7 +63,8 @@ class Server:
         connections = ConnectionLimits.of_this_process(config.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
-        self._door = Door(self._http.protocol, connections)
+        has_sockets = self._sockets is not None
+        self._door = Door(self._http.protocol, connections, has_sockets=has_sockets)
 
     async def open(self) -> str:
         """Listen; returns the address to look at."""
