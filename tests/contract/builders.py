@@ -108,6 +108,11 @@ def unreacted(target: int, emoji: str, *, by: UserKey = ANN) -> Entry:
     return Entry(chat_id=NOWHERE, kind="unreacted", sender=by, target=target, emoji=emoji)
 
 
+def deleted(*, by: UserKey = ANN) -> Entry:
+    """The chat ends."""
+    return Entry(chat_id=NOWHERE, kind="deleted", sender=by)
+
+
 def key(entry: Entry, digest: bytes = b"digest", expires_at: int = NOW + SEND_KEY_MS) -> Key:
     """The key to claim for a message."""
     assert entry.client_message_id is not None

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tidings.stores.dynamodb import audit_patterns, identity_patterns, inbox_patterns, patterns
+from tidings.stores.dynamodb import (
+    audit_patterns,
+    deletion_patterns,
+    identity_patterns,
+    inbox_patterns,
+    patterns,
+)
 from tidings.stores.dynamodb.access import Pattern
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
@@ -43,6 +49,7 @@ DECLARED_IN = {
     "inbox_patterns.py": inbox_patterns,
     "identity_patterns.py": identity_patterns,
     "audit_patterns.py": audit_patterns,
+    "deletion_patterns.py": deletion_patterns,
 }
 
 

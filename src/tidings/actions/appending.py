@@ -208,6 +208,8 @@ class Appender:
         """The entries to append; none if the proposal was answered, or the lane is in doubt."""
         refusal = None
         try:
+            if state.is_deleted:
+                raise ChatNotFound
             entries = proposal.decide(state, now)
         except Refusal as raised:
             refusal, entries = raised, []

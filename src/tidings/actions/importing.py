@@ -14,7 +14,8 @@ import msgspec
 from tidings.actions.export_proofs import ExportProof
 from tidings.actions.fact_ids import bad_id
 from tidings.actions.tallying import VERSION, VERSIONS_READ, Tally
-from tidings.model.entries import Head
+from tidings.model.deletions import finished
+from tidings.model.entries import Entry, Head
 from tidings.model.ids import UserKey, tenant_of
 from tidings.ports.moving import (
     ChatFact,
@@ -33,6 +34,7 @@ from tidings.ports.moving import (
     UserFact,
     WholeChat,
     Written,
+    to_entry,
 )
 
 STEP_FACTS: Final = 2_000
@@ -209,6 +211,7 @@ class _ChatReading:
         self.chat = chat
         self._members: list[tuple[int, UserKey]] = []
         self._head = Head()
+        self._deleted: Entry | None = None
 
     def take(self, part: MemberFact | EntryFact | ReactionFact | SendKeyFact) -> bool:
         """Take in what follows; False if it cannot follow here."""
@@ -218,8 +221,9 @@ class _ChatReading:
             case MemberFact():
                 self._members.append((part.joined, part.user_id))
             case EntryFact():
-                if part.sequence != self._head.sequence + 1:
+                if part.sequence != self._head.sequence + 1 or self._deleted is not None:
                     return False
+                self._deleted = to_entry(part) if part.kind == "deleted" else None
                 self._head = Head(part.sequence, part.number, part.last_message, part.active_at)
             case ReactionFact():
                 return part.sequence == self._head.sequence
@@ -230,10 +234,13 @@ class _ChatReading:
     @property
     def is_whole(self) -> bool:
         """Whether there is all that every chat has."""
+        if self._deleted is not None:
+            return not self._members
         is_pair = len(self._members) == 2
         return self._head.sequence > 0 and (self.chat.type != "direct" or is_pair)
 
     def whole(self) -> WholeChat:
         """What it came to."""
         members = tuple(user for _, user in sorted(self._members))
-        return WholeChat(chat=self.chat, head=self._head, members=members)
+        deletion = None if self._deleted is None else finished(self._deleted)
+        return WholeChat(chat=self.chat, head=self._head, deletion=deletion, members=members)

@@ -41,6 +41,8 @@ class ChatState(msgspec.Struct, kw_only=True):
     number: int = 0
     last_message: int = 0
     active_at: int = 0
+    is_deleted: bool = False
+    """Nothing follows any more. The members stay known here for telling them so."""
 
     @property
     def is_small(self) -> bool:
@@ -90,5 +92,7 @@ class ChatState(msgspec.Struct, kw_only=True):
                 }
             case "renamed":
                 self.name = entry.name
+            case "deleted":
+                self.is_deleted = True
             case _:
                 pass

@@ -19,6 +19,7 @@ Kind = Literal[
     "removed",
     "role",
     "renamed",
+    "deleted",
 ]
 
 ACTIVITY: Final = frozenset({"created", "message", "added", "removed", "role"})

@@ -295,6 +295,15 @@ AUDIT_ACTS_MAX: Final = 25
 SWEEP_BATCH_ROWS: Final = 200
 SWEEP_TICK_MS: Final = 1 * SECOND_MS
 
+# Deleting chats.
+DELETE_STEP_ROWS: Final = 100
+"""So many rows are deleted, or emptied, in one transaction of the embedded store."""
+DELETIONS_AT_ONCE: Final = 100
+"""So many chats are deleted by turns; further ones wait."""
+DELETION_LEASE_MS: Final = 60 * SECOND_MS
+DELETION_DELIVERY_MS: Final = 2 * SECOND_MS
+"""Where others deliver, members stay so long after the end of a chat: they are told of it."""
+
 assert 6 * CONTENT_BYTES_MAX + 8 * KIB < FRAME_BYTES_MAX, "escaped content must fit in one frame"
 assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame holds any one entry"
 assert PAGE_FRAME_BYTES_MAX < FRAME_BYTES_MAX, "a page is one frame"
@@ -346,4 +355,5 @@ assert 10 * AUDIENCE_USERS_MAX <= JOB_USERS_MAX * TENANT_KEY_REQUESTS_BURST, (
 )
 assert TENANT_LARGE_BODIES_MAX < LARGE_BODIES_MAX, "one tenant leaves slots to the others"
 assert LARGE_BODY_WAIT_MS_MAX < REQUEST_MS_MAX // 2, "who waits has time to arrive after it"
+assert DELETION_DELIVERY_MS < DELETION_LEASE_MS, "a lease outlasts every wait of a step"
 assert SMALL_CHAT_MEMBERS_MAX <= PRESENCE_PEERS_MAX, "everyone in a small chat counts"

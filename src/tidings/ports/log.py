@@ -105,7 +105,8 @@ class Log(Protocol):
         Entries are all or none. Keys are claimed no later than the entries: a process that dies
         in between leaves a claim without an entry, and nothing else. With its entry go, in one
         transaction: for created, added, removed and role the membership and receipt rows and the
-        chat's member count; for renamed the name; for edited the target's box, edited_at and
+        chat's member count; for renamed the name; for deleted the chat's mark, the job that removes
+        the rest, and the claim of a direct chat's pair; for edited the target's box, edited_at and
         box_key (taken from the entry, which itself keeps none); for redacted the loss of the
         target's content; for reacted and unreacted the reaction and the target's count.
 

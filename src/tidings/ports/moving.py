@@ -4,9 +4,10 @@
 The fields and their order are a format that files are written in: what is released here is never
 changed, only followed by another version. The second one added the inbox, the third sessions, a
 tenant's own keys, and what users and tenants may not do, the fourth the audit trail and a keyed
-digest at the end. Nothing is opened on the way: content stays in its boxes, keys stay wrapped.
-Caches, which an engine makes of the facts, do not travel, and neither do codes that were sent and
-counts of what was spent: they are over soon.
+digest at the end. A deleted chat travels as what is left of one, whether its job is done or not:
+empty entries, of which `deleted` is the last. Nothing is opened on the way: content stays in its
+boxes, keys stay wrapped. Caches, which an engine makes of the facts, do not travel, and neither do
+codes that were sent and counts of what was spent: they are over soon.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +17,7 @@ import msgspec
 
 from tidings.model.audit import Act, Actor, Outcome
 from tidings.model.chats import ChatType
+from tidings.model.deletions import Deletion
 from tidings.model.entries import Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
@@ -293,6 +295,8 @@ class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
 
     chat: ChatFact
     head: Head
+    deletion: Deletion | None = None
+    """If the chat is deleted."""
     members: tuple[UserKey, ...]
     """Longest-standing first."""
 

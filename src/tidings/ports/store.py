@@ -5,6 +5,7 @@ from typing import Protocol
 
 from tidings.ports.audit import AuditLog
 from tidings.ports.chats import Chats
+from tidings.ports.deletions import Deletions
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
 from tidings.ports.invites import InviteStore
 from tidings.ports.jobs import Jobs, JobsAside
@@ -57,5 +58,7 @@ class Store(Protocol):
     def jobs(self) -> Jobs: ...
     @property
     def jobs_aside(self) -> JobsAside: ...
+    @property
+    def deletions(self) -> Deletions: ...
     @property
     def audit(self) -> AuditLog: ...

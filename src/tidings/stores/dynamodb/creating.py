@@ -173,6 +173,8 @@ class ChatMaker:
                 return
             if state is None:
                 break
+            if state.is_deleted:
+                return
             some = tuple(people[: limits.MEMBERS_PER_ENTRY_MAX])
             entry = Entry(chat_id=chat, kind="added", sender=entries[0].sender, people=some)
             state.stamp(entry, entries[0].created_at, entries[0].mark)

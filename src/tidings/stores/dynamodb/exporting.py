@@ -14,7 +14,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from tidings.model import limits
+from tidings.model.deletions import emptied
 from tidings.model.ids import ChatId
 from tidings.ports.moving import (
     AuditFact,
@@ -79,6 +82,8 @@ class DynamoSource:
         self._chats: list[ChatId] = []
         self._heads = array("q")
         """Where the logs ended, in the order of the chats."""
+        self._deleted: set[ChatId] = set()
+        """Of these only the places travel, however far their jobs are."""
         self._inbox = InboxSource(dynamo)
         self._audit = DynamoAuditLog(dynamo)
 
@@ -185,6 +190,9 @@ class DynamoSource:
         item = await self._dynamo.get(patterns.READ_CHAT, {"chat_id": chat})
         assert item is not None, "chats are never deleted"
         fact = ChatFact(**{name: item[name] for name in ChatFact.__struct_fields__ if name in item})
+        if "deleted_at" in item:
+            self._deleted.add(chat)
+            fact = replace(fact, name=None)
         entries, last = await self._entries(chat, 0, now)
         return [fact, *await self._members(chat), *entries], last
 
@@ -197,6 +205,8 @@ class DynamoSource:
             yield entries
             last = reached
         self._heads.append(last)
+        if chat in self._deleted:
+            return
         after = " "  # below every key
         while items := await self._claims(chat, after):
             yield [to_send_key_fact(item) for item in items if item["expires_at"] > now]
@@ -205,6 +215,8 @@ class DynamoSource:
                 break
 
     async def _members(self, chat: ChatId) -> list[MemberFact]:
+        if chat in self._deleted:
+            return []
         rows = await self._dynamo.query(patterns.LIST_MEMBERS, "#chat_id = :chat", {":chat": chat})
         keys = [receipt_key(row["user_id"], chat) for row in rows]
         found = await self._dynamo.batch_get(patterns.EXPORT_RECEIPTS, keys)
@@ -215,8 +227,9 @@ class DynamoSource:
         """Some entries after a sequence, each with the reactions to it; and the last one's."""
         items = await items_after(self._dynamo, chat, after, PAGE_ENTRIES)
         facts: list[Fact] = []
+        is_deleted = chat in self._deleted
         for entry in await to_entries(self._dynamo, items):
-            fact = entry_fact(entry, now)
+            fact = entry_fact(emptied(entry) if is_deleted else entry, now)
             facts.append(fact)
             if fact.reactions:
                 facts += await self._reactions(chat, fact.sequence)

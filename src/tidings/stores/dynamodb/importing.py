@@ -39,6 +39,7 @@ from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import audit_patterns, identity_patterns, inbox_patterns, patterns
 from tidings.stores.dynamodb.audit import audit_item
 from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.deletions import deletion_items
 from tidings.stores.dynamodb.first_look import EPOCH, IMPORT, first_answer
 from tidings.stores.dynamodb.invites import invite_item
 from tidings.stores.dynamodb.items import (
@@ -214,8 +215,12 @@ def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
         "first_members": list(whole.members[:FIRST_MEMBERS]),
         "as_of": whole.head.sequence,
     }
+    if (job := whole.deletion) is not None:
+        item["deleted_at"] = job.created_at
+        for one in deletion_items(job):
+            yield patterns.IMPORT_TENANT, one
     yield patterns.IMPORT_CHAT, item
-    if chat.type == "direct":
+    if chat.type == "direct" and job is None:
         pair = "#".join(sorted(whole.members))
         yield patterns.IMPORT_CHAT, {"chat_id": f"d#{pair}", "made": chat.chat_id}
 

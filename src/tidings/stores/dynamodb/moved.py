@@ -20,6 +20,7 @@ from tidings.ports.moving import (
     TenantKeyFact,
     UserFact,
 )
+from tidings.stores.dynamodb.deletions import is_deletion
 from tidings.stores.dynamodb.items import member_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.moved_identity import (
     moved_issuer_item,
@@ -80,6 +81,8 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
+    if is_deletion(item):
+        return None  # the last entry of the chat tells
     if pk == REVOCATIONS:
         return RevocationFact(place=int(sk), **rest)
     if pk.startswith(TENANT_KEY):

@@ -3,12 +3,17 @@
 
 A request names its pattern and takes table, index and consistency from it: what is declared is what
 is done. The matrix in the docs, the rights of each role and the tests of invariants read this list.
-Those of the inbox, of identity and of the audit trail are in files of their own.
+Those of the inbox, of identity, of the audit trail and of deleting are in files of their own.
 """
 
 from typing import Final
 
-from tidings.stores.dynamodb import audit_patterns, identity_patterns, inbox_patterns
+from tidings.stores.dynamodb import (
+    audit_patterns,
+    deletion_patterns,
+    identity_patterns,
+    inbox_patterns,
+)
 from tidings.stores.dynamodb.access import Pattern as Pattern
 from tidings.stores.dynamodb.access import of_module
 
@@ -299,7 +304,7 @@ IMPORT_HEAD: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """All patterns: those of this file, then those of the other files, in their order."""
-    others = (inbox_patterns, identity_patterns, audit_patterns)
+    others = (inbox_patterns, identity_patterns, audit_patterns, deletion_patterns)
     return of_module(globals().values()) + tuple(
         one for module in others for one in of_module(vars(module).values())
     )

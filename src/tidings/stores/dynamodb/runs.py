@@ -19,6 +19,8 @@ from tidings.ports.failpoints import Failpoints
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
 from tidings.ports.world import Chance
 from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.deletion_patterns import DELETE_CHAT
+from tidings.stores.dynamodb.deletions import plan_deletion
 from tidings.stores.dynamodb.heads import Heads
 from tidings.stores.dynamodb.items import (
     body_item,
@@ -170,6 +172,8 @@ class Runs:
         return _KEPT
 
     async def _change(self, run: Run, bodies: list[str | None]) -> Outcome:
+        if run.entries[0].kind == "deleted":
+            return await self._delete(run.entries[0])
         plan = Plan()
         for entry, body_id in zip(run.entries, bodies, strict=True):
             plan.add(Put("messages", entry_item(entry, body_id), FREE_SLOT))
@@ -177,6 +181,17 @@ class Runs:
             if declined := await self._plan_change(plan, index, entry):
                 return declined
         return await self._in_time(run, partial(self._transact, run.chat_id, run.entries, plan))
+
+    async def _delete(self, entry: Entry) -> Outcome:
+        plan = Plan()
+        plan.add(Put("messages", entry_item(entry), FREE_SLOT))
+        try:
+            await plan_deletion(self._dynamo, plan, entry)
+            await self._dynamo.transact(DELETE_CHAT, plan.writes)
+        except Canceled as canceled:
+            return plan.outcome(canceled)
+        self._heads.appended(entry.chat_id, head_of(entry))
+        return _KEPT
 
     async def _plan_change(self, plan: Plan, index: int, entry: Entry) -> Declined | None:
         if entry.kind in TARGET_KINDS:

@@ -37,6 +37,7 @@ async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
         name=facts.get("name"),
         members=members,
         head=oldest.sequence - 1,
+        is_deleted="deleted_at" in facts,
     )
     for item in reversed(page):
         state.fold(to_entry(item))

@@ -11,6 +11,7 @@ from tidings.stores.dynamodb.audit import DynamoAuditLog
 from tidings.stores.dynamodb.chats import DynamoChats
 from tidings.stores.dynamodb.client import Dynamo, open_client
 from tidings.stores.dynamodb.creating import ChatMaker
+from tidings.stores.dynamodb.deletions import DynamoDeletions
 from tidings.stores.dynamodb.delivering import DynamoDeliveries
 from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.heads import Heads
@@ -56,6 +57,7 @@ class DynamoStore:
     copies: DynamoCopies
     jobs: DynamoJobs
     jobs_aside: DynamoJobsAside
+    deletions: DynamoDeletions
     audit: DynamoAuditLog
     heads: Heads
     deliveries: DynamoDeliveries
@@ -128,6 +130,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         copies=DynamoCopies(dynamo),
         jobs=DynamoJobs(dynamo),
         jobs_aside=DynamoJobsAside(dynamo),
+        deletions=DynamoDeletions(dynamo),
         audit=DynamoAuditLog(dynamo),
         heads=heads,
         deliveries=DynamoDeliveries(dynamo, heads),

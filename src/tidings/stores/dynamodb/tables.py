@@ -156,7 +156,8 @@ KEYS: Final = Table(
 )
 TENANTS: Final = Table(
     name="tenants",
-    holds="tenants, signing keys, tenant keys by id, what was revoked, values of the deployment",
+    holds="tenants, signing keys, tenant keys by id, what was revoked, values of the deployment,"
+    " jobs that delete a chat",
     partition=Key("pk"),
     sort=Key("sk"),
 )

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from tidings.model.deletions import emptied
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.limits import AUDIT_MS
 from tidings.ports.moving import (
@@ -104,6 +106,10 @@ class SqliteSource:
 
     def _of_chats(self, now: int) -> Iterator[Fact]:
         for chat in self._select(ChatFact, "chats ORDER BY chat_id"):
+            if self._is_deleted(chat.chat_id):
+                yield msgspec.structs.replace(chat, name=None)
+                yield from self._places(chat.chat_id, now)
+                continue
             yield chat
             for member in self._select(MemberFact, _MEMBERS, chat.chat_id):
                 yield msgspec.structs.replace(member, is_own=bool(member.is_own))
@@ -116,11 +122,22 @@ class SqliteSource:
                 now,
             )
 
+    def _is_deleted(self, chat: ChatId) -> bool:
+        at = self._db.execute("SELECT deleted_at FROM chats WHERE chat_id = ?", (chat,)).get
+        return at is not None
+
+    def _places(self, chat: ChatId, now: int) -> Iterator[Fact]:
+        """What is left of a deleted chat, however far its job is."""
+        for entry in self._entries(chat):
+            yield entry_fact(emptied(entry), now)
+
+    def _entries(self, chat: ChatId) -> Iterator[Entry]:
+        rows = f"SELECT {COLUMNS} FROM messages WHERE chat_id = ? ORDER BY sequence"
+        return map(to_entry, self._db.execute(rows, (chat,)))
+
     def _log(self, chat: ChatId, now: int) -> Iterator[Fact]:
-        for row in self._db.execute(
-            f"SELECT {COLUMNS} FROM messages WHERE chat_id = ? ORDER BY sequence", (chat,)
-        ):
-            entry = entry_fact(to_entry(row), now)
+        for found in self._entries(chat):
+            entry = entry_fact(found, now)
             yield entry
             if entry.reactions:
                 yield from self._select(

@@ -57,7 +57,7 @@ _TABLES: Final = (
     "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
     "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
     "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", "invites", "audit", *INBOX_TABLES, _EPOCH_ROW,
+    "login_codes", "budgets", "invites", "audit", "chat_deletions", *INBOX_TABLES, _EPOCH_ROW,
 )  # fmt: skip
 _PLAIN: Final[dict[type[Any], str]] = {
     SecretFact: "sealed_secrets",
@@ -171,6 +171,13 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
 
 def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
     statement, row = _insert("chats", (*_CHAT, "member_count"), whole.chat, len(whole.members))
+    if (job := whole.deletion) is not None:
+        mark = "UPDATE chats SET deleted_at = ? WHERE chat_id = ?"
+        return [
+            (statement, row),
+            (mark, (job.created_at, job.chat_id)),
+            _insert("chat_deletions", job.__struct_fields__, job),
+        ]
     if whole.chat.type != "direct":
         return [(statement, row)]
     pair = ("#".join(sorted(whole.members)), whole.chat.chat_id)

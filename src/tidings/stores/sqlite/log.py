@@ -146,10 +146,12 @@ def _entries(db: apsw.Connection, where: str, values: tuple[Any, ...]) -> list[E
 
 
 def _state(db: apsw.Connection, chat: ChatId) -> ChatState | None:
-    row = db.execute("SELECT tenant, type, name FROM chats WHERE chat_id = ?", (chat,)).fetchone()
+    row = db.execute(
+        "SELECT tenant, type, name, deleted_at FROM chats WHERE chat_id = ?", (chat,)
+    ).fetchone()
     if row is None:
         return None
-    tenant, kind, name = row
+    tenant, kind, name, deleted_at = row
     head = head_of_chat(db, chat)
     return ChatState(
         chat_id=chat,
@@ -161,6 +163,7 @@ def _state(db: apsw.Connection, chat: ChatId) -> ChatState | None:
         number=head.number,
         last_message=head.last_message,
         active_at=head.active_at,
+        is_deleted=deleted_at is not None,
     )
 
 

@@ -12,6 +12,7 @@ from tidings.model.entries import Entry, Key
 from tidings.ports.failpoints import Failpoints
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
 from tidings.stores.sqlite import membership
+from tidings.stores.sqlite.deletions import begin_deletion
 from tidings.stores.sqlite.jobs import Bulk, Job, Undo, Written
 from tidings.stores.sqlite.rows import INSERT_ENTRY, INSERT_MESSAGE, to_message_row, to_row
 
@@ -134,6 +135,8 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
             membership.change_roles(db, entry)
         case "renamed":
             db.execute("UPDATE chats SET name = ? WHERE chat_id = ?", (entry.name, entry.chat_id))
+        case "deleted":
+            begin_deletion(db, entry)
         case "edited":
             _change_target(
                 db, index, entry, "box = ?, box_key = ?, edited_at = ?",

@@ -6,6 +6,7 @@ from typing import Final
 import apsw
 
 from tidings.stores.sqlite.schema_audit import AUDIT_TABLE
+from tidings.stores.sqlite.schema_deletions import CHAT_DELETIONS
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.schema_invites import INVITE_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
@@ -296,6 +297,7 @@ MIGRATIONS: Final = (
     AUDIT_TABLE,
     CHAT_COUNTS,
     INVITE_TABLES,
+    CHAT_DELETIONS,
 )
 VERSION: Final = len(MIGRATIONS)
 

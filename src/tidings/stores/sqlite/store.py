@@ -12,6 +12,7 @@ from tidings.stores.sqlite.audit import SqliteAuditLog
 from tidings.stores.sqlite.chats import SqliteChats
 from tidings.stores.sqlite.checkpoints import Checkpoints
 from tidings.stores.sqlite.connections import DATABASE, connect
+from tidings.stores.sqlite.deletions import SqliteDeletions
 from tidings.stores.sqlite.importing import refuse_unfinished
 from tidings.stores.sqlite.inbox_copies import SqliteCopies
 from tidings.stores.sqlite.inbox_jobs import SqliteJobs
@@ -56,6 +57,7 @@ class SqliteStore:
     copies: SqliteCopies
     jobs: SqliteJobs
     jobs_aside: SqliteJobsAside
+    deletions: SqliteDeletions
     audit: SqliteAuditLog
 
 
@@ -101,6 +103,7 @@ async def open_store(
                 copies=SqliteCopies(writer, readers),
                 jobs=SqliteJobs(writer, readers),
                 jobs_aside=SqliteJobsAside(writer, readers),
+                deletions=SqliteDeletions(writer, readers),
                 audit=SqliteAuditLog(writer, readers),
             )
         finally:
