@@ -9,7 +9,7 @@ import pytest
 from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
 from tests.contract.moving_ground import Place
 from tests.contract.moving_places import Places
-from tests.harness.dynamo_tables import some_tables
+from tests.harness.spare_tables import spare_tables
 
 pytest.register_assert_rewrite("tests.contract.cost_checks")
 
@@ -21,7 +21,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield SqliteEngine(tmp_path / "data")
         return
     endpoint: str = request.getfixturevalue("dynamodb_endpoint")
-    async with some_tables(endpoint) as prefix:
+    async with spare_tables(endpoint) as prefix:
         yield DynamoEngine(endpoint, prefix)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
-from tests.harness.dynamo_tables import some_tables
+from tests.harness.spare_tables import spare_tables
 from tidings.capacity.charges import Units
 from tidings.capacity.use_cases import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
 from tidings.model import limits
@@ -89,7 +89,7 @@ class Ground:
 @asynccontextmanager
 async def a_ground(endpoint: str, folder: Path) -> AsyncIterator[Ground]:
     """Tables, and a process to make things with."""
-    async with some_tables(endpoint) as prefix, open_process(endpoint, prefix, folder) as home:
+    async with spare_tables(endpoint) as prefix, open_process(endpoint, prefix, folder) as home:
         wire = Wire(prefix)
         with wire.watched(), pytest.MonkeyPatch.context() as patch:
             # Whom it makes it would count five seconds later, amid what another process does.

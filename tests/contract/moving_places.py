@@ -23,7 +23,7 @@ from tests.contract.moving_ground import (
     TablesPlace,
     export_from,
 )
-from tests.harness.dynamo_tables import some_tables
+from tests.harness.spare_tables import spare_tables
 from tidings.ports.log import Kept
 
 
@@ -42,7 +42,7 @@ class Places:
             yield FolderPlace(self._folder / f"place{self._count}")
             return
         endpoint: str = self._request.getfixturevalue("dynamodb_endpoint")
-        async with some_tables(endpoint) as prefix:
+        async with spare_tables(endpoint) as prefix:
             yield TablesPlace(endpoint, prefix)
 
 

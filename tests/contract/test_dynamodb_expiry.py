@@ -22,6 +22,7 @@ from tests.contract.builders import (
 from tests.contract.engines import DynamoEngine, Store
 from tests.harness.dynamo_tables import REGION, some_tables
 from tests.harness.services import DynamoDBLocal
+from tests.harness.spare_tables import spare_tables
 from tidings.model.chats import ChatState
 from tidings.model.limits import DAY_MS
 from tidings.ports.log import Kept
@@ -36,7 +37,7 @@ SWEPT_SECONDS_MAX = 60
 
 @pytest.fixture
 async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint) as prefix:
+    async with spare_tables(dynamodb_endpoint) as prefix:
         yield prefix
 
 

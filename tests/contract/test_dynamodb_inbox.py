@@ -21,7 +21,8 @@ from tests.contract.inbox_builders import (
     some_jobs,
     take_so_many,
 )
-from tests.harness.dynamo_tables import REGION, open_tables, some_tables
+from tests.harness.dynamo_tables import REGION, open_tables
+from tests.harness.spare_tables import spare_tables
 from tidings.model import limits
 from tidings.model.ids import ulid_time, user_key
 from tidings.stores.dynamodb import inbox_jobs, user_counts
@@ -45,7 +46,7 @@ LOOK = Pattern("look", "GetItem", ("inbox",), "this test", strong=True)
 
 @pytest.fixture
 async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint) as prefix:
+    async with spare_tables(dynamodb_endpoint) as prefix:
         yield prefix
 
 

@@ -24,7 +24,8 @@ from tests.contract.identity_builders import a_code, a_session, an_allowance, an
 from tests.contract.inbox_builders import a_broadcast, a_notification, some_jobs
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
-from tests.harness.dynamo_tables import REGION, some_tables
+from tests.harness.dynamo_tables import REGION
+from tests.harness.spare_tables import spare_tables
 from tidings.model import limits
 from tidings.model.audit import Act, AuditEntry
 from tidings.model.chats import ChatState
@@ -49,7 +50,7 @@ WIDE = "\N{GRINNING FACE}"
 
 @pytest.fixture
 async def prefix(dynamodb_endpoint: str) -> AsyncIterator[str]:
-    async with some_tables(dynamodb_endpoint) as prefix:
+    async with spare_tables(dynamodb_endpoint) as prefix:
         yield prefix
 
 

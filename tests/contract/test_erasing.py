@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.builders import ANN, BOB, NOW, a_chat, key, message
 from tests.contract.engines import DynamoEngine, Store
-from tests.harness.dynamo_tables import some_tables
+from tests.harness.spare_tables import spare_tables
 from tests.unit.worlds import CHAT, Gate, Urandom, Watched, read, write
 from tidings.actions.data_keys import KeyLeases
 from tidings.actions.revocation_watch import RevocationWatch
@@ -250,5 +250,5 @@ async def test_what_took_too_long_counts_only_if_its_key_still_does(
 async def shared_store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     """The engine that several processes use."""
     endpoint: str = request.getfixturevalue("dynamodb_endpoint")
-    async with some_tables(endpoint) as prefix, DynamoEngine(endpoint, prefix).open() as opened:
+    async with spare_tables(endpoint) as prefix, DynamoEngine(endpoint, prefix).open() as opened:
         yield opened

@@ -30,7 +30,8 @@ from tests.contract.moving_ground import (
     lines_of,
 )
 from tests.contract.moving_places import OTHER, Places, small_export
-from tests.harness.dynamo_tables import open_tables, some_tables
+from tests.harness.dynamo_tables import open_tables
+from tests.harness.spare_tables import spare_tables
 from tidings.actions import importing
 from tidings.actions.importing import OtherImport, check, import_all
 from tidings.model.ids import ChatId
@@ -113,7 +114,7 @@ async def test_where_many_deliver_the_head_copies_reach_the_ends(
     places: Places, dynamodb_endpoint: str
 ) -> None:
     """Hello compares copies there, and looks at no log."""
-    async with places.new("sqlite") as place, some_tables(dynamodb_endpoint) as prefix:
+    async with places.new("sqlite") as place, spare_tables(dynamodb_endpoint) as prefix:
         async with place.open() as store:
             chats = await fill(store)
             heads = {held.chat_id: held.head.sequence for held in await store.chats.held(ANN)}
@@ -180,7 +181,7 @@ async def test_going_on_leaves_no_item_twice(
     """Not even one that no export would show."""
     export = await small_export(places)
     monkeypatch.setattr(importing, "STEP_FACTS", 12)
-    async with some_tables(dynamodb_endpoint) as one, some_tables(dynamodb_endpoint) as other:
+    async with spare_tables(dynamodb_endpoint) as one, spare_tables(dynamodb_endpoint) as other:
         stopped, straight = (TablesPlace(dynamodb_endpoint, prefix) for prefix in (one, other))
         async with stopped.target() as target:
             with pytest.raises(Killed):

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from tests.harness.dynamo_tables import REGION, some_tables
+from tests.harness.dynamo_tables import REGION
+from tests.harness.spare_tables import spare_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
 
@@ -30,7 +31,7 @@ async def some_engine(engine: str, endpoint: Callable[[], str]) -> AsyncIterator
         yield {}
         return
     where = endpoint()
-    async with some_tables(where) as prefix:
+    async with spare_tables(where) as prefix:
         yield on_tables(where, prefix)
 
 

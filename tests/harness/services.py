@@ -11,6 +11,7 @@ Where a service cannot be had, its tests are skipped and the run says so at its 
 they fail.
 """
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeVar
@@ -25,6 +26,7 @@ from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
 from scripts.services.redis_server import RedisServer
 from tests.harness import dynamo_tables
+from tests.harness.spare_tables import drop_spare, forget_tables
 
 __all__ = [
     "DynamoDBLocal",
@@ -71,6 +73,7 @@ def shared_dynamodb(
     service = DynamoDBLocal(tmp_path_factory.mktemp("dynamodb"))
     if (address := _running_already(service)) is not None:
         yield address
+        asyncio.run(drop_spare(address))
     else:
         yield from owned(request, service)
 
@@ -87,6 +90,7 @@ def dynamodb_endpoint(shared_dynamodb: DynamoDBLocal | str) -> str:
     if dynamo_tables.made > TABLES_MAX:
         shared_dynamodb.restart()
         dynamo_tables.made = 0
+        forget_tables(shared_dynamodb.address)
     return shared_dynamodb.address
 
 

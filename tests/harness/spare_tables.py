@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of empty tables that are used again: emptying costs a fifth of making.
+
+Not for tests that read the stream of a table, which tells of what was deleted as well, nor for
+those that leave a request under way when they end. They take `some_tables`, which are new.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from tests.harness.dynamo_tables import drop_tables, make_tables, new_prefix
+from tidings.stores.dynamodb.tables import TABLES, Table
+
+Item = dict[str, Any]
+
+_ITEMS_MAX: Final = 200
+"""Of one table. A set that holds more is cheaper to make anew."""
+_BATCH: Final = 25
+"""So many deletes DynamoDB takes at once."""
+
+# Nobody checks the signature, but without the header there is no answer.
+_HEADERS: Final = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=local/20260101/eu-west-1/dynamodb/aws4_request, "
+    "SignedHeaders=host, Signature=0",
+    "Content-Type": "application/x-amz-json-1.0",
+}
+
+_spare: Final = defaultdict[str, list[str]](list)
+"""Prefixes of empty tables, by the endpoint they are at."""
+
+
+@asynccontextmanager
+async def spare_tables(endpoint: str) -> AsyncIterator[str]:
+    """Empty tables for a while; gives their prefix."""
+    if _spare[endpoint]:
+        prefix = _spare[endpoint].pop()
+    else:
+        prefix = new_prefix()
+        await make_tables(endpoint, prefix)
+    is_empty = False
+    try:
+        yield prefix
+        is_empty = await _emptied(endpoint, prefix)
+    finally:
+        if is_empty:
+            _spare[endpoint].append(prefix)
+        else:
+            await drop_tables(endpoint, prefix)
+
+
+def forget_tables(endpoint: str) -> None:
+    """What was there has been stopped, and its tables are gone."""
+    _spare.pop(endpoint, None)
+
+
+async def drop_spare(endpoint: str) -> None:
+    """Leave none behind at an endpoint that outlives the run."""
+    for prefix in _spare.pop(endpoint, []):
+        await drop_tables(endpoint, prefix)
+
+
+async def _emptied(endpoint: str, prefix: str) -> bool:
+    """Delete every item; False: there are too many, or somebody did something to a table."""
+    async with aiohttp.ClientSession(endpoint, headers=_HEADERS) as http:
+        done = await asyncio.gather(*(_empty(http, prefix, table) for table in TABLES))
+    return all(done)
+
+
+async def _empty(http: aiohttp.ClientSession, prefix: str, table: Table) -> bool:
+    name = prefix + table.name
+    keys = [key.name for key in (table.partition, table.sort) if key is not None]
+    names = {f"#{at}": key for at, key in enumerate(keys)}
+    found = await _ask(
+        http,
+        "Scan",
+        {
+            "TableName": name,
+            "ConsistentRead": True,
+            "ProjectionExpression": ",".join(names),
+            "ExpressionAttributeNames": names,
+            "Limit": _ITEMS_MAX,
+        },
+    )
+    if found is None or "LastEvaluatedKey" in found:
+        return False
+    deletes = [{"DeleteRequest": {"Key": item}} for item in found["Items"]]
+    for first in range(0, len(deletes), _BATCH):
+        batch = {"RequestItems": {name: deletes[first : first + _BATCH]}}
+        answer = await _ask(http, "BatchWriteItem", batch)
+        if answer is None or answer.get("UnprocessedItems"):
+            return False
+    return True
+
+
+async def _ask(http: aiohttp.ClientSession, operation: str, request: Item) -> Item | None:
+    target = {"X-Amz-Target": f"DynamoDB_20120810.{operation}"}
+    async with http.post("/", data=msgspec.json.encode(request), headers=target) as answer:
+        body: Item = msgspec.json.decode(await answer.read())
+        return body if answer.status == 200 else None
