@@ -215,12 +215,15 @@ async def _fill_deployment(store: Store) -> None:
         await store.users.put(user, display_name=None, phone_number=None, now=NOW)
     await store.users.put(ANN, display_name="Ann 🌻", phone_number="+491701", now=NOW)
     store.users.seen({BOB: NOW + 7})
-    for user, expires_at in ((DAN, LATER + 1), (BOB, LATER + 1), (BOB, LATER)):
+    asked: list[ChatId] = []
+    for user, expires_at in ((DAN, LATER + 1), (BOB, LATER + 1), (BOB, LATER), (CAT, LATER + 1)):
         invite = Invite(
-            user_id=user, chat_id=new_chat_id(), inviter=CAT, role="admin", name="Küche",
+            user_id=user, chat_id=new_chat_id(), inviter=ANN, role="admin", name="Küche",
             invited_at=NOW, expires_at=expires_at,
         )  # fmt: skip
-        assert await store.invites.put(invite, NOW)
+        assert await store.invites.put(invite, NOW) == "new"
+        asked.append(invite.chat_id)
+    await store.invites.decline(CAT, asked[-1], NOW + 8)
     for author in (CAT, ANN, BOB):
         wrapped = WrappedKey(
             author=author, generation=0, wrapped=author.encode(), master_key_id="master1"

@@ -57,7 +57,7 @@ BUDGETS: dict[str, Budget] = {
     "redact": (Units(4, 5.5), Units(5, 6.5)),
     "react": (Units(6, 5.5), Units(7, 5.5)),
     "add a member to ten": (Units(11, 3.5), Units(12, 3.5)),
-    "remove a member of ten": (Units(10, 1), Units(11, 1)),
+    "remove a member of ten": (Units(10, 2), Units(11, 2)),
     "mark read, over REST": (Units(1, 2), Units(1, 2)),
     "history page of 50": (Units(0, 7.5), Units(0, 7.5)),
     "chat list of 50": (Units(0, 80), Units(0, 80)),

@@ -21,6 +21,7 @@ from tidings.actions.chats import CreateChat
 from tidings.actions.membership import PutMember, RemoveMember
 from tidings.actions.messages import Edit, Redact
 from tidings.actions.posting import Post
+from tidings.actions.removing import Removing
 from tidings.actions.vault import Vault
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.delivering import Deliverer
@@ -120,7 +121,8 @@ class Office:
 
     async def remove(self, chat: ChatId, user: UserKey, by: UserKey = ANN) -> None:
         """A member goes."""
-        await RemoveMember(self.appender)(by, chat, user)
+        removing = Removing(self.appender, self.store.invites, self.clock)
+        await RemoveMember(removing)(by, chat, user)
 
     async def edit(self, chat: ChatId, sequence: int, text: str, by: UserKey = ANN) -> None:
         """A message gets other content."""

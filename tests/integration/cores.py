@@ -15,6 +15,7 @@ from tests.unit.worlds import HandClock
 from tidings.actions.appending import Appender
 from tidings.actions.membership import PutMember, RemoveMember
 from tidings.actions.posting import Post
+from tidings.actions.removing import Removing
 from tidings.actions.sweeping import Sweeper
 from tidings.assembly import Core, open_core
 from tidings.buses.in_process import InProcessBus
@@ -57,7 +58,7 @@ class Writing:
         self.put_member = PutMember(
             appender, core.store.users, *anybody(core.store, core.bus, core.clock)
         )
-        self.remove_member = RemoveMember(appender)
+        self.remove_member = RemoveMember(Removing(appender, core.store.invites, core.clock))
         self._post = Post(appender, core.vault, core.clock)
 
     def send_soon(

@@ -6,6 +6,8 @@ import pytest
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
 from tidings.model import limits
+from tidings.model.ids import ChatId, user_key
+from tidings.ports.bus import Event, Invited
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -102,6 +104,90 @@ async def test_who_declines_is_asked_no_longer(rest: Rest) -> None:
         await max_.ok("DELETE", f"/v1/me/invites/{chat}")
     assert await invites_of(max_) == []
     assert await max_.refused("POST", f"/v1/me/invites/{chat}/accept") == NO_INVITE
+
+
+@pytest.mark.attack("S07", "F03")
+async def test_who_declined_is_left_in_peace_for_a_week(rest: Rest) -> None:
+    sam, tom, una = await people(rest, "sam", "tom", "una")
+    await befriend(rest, sam, una)
+    chat = await sam.group("tom")
+    await sam.ok("PUT", f"/v1/chats/{chat}/members/una", {"role": "admin"})
+    await tom.ok("DELETE", f"/v1/me/invites/{chat}")
+
+    for asker in (sam, una):
+        assert await asker.refused("PUT", f"/v1/chats/{chat}/members/tom") == (409, "limit.reached")
+    assert await invites_of(tom) == []
+    rest.clock.time += limits.INVITE_DECLINED_MS
+    sam, tom = await people(rest, "sam", "tom")
+    assert (await sam.call("PUT", f"/v1/chats/{chat}/members/tom")).status_code == 202
+    assert [one["chat_id"] for one in await invites_of(tom)] == [chat]
+
+
+@pytest.mark.attack("S07", "F03")
+async def test_devices_are_told_once_while_an_invitation_waits(rest: Rest) -> None:
+    vic, wes = await people(rest, "vic", "wes")
+    told: list[Event] = []
+    rest.core.bus.subscribe(told.append)
+    chat = await vic.group("wes")
+
+    for _ in range(3):
+        assert (await vic.call("PUT", f"/v1/chats/{chat}/members/wes")).status_code == 202
+
+    assert len(await invites_of(wes)) == 1
+    assert len([one for one in told if isinstance(one, Invited) and one.chat == chat]) == 1
+
+
+async def the_way_back(rest: Rest, owner: Actor, guest: Actor) -> str:
+    """A group whose member still has the invitation that waited when they were added."""
+    chat = await owner.group(guest.name)
+    invites, now = rest.core.store.invites, rest.clock.time
+    invite = await invites.get(user_key(TENANT, guest.name), ChatId(chat), now)
+    assert invite is not None
+    await guest.ok("POST", f"/v1/me/invites/{chat}/accept")
+    # As after a stop between the entry and the end of the invitation.
+    await invites.put(invite, now)
+    return chat
+
+
+@pytest.mark.attack("S07", "D09")
+@pytest.mark.parametrize("by", ["owner", "tenant", "guest", "guest, of many"])
+async def test_an_old_invitation_is_no_way_back_for_who_was_removed(rest: Rest, by: str) -> None:
+    owner, guest, other = await people(
+        rest, *(f"{name}-{by[-3:]}" for name in ("xen", "yan", "zoe"))
+    )
+    chat = await the_way_back(rest, owner, guest)
+    path = f"/v1/chats/{chat}/members/{guest.name}"
+    assert await other.refused("DELETE", path) == NO_CHAT, "who may not remove takes nothing back"
+    assert len(await invites_of(guest)) == 1
+
+    if by == "tenant":
+        backend = await rest.tenant(TENANT)
+        await backend.ok("DELETE", f"/v1/tenants/{TENANT}{path.removeprefix('/v1')}")
+    elif by == "guest, of many":
+        await guest.ok("POST", "/v1/chats/leave", {"chats": [chat]})
+    else:
+        await (owner if by == "owner" else guest).ok("DELETE", path)
+
+    assert await invites_of(guest) == []
+    assert await guest.refused("POST", f"/v1/me/invites/{chat}/accept") == NO_INVITE
+    members = (await owner.ok("GET", f"/v1/chats/{chat}/members"))["data"]
+    assert [one["user_id"] for one in members] == [owner.name]
+
+
+@pytest.mark.attack("S07", "D09")
+async def test_who_is_added_meanwhile_is_asked_no_longer(rest: Rest) -> None:
+    abe, bea, cal = await people(rest, "abe", "bea", "cal")
+    await befriend(rest, abe, bea)
+    await befriend(rest, bea, cal)
+    chat = await abe.group("bea", "cal")
+    await abe.ok("PUT", f"/v1/chats/{chat}/members/bea", {"role": "admin"})
+    assert len(await invites_of(cal)) == 1
+
+    await bea.ok("PUT", f"/v1/chats/{chat}/members/cal")
+
+    assert await invites_of(cal) == []
+    await bea.ok("DELETE", f"/v1/chats/{chat}/members/cal")
+    assert await cal.refused("POST", f"/v1/me/invites/{chat}/accept") == NO_INVITE
 
 
 async def test_an_invitation_is_forgotten_in_time(rest: Rest) -> None:

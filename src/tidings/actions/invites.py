@@ -37,10 +37,11 @@ class Invitations:
         return bool(strangers) and await self.asks(tenant_of(inviter))
 
     async def ask(self, inviter: UserKey, chat: ChatId, name: str, person: Person) -> Invite:
-        """Ask one; their devices are told.
+        """Ask one; their devices are told, but not again while the invitation waits.
 
         Raises:
-            LimitReached: As many invitations wait for an answer as may, of all or of the inviter.
+            LimitReached: As many invitations wait for an answer as may, of all or of the inviter,
+                or the user has declined not long ago. Which of these is not for others to know.
         """
         now = self.clock.now()
         invite = Invite(
@@ -52,15 +53,22 @@ class Invitations:
             invited_at=now,
             expires_at=now + limits.INVITE_MS,
         )
-        if not await self.invites.put(invite, now):
-            raise LimitReached("as many invitations wait for the user's answer as may")
-        self.bus.publish(Invited(person.user, chat, inviter))
+        asked = await self.invites.put(invite, now)
+        if asked == "refused":
+            raise LimitReached("the user cannot be asked into the group now")
+        if asked == "new":
+            self.bus.publish(Invited(person.user, chat, inviter))
         return invite
+
+    async def joined(self, user: UserKey, chat: ChatId) -> None:
+        """The user was added without being asked: what may wait for an answer waits no longer."""
+        if await self.asks(tenant_of(user)):
+            await self.invites.remove(user, chat)
 
     async def ask_all(
         self, inviter: UserKey, chat: ChatId, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Ask several to be members; for whom too many wait is not asked."""
+        """Ask several to be members; who cannot be asked now is left out."""
         free = asyncio.Semaphore(ASKED_AT_ONCE)
 
         async def ask(user: UserKey) -> None:
@@ -106,14 +114,18 @@ class AcceptInvite:
             InviteNotFound: Nobody asked, or it is too long ago, or who asked may not add any more.
             LimitReached: The group is full, or the user is in as many chats as one may be.
         """
-        pending = await self.invites.pending(user, self.clock.now())
-        invite = next((one for one in pending if one.chat_id == chat), None)
+        now = self.clock.now()
+        # In this order: a member who is removed meanwhile must not come back by the invitation,
+        # which is taken back before the removal.
+        is_member = await self.chats.row(user, chat, now) is not None
+        invite = await self.invites.get(user, chat, now)
+        if invite is None and not is_member:
+            raise InviteNotFound
         if invite is None:
-            if await self.chats.row(user, chat, self.clock.now()) is None:
-                raise InviteNotFound
             return
         try:
-            await change(self.appender, chat, lambda state, _: _join(state, invite))
+            if not is_member:
+                await change(self.appender, chat, lambda state, _: _join(state, invite))
         except InviteNotFound:
             await self.invites.remove(user, chat)
             raise
@@ -122,13 +134,14 @@ class AcceptInvite:
 
 @dataclass(frozen=True, slots=True)
 class DeclineInvite:
-    """Be asked no longer."""
+    """Be asked no longer, by anybody into this group for a week."""
 
     invites: InviteStore
+    clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
         """Nobody is told. There need not be an invitation."""
-        await self.invites.remove(user, chat)
+        await self.invites.decline(user, chat, self.clock.now())
 
 
 def _join(state: ChatState, invite: Invite) -> list[Entry]:

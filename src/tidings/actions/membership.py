@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidings.actions.appending import Appender
 from tidings.actions.changing import change, membership_of
 from tidings.actions.invites import Invitations
+from tidings.actions.removing import Removing
 from tidings.actions.strangers import Strangers
 from tidings.actions.users import check_visible_text
 from tidings.model import limits, roles
@@ -59,6 +60,8 @@ class PutMember:
         finally:
             if not outcome:
                 await spent.give_back()
+        if outcome is True:
+            await self.invitations.joined(user, chat)
         return outcome
 
     async def _change_role(
@@ -112,11 +115,11 @@ class PutMember:
 class RemoveMember:
     """Remove a member, or leave."""
 
-    appender: Appender
+    removing: Removing
 
     async def __call__(self, actor: UserKey, chat: ChatId, user: UserKey) -> None:
         """When the last owner goes, the longest-standing admin, else member, becomes owner."""
-        await change(self.appender, chat, lambda state, _: _remove(state, actor, user))
+        await self.removing(chat, user, lambda state, _: _remove(state, actor, user))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,12 @@
 
 from dataclasses import dataclass
 
-from tidings.actions.appending import Appender
-from tidings.actions.changing import change
 from tidings.actions.identity import Caller, require_tenant
 from tidings.actions.membership import check_group, removal
+from tidings.actions.removing import Removing
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
-from tidings.model.ids import USER, ChatId, tenant_itself, user_key
+from tidings.model.ids import USER, ChatId, UserKey, tenant_itself, user_key
 from tidings.model.refusals import ChatNotFound, MemberNotFound
 
 
@@ -17,7 +16,7 @@ from tidings.model.refusals import ChatNotFound, MemberNotFound
 class RemoveAsTenant:
     """Remove anybody from a group of the tenant."""
 
-    appender: Appender
+    removing: Removing
 
     async def __call__(self, caller: Caller, tenant: str, chat: ChatId, user: str) -> None:
         """The entry names the tenant as its sender. When the last owner goes, another takes over.
@@ -30,15 +29,15 @@ class RemoveAsTenant:
         require_tenant(caller, tenant)
         if USER.fullmatch(user) is None:
             raise MemberNotFound
-        await change(self.appender, chat, lambda state, _: _remove(state, tenant, user))
+        key = user_key(tenant, user)
+        await self.removing(chat, key, lambda state, _: _remove(state, tenant, key))
 
 
-def _remove(state: ChatState, tenant: str, user: str) -> list[Entry]:
+def _remove(state: ChatState, tenant: str, user: UserKey) -> list[Entry]:
     if state.tenant != tenant:
         raise ChatNotFound
     check_group(state)
-    key = user_key(tenant, user)
-    member = state.members.get(key)
+    member = state.members.get(user)
     if member is None:
         raise MemberNotFound
-    return removal(state, tenant_itself(tenant), key, member)
+    return removal(state, tenant_itself(tenant), user, member)

@@ -65,7 +65,8 @@ async def accept_invite(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
     refusals=(ChatNotFound,),
 )
 async def decline_invite(user: User, chat: Chat, verbs: Verbs) -> None:
-    """Nobody is told. It need not be there."""
+    """Nobody is told. It need not be there. For 7 days nobody can ask the caller into this group
+    again."""
     await verbs.decline_invite(user, chat)
 
 

@@ -33,6 +33,7 @@ from tidings.actions.reading import (
     ReadPage,
 )
 from tidings.actions.receipts import CoalescedReceipts, MarkReceipt
+from tidings.actions.removing import Removing
 from tidings.actions.revocation_watch import RevocationWatch
 from tidings.actions.rotate_keys import RotateKeys
 from tidings.actions.signing_keys import SigningKeys
@@ -211,7 +212,8 @@ def _verbs(
     log, chats, users = store.log, store.chats, store.users
     strangers = Strangers(chats, store.budgets, clock, is_counting=config.limits != "off")
     invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
-    remove_member = RemoveMember(appender)
+    removing = Removing(appender, store.invites, clock)
+    remove_member = RemoveMember(removing)
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),
@@ -222,8 +224,8 @@ def _verbs(
         leave=LeaveChats(remove_member),
         invites=ListInvites(store.invites, clock),
         accept_invite=AcceptInvite(store.invites, chats, appender, clock),
-        decline_invite=DeclineInvite(store.invites),
-        remove_as_tenant=RemoveAsTenant(appender),
+        decline_invite=DeclineInvite(store.invites, clock),
+        remove_as_tenant=RemoveAsTenant(removing),
         rename=Rename(appender),
         members=ListMembers(chats),
         post=Post(appender, vault, clock, quotas),

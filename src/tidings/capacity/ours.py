@@ -134,7 +134,7 @@ def change_members(*, joins: bool) -> Cost:
     """One user joins or goes: entry, membership and its index, receipt, the chat's item.
 
     Who joins is a stranger to who adds: that is looked up and counted, and the tenant's settings
-    say whether strangers are asked first.
+    say whether strangers are asked first. Of who goes is looked up whether an invitation waits.
     """
     changed = [
         _writes("change_chat", "messages", 2),
@@ -151,6 +151,8 @@ def change_members(*, joins: bool) -> Cost:
             _reads("read_settings", "inbox", 1),
             _writes("add_up", "sessions", 1),
         ]
+    else:
+        changed.append(_reads("read_invite", "idempotency_keys", 1))
     return Cost(changed, [_head_copy()])
 
 

@@ -14,6 +14,9 @@ from tidings.model.roles import Role
 Invites = Literal["open", "ask"]
 """Whether strangers add a user to groups at once, or ask first."""
 
+Asked = Literal["new", "again", "refused"]
+"""A user is asked, was asked before and has not answered yet, or cannot be asked now."""
+
 _SAID: Final = "invites"
 
 
@@ -28,6 +31,9 @@ class Invite(msgspec.Struct, frozen=True, kw_only=True):
     """Of the group, when it was asked."""
     invited_at: int
     expires_at: int
+    """When it is forgotten: if it waits, after some weeks; if it was declined, after some days."""
+    declined_at: int | None = None
+    """None: it waits for an answer."""
 
 
 def invites_in(settings: Mapping[str, object]) -> Invites:
@@ -43,11 +49,18 @@ def invites_in(settings: Mapping[str, object]) -> Invites:
     return said
 
 
-def may_be_asked(invite: Invite, pending: Sequence[Invite]) -> bool:
-    """Whether there is room for one more among those that wait, of all and of this inviter.
+def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
+    """What comes of asking a user of whom these invitations are kept, waiting or declined.
 
-    One stranger cannot take all the room there is for others.
+    One stranger cannot take all the room there is for others. What was declined takes none of the
+    user's room, but goes on counting for who asked.
     """
-    others = [one for one in pending if one.chat_id != invite.chat_id]
+    others = [one for one in kept if one.chat_id != invite.chat_id]
+    waiting = sum(one.declined_at is None for one in others)
     same = sum(one.inviter == invite.inviter for one in others)
-    return len(others) < limits.USER_INVITES_MAX and same < limits.INVITER_INVITES_MAX
+    earlier = next((one for one in kept if one.chat_id == invite.chat_id), None)
+    if earlier is not None and earlier.declined_at is not None:
+        return "refused"
+    if waiting >= limits.USER_INVITES_MAX or same >= limits.INVITER_INVITES_MAX:
+        return "refused"
+    return "new" if earlier is None else "again"

@@ -29,8 +29,11 @@ USER_DAY_STRANGERS_MAX: Final = 1_000
 USER_INVITES_MAX: Final = 100
 """Invitations that wait for a user's answer."""
 INVITER_INVITES_MAX: Final = 10
-"""Those of them that come from one user: a single stranger leaves room for others."""
+"""Those of them that come from one user, with those that were declined not long ago: a single
+stranger leaves room for others, and does not ask without end."""
 INVITE_MS: Final = 30 * DAY_MS
+INVITE_DECLINED_MS: Final = 7 * DAY_MS
+"""How long nobody asks a user again into a chat after the user declined."""
 SMALL_CHAT_MEMBERS_MAX: Final = 64
 """Receipts, typing, presence and computed status exist only up to this size."""
 MEMBERS_PER_ENTRY_MAX: Final = 30
@@ -314,6 +317,7 @@ assert CODE_ATTEMPTS_ELSEWHERE_MAX < CODE_ATTEMPTS_MAX, "who asked for a code ca
 assert NUMBER_CODES_MAX <= NUMBER_DAY_CODES_MAX < NUMBER_ALL_TENANTS_DAY_CODES_MAX
 assert GROUP_MEMBERS_MAX <= USER_DAY_STRANGERS_MAX, "the largest group can be made in one day"
 assert INVITER_INVITES_MAX < USER_INVITES_MAX
+assert INVITE_DECLINED_MS < INVITE_MS
 assert OTHERS_CHATS_MAX < OTHERS_DIRECT_CHATS_MAX, "groups leave room for direct chats"
 assert CATCH_UP_CHAT_ENTRIES_MAX <= WINDOW_ENTRIES, "one chat's catch-up fits an empty window"
 assert OUTBOX_PAUSE_BYTES < OUTBOX_BYTES_MAX

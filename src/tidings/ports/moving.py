@@ -142,7 +142,7 @@ class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
 
 
 class InviteFact(FactBase, frozen=True, kw_only=True, tag="invite"):
-    """An invitation that waits for an answer."""
+    """An invitation that waits for an answer, or was declined not long ago."""
 
     user_id: UserKey
     chat_id: ChatId
@@ -151,6 +151,7 @@ class InviteFact(FactBase, frozen=True, kw_only=True, tag="invite"):
     name: str
     invited_at: int
     expires_at: int
+    declined_at: int | None = None
 
 
 class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):

@@ -82,11 +82,18 @@ FIND_REQUEST: Final = Pattern(
 LIST_INVITES: Final = Pattern(
     "list_invites", "Query", ("idempotency_keys",), "what a user is asked", strong=True
 )
+READ_INVITE: Final = Pattern(
+    "read_invite", "GetItem", ("idempotency_keys",), "whether a user is asked into a chat",
+    strong=True,
+)  # fmt: skip
 KEEP_INVITE: Final = Pattern(
     "keep_invite", "PutItem", ("idempotency_keys",), "somebody asks a user into a group"
 )
+DECLINE_INVITE: Final = Pattern(
+    "decline_invite", "UpdateItem", ("idempotency_keys",), "an invitation was declined"
+)
 DROP_INVITE: Final = Pattern(
-    "drop_invite", "DeleteItem", ("idempotency_keys",), "an invitation was answered"
+    "drop_invite", "DeleteItem", ("idempotency_keys",), "an invitation counts no more"
 )
 KEEP_REQUEST: Final = Pattern(
     "keep_request", "PutItem", ("idempotency_keys",), "a request that found the chat it asked for"

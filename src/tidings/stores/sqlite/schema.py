@@ -8,7 +8,7 @@ import apsw
 from tidings.stores.sqlite.schema_audit import AUDIT_TABLE
 from tidings.stores.sqlite.schema_deletions import CHAT_DELETIONS
 from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
-from tidings.stores.sqlite.schema_invites import INVITE_TABLES
+from tidings.stores.sqlite.schema_invites import DECLINED_INVITES, INVITE_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
 from tidings.stores.sqlite.schema_memberships import CHAT_COUNTS, MEMBERS_BY_JOINING
 from tidings.stores.sqlite.schema_own_chats import OWN_CHATS
@@ -298,6 +298,7 @@ MIGRATIONS: Final = (
     CHAT_COUNTS,
     INVITE_TABLES,
     CHAT_DELETIONS,
+    DECLINED_INVITES,
 )
 VERSION: Final = len(MIGRATIONS)
 

@@ -16,3 +16,5 @@ CREATE TABLE invites (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX invites_expiring ON invites (expires_at);
 """
+
+DECLINED_INVITES: Final = "ALTER TABLE invites ADD COLUMN declined_at INTEGER;"
