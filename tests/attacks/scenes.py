@@ -169,6 +169,10 @@ async def _furnish(scene: Scene, one: Operation) -> None:
         scene.names["session_id"] = session["session_id"]
     if "aside_id" in needed:
         await _furnish_aside(scene)
+    if "job_id" in needed:
+        chat = await scene.callers["owner"].group("guest")
+        deleted = await scene.backend.ok("DELETE", f"{scene.path}/chats/{chat}")
+        scene.names["job_id"] = deleted["job"]
     if one.name in ("get_token_issuer", "remove_token_issuer"):
         await scene.backend.ok("PUT", f"{scene.path}/token-issuer", _issuer())
 

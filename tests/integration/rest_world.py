@@ -169,6 +169,7 @@ def address(one: Operation, **parts: object) -> str:
         "emoji": "👍",
         "aside_id": f"{'0' * 26}-0",
         "inbox": "nowhere",
+        "job_id": f"delete-chat-{NOWHERE}",
         "key_id": "0" * 16,
         "signing_key_id": f"{TENANT}.{'0' * 16}",
         "limit": 10,

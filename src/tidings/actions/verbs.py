@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.deleting import DeleteChat, GetJob
 from tidings.actions.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.leaving import LeaveChats
 from tidings.actions.membership import PutMember, RemoveMember, Rename
@@ -34,6 +35,8 @@ class ChatVerbs:
     accept_invite: AcceptInvite
     decline_invite: DeclineInvite
     remove_as_tenant: RemoveAsTenant
+    delete: DeleteChat
+    job: GetJob
     rename: Rename
     members: ListMembers
     post: Post

@@ -12,6 +12,7 @@ from tidings.api.fields import Limit, Name, Time, UserId
 from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
+from tidings.api.tenant_jobs import JobRecord, job_record
 from tidings.model import costs, limits
 from tidings.model.ids import USER, UserKey, tenant_of, user_key
 from tidings.model.refusals import (
@@ -144,6 +145,21 @@ async def mute_chat(user: User, chat: Chat, data: JSONBody[MuteChange], verbs: V
     return MuteState(None if until is None else rfc3339(until))
 
 
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}",
+    tag=TAG,
+    summary="Delete a group",
+    statuses=(202,),
+    refusals=(ChatNotFound, DirectChatFixed),
+)
+async def delete_chat(user: User, chat: Chat, verbs: Verbs) -> JobRecord:
+    """For owners. From the answer on nothing is taken in; members and messages are removed by a
+    job. Asked again by the same user it answers with that job, as far as it is then.
+    """
+    return job_record(await verbs.delete.as_owner(user, chat))
+
+
 def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
     for index, member in enumerate(members):
         if USER.fullmatch(member) is None:
@@ -160,4 +176,4 @@ def _time(text: str) -> int:
         raise Invalid(f"until: {error}", "/until") from None
 
 
-HANDLERS: Final = (create_chat, list_chats, get_chat, rename_chat, mute_chat)
+HANDLERS: Final = (create_chat, list_chats, get_chat, rename_chat, mute_chat, delete_chat)

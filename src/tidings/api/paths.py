@@ -9,6 +9,7 @@ from litestar.params import FromPath
 from tidings.actions.jobs_aside import ASIDE
 from tidings.actions.signing_keys import KEY_ID
 from tidings.model import limits
+from tidings.model.deletions import JOB
 from tidings.model.ids import (
     CHAT,
     MESSAGE,
@@ -41,6 +42,7 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
         "pattern": r"^[^\s/]+$",
     },
     "inbox": _matching(INBOX),
+    "job_id": _matching(JOB),
     "key_id": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX},
     "message_id": _matching(MESSAGE),

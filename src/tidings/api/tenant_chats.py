@@ -7,6 +7,7 @@ from litestar.params import FromPath
 
 from tidings.api.injected import Caller, Chat, Verbs
 from tidings.api.operations import operation
+from tidings.api.tenant_jobs import JobRecord, job_record
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -35,4 +36,22 @@ async def remove_member_as_tenant(
     await verbs.remove_as_tenant(caller, tenant, chat, user_id)
 
 
-HANDLERS: Final = (remove_member_as_tenant,)
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/chats/{chat_id}",
+    tag=TAG,
+    summary="Delete a chat as the tenant",
+    key="tenant",
+    statuses=(202,),
+    refusals=(TenantNotFound, ChatNotFound),
+)
+async def delete_chat_as_tenant(
+    caller: Caller, tenant: FromPath[str], chat: Chat, verbs: Verbs
+) -> JobRecord:
+    """Any chat, direct ones too. From the answer on nothing is taken in; members and messages are
+    removed by a job. Asked again it answers with that job, as far as it is then.
+    """
+    return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
+
+
+HANDLERS: Final = (remove_member_as_tenant, delete_chat_as_tenant)

@@ -11,6 +11,7 @@ from tidings.actions.auditing import AuditTrail
 from tidings.actions.authenticating import Authenticate
 from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.data_keys import ALONE, KeyLeases
+from tidings.actions.deleting import DeleteChat, GetJob
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.invites import (
     AcceptInvite,
@@ -226,6 +227,8 @@ def _verbs(
         accept_invite=AcceptInvite(store.invites, chats, appender, clock),
         decline_invite=DeclineInvite(store.invites, clock),
         remove_as_tenant=RemoveAsTenant(removing),
+        delete=DeleteChat(appender, store.deletions),
+        job=GetJob(store.deletions),
         rename=Rename(appender),
         members=ListMembers(chats),
         post=Post(appender, vault, clock, quotas),

@@ -8,12 +8,14 @@ from tidings.assembly.core import Core
 from tidings.assembly.kafka import kafka_servers
 from tidings.assembly.processes import Others
 from tidings.config import Config
+from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.delivery.delivering import Deliverer
 from tidings.delivery.notifying import JobRunner
 from tidings.delivery.recounting import Recounting
 from tidings.delivery.relay import Delivers, Relay
 from tidings.delivery.republishing import Republishing
 from tidings.delivery.worker import Worker
+from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
 from tidings.ports.push import Push
@@ -44,6 +46,7 @@ async def run_delivery(config: Config, core: Core, others: Others | None) -> Asy
                 await _run_relay(config, core, _deliverer(core, others, push), others, stack)
         if "worker" in config.roles:
             _run_jobs(core, stack)
+            _run_deletions(core, others, stack)
         yield
 
 
@@ -75,6 +78,20 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
         )
         runner.start()
         stack.push_async_callback(runner.close)
+
+
+def _run_deletions(core: Core, others: Others | None, stack: AsyncExitStack) -> None:
+    runner = DeletionRunner(
+        deletions=core.store.deletions,
+        bus=core.bus,
+        clock=core.clock,
+        holder=core.chance.token(8).hex(),
+        # A process that is alone tells everybody before it answers the request.
+        delivery_ms=limits.DELETION_DELIVERY_MS if others else 0,
+        back_off=wait_patiently,
+    )
+    runner.start()
+    stack.push_async_callback(runner.close)
 
 
 def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:

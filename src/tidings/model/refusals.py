@@ -127,9 +127,9 @@ class NotificationNotFound(NotFound):
 
 
 class JobNotFound(NotFound):
-    """No such delivery job was set aside."""
+    """No such job of this tenant, or none that was set aside."""
 
-    code, title = "job.not_found", "No such job was set aside"
+    code, title = "job.not_found", "No such job"
 
 
 class Invalid(Refusal):

@@ -47,6 +47,11 @@ def may_redact_others(actor: Role) -> bool:
     return _RANK[actor] >= _RANK["admin"]
 
 
+def may_delete(actor: Role) -> bool:
+    """Whether the actor may delete the chat."""
+    return actor == "owner"
+
+
 def owners(members: Mapping[UserKey, Member]) -> int:
     """How many owners there are."""
     return sum(member.role == "owner" for member in members.values())

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a tenant: what goes on after its answer, and how far it is."""
+
+from typing import Final, Literal
+
+import msgspec
+from litestar.params import FromPath
+
+from tidings.api.injected import Caller, Verbs
+from tidings.api.operations import operation
+from tidings.model.deletions import Deletion, Phase
+from tidings.model.refusals import JobNotFound, TenantNotFound
+from tidings.model.times import rfc3339
+
+TAG: Final = "Jobs"
+
+
+class JobProgress(msgspec.Struct):
+    """How many entries of the chat's log are empty, of how many."""
+
+    done: int
+    of: int
+
+
+class JobRecord(msgspec.Struct):
+    """A job that deletes a chat. At `members_removed` and after it nobody reads the chat."""
+
+    job: str
+    kind: Literal["chat.delete"]
+    chat_id: str
+    phase: Phase
+    progress: JobProgress
+    created_at: str
+    updated_at: str
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/jobs/{job_id}",
+    tag=TAG,
+    summary="See how far a job is",
+    key="tenant",
+    refusals=(TenantNotFound, JobNotFound),
+)
+async def get_job(
+    caller: Caller, tenant: FromPath[str], job_id: FromPath[str], verbs: Verbs
+) -> JobRecord:
+    """Its phase is `started`, then `members_removed`, `keys_removed` and `done`."""
+    return job_record(await verbs.job(caller, tenant, job_id))
+
+
+def job_record(job: Deletion) -> JobRecord:
+    """A job, for whoever asked for it."""
+    return JobRecord(
+        job=job.job_id,
+        kind="chat.delete",
+        chat_id=job.chat_id,
+        phase=job.phase,
+        progress=JobProgress(job.emptied, job.entries),
+        created_at=rfc3339(job.created_at),
+        updated_at=rfc3339(job.updated_at),
+    )
+
+
+HANDLERS: Final = (get_job,)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner of deletions: a step of each chat that is being deleted, again and again.
+
+Chats take turns, so that a long one holds up no other. Every step is kept before the next one
+begins; a process that dies leaves a lease that runs out, and another goes on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.ids import ChatId
+from tidings.model.refusals import Unavailable
+from tidings.ports.bus import Appended, Bus, Event
+from tidings.ports.deletions import Deletions
+from tidings.ports.world import Clock
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.delivery")
+
+POLL_SECONDS: Final = 2.0
+"""How often it looks for deletions that another process began, or left."""
+PAUSE_SECONDS: Final = 0.02
+"""Between two rounds: deleting is never urgent, and sends come first."""
+
+
+class DeletionRunner:
+    """Deletes for as long as it runs. Several of them share the work."""
+
+    def __init__(
+        self,
+        *,
+        deletions: Deletions,
+        bus: Bus,
+        clock: Clock,
+        holder: str,
+        delivery_ms: int,
+        back_off: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """`delivery_ms` is how long members stay, so that whoever delivers finds whom to tell.
+
+        `back_off` waits before the n-th new attempt, with jitter, seconds at the most.
+        """
+        self._deletions = deletions
+        self._clock = clock
+        self._holder = holder
+        self._delivery_ms = delivery_ms
+        self._back_off = back_off
+        self._asked = asyncio.Event()
+        self._tasks = Tasks("deletions")
+        self.failed_steps = 0
+        bus.subscribe(self._on_event)
+
+    def start(self) -> None:
+        """Begin; what cannot be reached now is waited for."""
+        self._tasks.start(self._run())
+
+    async def close(self) -> None:
+        """Stop. What is under way goes on after the next start, here or elsewhere."""
+        await self._tasks.close()
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Appended) and event.entry.kind == "deleted":
+            self._asked.set()
+
+    async def _run(self) -> None:
+        attempt = 0
+        while True:
+            self._asked.clear()
+            try:
+                is_more = await self.round()
+            except Unavailable:
+                attempt += 1
+                await self._back_off(attempt)
+                continue
+            attempt = 0
+            if is_more:
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._asked.wait()
+
+    async def round(self) -> bool:
+        """One step of each chat that is being deleted, some at the most; whether more is left.
+
+        Raises:
+            Unavailable: The store cannot be asked now.
+        """
+        before = self._clock.now() - self._delivery_ms
+        chats = await self._deletions.unfinished(before=before, limit=limits.DELETIONS_AT_ONCE)
+        return any([await self._step(chat) for chat in chats])
+
+    async def _step(self, chat: ChatId) -> bool:
+        try:
+            job = await self._deletions.lease(chat, self._holder, self._clock.now())
+            if job is None:
+                return False
+            after = await self._deletions.step(job, self._holder, self._clock.now())
+        except Unavailable:
+            raise
+        except Exception:
+            # What is wrong with one chat must not keep the others; it is tried again later.
+            self.failed_steps += 1
+            log.exception("deleting failed", extra={"action": "deleting_failed", "chat": chat})
+            return False
+        if after is None:
+            return False
+        if after.phase != job.phase:
+            told = {"action": "chat_deletion", "chat": chat, "phase": after.phase}
+            log.info("deleting a chat", extra=told)
+        return after.phase != "done"
