@@ -2,6 +2,8 @@
 """Chats on DynamoDB: making one, the chat list, members, mute."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from tidings.model.chat_list import ChatRow, Held
@@ -14,12 +16,23 @@ from tidings.stores.dynamodb.client import Dynamo
 from tidings.stores.dynamodb.creating import ChatMaker
 from tidings.stores.dynamodb.items import member_key, pair_of, receipt_key
 from tidings.stores.dynamodb.listing import ChatList
-from tidings.stores.dynamodb.patterns import MUTE, SHOW_PAIRS, SHOW_RECEIPTS
+from tidings.stores.dynamodb.patterns import (
+    FIND_OWN,
+    MAKE_OWN,
+    MUTE,
+    SHOW_PAIRS,
+    SHOW_RECEIPTS,
+)
+from tidings.stores.dynamodb.side_by_side import together
 from tidings.stores.dynamodb.states import members_of
-from tidings.stores.dynamodb.trouble import ConditionFailed
+from tidings.stores.dynamodb.trouble import ConditionFailed, Item
 
 _MUTE: Final = "SET #muted_until = :until"
 _UNMUTE: Final = "REMOVE #muted_until"
+
+FIRST_ENTRIES: Final = 200
+"""Of a direct chat from before that are looked at for an answer: at most some ten read units."""
+_WRITING: Final = {":created": "created", ":message": "message"}
 
 
 class DynamoChats:
@@ -74,7 +87,30 @@ class DynamoChats:
         found = await self._dynamo.batch_get(SHOW_PAIRS, [{"chat_id": pair} for pair in pairs])
         keys = [receipt_key(pairs[item["chat_id"]], item["made"]) for item in found]
         rows = await self._dynamo.batch_get(SHOW_RECEIPTS, keys)
-        return {row["user_id"] for row in rows if "own" in row}
+        owns = await together(partial(self._is_own, row) for row in rows)
+        return {row["user_id"] for row, is_own in zip(rows, owns, strict=True) if is_own}
+
+    async def _is_own(self, receipt: Item) -> bool:
+        """Whether a direct chat is the user's own. In one from before chats were counted apart the
+        first entries tell, as they do when somebody answered; they are looked at once."""
+        if "own" in receipt:
+            return bool(receipt["own"])
+        user, chat = receipt["user_id"], receipt["chat_id"]
+        wrote = await self._dynamo.count(
+            FIND_OWN,
+            "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
+            {":chat": chat, ":first": 1, ":last": FIRST_ENTRIES, ":user": user, **_WRITING},
+            only="#sender = :user AND (#kind = :created OR #kind = :message)",
+        )
+        with suppress(ConditionFailed):  # somebody else has looked, or the user has just written
+            await self._dynamo.update(
+                MAKE_OWN,
+                receipt_key(user, chat),
+                "SET #own = :own",
+                "attribute_exists(#user_id) AND attribute_not_exists(#own)",
+                {":own": wrote > 0},
+            )
+        return wrote > 0
 
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
         return await self._list.heads(chats)

@@ -165,13 +165,16 @@ def receipt_key(user: UserKey, chat: ChatId) -> Item:
 
 
 def receipt_item(entry: Entry, user: UserKey) -> Item:
-    """The receipt of a user who joins with this entry; it says if the chat is the user's own."""
+    """The receipt of a user who joins with this entry; it says if the chat is the user's own.
+
+    One that does not say so is from before chats were counted apart.
+    """
     return {
         **receipt_key(user, entry.chat_id),
         "delivered": entry.sequence,
         "read": entry.sequence,
         "read_number": entry.number,
-        **({"own": True} if user == entry.sender else {}),
+        "own": user == entry.sender,
     }
 
 

@@ -124,7 +124,7 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
         "delivered": fact.delivered,
         "read": fact.read,
         "read_number": fact.read_number,
-        "own": fact.is_own or None,
+        "own": fact.is_own or None,  # a file from before does not say so either
     }
     return _without_none(membership), _without_none(receipt)
 
@@ -137,7 +137,7 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
         delivered=how_far.delivered,
         read=how_far.read,
         read_number=how_far.read_number,
-        is_own="own" in receipt,
+        is_own=receipt.get("own", False),
     )
 
 

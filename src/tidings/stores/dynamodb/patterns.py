@@ -107,6 +107,9 @@ CREATE_CHAT: Final = Pattern(
     ("messages", "chats", "chat_memberships", "delivery_state", "idempotency_keys"),
     "a chat with its first entry and first members",
 )
+FIND_OWN: Final = Pattern(
+    "find_own", "Query", ("messages",), "whether somebody wrote in a direct chat from before"
+)
 COUNT_CHATS: Final = Pattern(
     "count_chats", "Query", ("delivery_state",), "whether a user may be in one more chat"
 )
@@ -147,7 +150,7 @@ MOVE_RECEIPT: Final = Pattern(
     "move_receipt", "UpdateItem", ("delivery_state",), "a user has received or read more"
 )
 MAKE_OWN: Final = Pattern(
-    "make_own", "UpdateItem", ("delivery_state",), "a user has written in a chat of others"
+    "make_own", "UpdateItem", ("delivery_state",), "a user has written in a chat of others, or not"
 )
 READ_HEADS: Final = Pattern(
     "read_heads", "BatchGetItem", ("chat_counters",), "where the logs of a user end", strong=True

@@ -163,7 +163,7 @@ class DynamoReceipts:
 
     async def _make_own(self, item: Item) -> None:
         """Keep that the user wrote in the chat, where that moves no mark: once for each chat."""
-        if "own" in item:
+        if item.get("own"):
             return
         key = receipt_key(item["user_id"], item["chat_id"])
         with suppress(ConditionFailed):

@@ -11,7 +11,7 @@ from tidings.stores.sqlite.schema_identity import IDENTITY_TABLES
 from tidings.stores.sqlite.schema_invites import DECLINED_INVITES, INVITE_TABLES
 from tidings.stores.sqlite.schema_logins import LOGIN_ATTEMPTS
 from tidings.stores.sqlite.schema_memberships import CHAT_COUNTS, MEMBERS_BY_JOINING
-from tidings.stores.sqlite.schema_own_chats import OWN_CHATS
+from tidings.stores.sqlite.schema_own_chats import OWN_CHATS, OWN_CHATS_BEFORE
 from tidings.stores.sqlite.trouble import StoreRefused
 
 _CHAT_TABLES: Final = """
@@ -299,6 +299,7 @@ MIGRATIONS: Final = (
     INVITE_TABLES,
     CHAT_DELETIONS,
     DECLINED_INVITES,
+    OWN_CHATS_BEFORE,
 )
 VERSION: Final = len(MIGRATIONS)
 
