@@ -24,8 +24,8 @@ pytestmark = [
 SECONDS = 0.0
 """Each attack is made once: how often it could be repeated in a time is the machine's to say."""
 SIZE = 0.1
-WHOLE = ("S01", "S02")
-"""Attacks that cost next to nothing once they fail, and much memory if they do not."""
+WHOLE = ("S01", "S02", "S16")
+"""Attacks that are about memory: how much they take depends on their size, and on nothing else."""
 NEIGHBOURS = 2
 
 

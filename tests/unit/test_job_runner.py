@@ -25,7 +25,6 @@ from tests.unit.worlds import HandClock
 from tidings.actions.inbox.log_views import LogViews
 from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.buses.in_process import InProcessBus
-from tidings.delivery import notifying
 from tidings.delivery.notifying import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner
 from tidings.delivery.pushing import YOUNG_MS_MAX
 from tidings.delivery.turns import Turns
@@ -164,7 +163,7 @@ def test_tenants_take_turns() -> None:
 async def test_no_more_jobs_are_held_than_may_be(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifying, "JOBS_MAX", 20)
+    monkeypatch.setattr(office.runner, "_jobs_max", 20)
     asked: list[int] = []
     real = office.store.jobs.take
 

@@ -27,7 +27,7 @@ from tests.unit.worlds import (
     write,
 )
 from tidings.actions.cursors import Cursors
-from tidings.actions.vault import Vault
+from tidings.actions.vault import LINES_AT_ONCE, Vault
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
@@ -281,6 +281,10 @@ async def test_a_digest_is_keyed_stable_and_unambiguous(tmp_path: Path) -> None:
         assert first == world.vault.digest("ab", "c")
         others = [("a", "bc"), ("abc",), ("ab", "c", ""), ("", "abc"), ("2:ab1:c",)]
         assert len({first, *(world.vault.digest(*parts) for parts in others)}) == 6
+        for count in (1, LINES_AT_ONCE, 2 * LINES_AT_ONCE + 1):
+            lines = [f"é{number}" for number in range(count)]
+            whole = world.vault.digest("ab", "\n".join(lines))
+            assert world.vault.digest_of_lines("ab", lines) == whole
     async with open_world(tmp_path / "a") as world:
         assert world.vault.digest("ab", "c") == first, "sends are recognised across a restart"
     async with open_world(tmp_path / "b") as world:

@@ -112,7 +112,7 @@ def make_guard(
             check_no_query(connection.scope["query_string"])
         if operation.key == "tenant":
             tenant = connection.path_params["tenant"]
-            await large_bodies.enter(connection.scope, operation, tenant)
+            await large_bodies.enter(connection.scope, operation.body_bytes_max, tenant)
 
     return guard
 

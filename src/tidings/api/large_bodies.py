@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large bodies: few are read at once, because each takes several times its size in memory.
 
-Whoever waits for a slot has not been read yet: the rest of the body stays with the client.
+Whoever waits for a slot has not been read yet: the rest of the body stays with the client. Decoded
+and posted they are one by one: a body that waits for that takes its size and no more.
 """
 
 import asyncio
@@ -11,12 +12,13 @@ from typing import Final
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from tidings.api.operations import Operation
 from tidings.model import limits
 from tidings.model.refusals import RateLimited
 
 _HELD: Final = "tidings_held"
 """Where what a request holds until it is answered is kept."""
+_DECODING: Final = "tidings_decoding"
+"""Where a request that has a slot finds what lets one of them be decoded at a time."""
 
 
 class LargeBodies:
@@ -25,14 +27,20 @@ class LargeBodies:
     def __init__(self) -> None:
         self._in_all = asyncio.Semaphore(limits.LARGE_BODIES_MAX)
         self._tenants: dict[str, _Slots] = {}
+        self._decoding = asyncio.Semaphore(1)
 
-    async def enter(self, scope: Scope, operation: Operation, tenant: str) -> None:
+    async def enter(self, scope: Scope, body_bytes_max: int, tenant: str) -> None:
         """Wait for a slot, if the body may be large; it is kept until the request is answered.
+
+        `body_bytes_max` is what the operation takes.
 
         Raises:
             RateLimited: Too many wait already, or waiting took too long.
         """
-        if operation.body_bytes_max > limits.REQUEST_BODY_BYTES_MAX and _may_be_large(scope):
+        if body_bytes_max <= limits.REQUEST_BODY_BYTES_MAX:
+            return
+        scope["state"][_DECODING] = self._decoding
+        if _may_be_large(scope):
             held: AsyncExitStack = scope["state"][_HELD]
             await held.enter_async_context(self._slot(tenant))
 
@@ -52,13 +60,10 @@ class LargeBodies:
                 self._tenants.pop(tenant, None)
 
     async def _take(self, taken: AsyncExitStack, slots: "_Slots") -> None:
-        try:
-            async with asyncio.timeout(limits.LARGE_BODY_WAIT_MS_MAX / limits.SECOND_MS):
-                # The tenant's own first: so no tenant has more than its few in the common queue.
-                await taken.enter_async_context(slots.free)
-                await taken.enter_async_context(self._in_all)
-        except TimeoutError:
-            raise _too_many() from None
+        async with _not_too_long():
+            # The tenant's own first: so no tenant has more than its few in the common queue.
+            await taken.enter_async_context(slots.free)
+            await taken.enter_async_context(self._in_all)
 
 
 class _Slots:
@@ -68,6 +73,16 @@ class _Slots:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)
         self.users = 0
         """Requests that have a slot or wait for one."""
+
+
+async def wait_to_decode(scope: Scope) -> None:
+    """Wait until no other large body is being decoded or posted; until the answer it is our turn.
+
+    Raises:
+        RateLimited: That took too long.
+    """
+    async with _not_too_long():
+        await scope["state"][_HELD].enter_async_context(scope["state"][_DECODING])
 
 
 def giving_back(app: ASGIApp) -> ASGIApp:
@@ -87,6 +102,15 @@ def _may_be_large(scope: Scope) -> bool:
         if name == b"content-length":
             return not value.isdigit() or int(value) > limits.REQUEST_BODY_BYTES_MAX
     return True
+
+
+@asynccontextmanager
+async def _not_too_long() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(limits.LARGE_BODY_WAIT_MS_MAX / limits.SECOND_MS):
+            yield
+    except TimeoutError:
+        raise _too_many() from None
 
 
 def _too_many() -> RateLimited:

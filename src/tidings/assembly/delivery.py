@@ -10,7 +10,7 @@ from tidings.assembly.processes import Others
 from tidings.config import Config
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.delivery.delivering import Deliverer
-from tidings.delivery.notifying import JobRunner
+from tidings.delivery.notifying import JOBS_MAX, STORE_JOBS_MAX, JobRunner
 from tidings.delivery.recounting import Recounting
 from tidings.delivery.relay import Delivers, Relay
 from tidings.delivery.republishing import Republishing
@@ -75,6 +75,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
             bus=core.bus,
             clock=core.clock,
             back_off=wait_patiently,
+            jobs_max=STORE_JOBS_MAX if jobs is core.store.jobs else JOBS_MAX,
         )
         runner.start()
         stack.push_async_callback(runner.close)

@@ -63,8 +63,10 @@ class KafkaJobs:
             async with asyncio.timeout(PUT_SECONDS_MAX):
                 producer = await self._connected()
                 topic = self._topics.inbox_jobs
-                sealed = [self._cipher.seal(topic, encode_job(job)) for job in jobs]
-                sent = [await producer.send(topic, job) for job in sealed]
+                sent = [
+                    await producer.send(topic, self._cipher.seal(topic, encode_job(job)))
+                    for job in jobs
+                ]
                 await asyncio.wait(sent)
             if errors := [error for one in sent if (error := one.exception()) is not None]:
                 raise errors[0]

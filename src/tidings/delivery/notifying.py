@@ -27,7 +27,10 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.delivery")
 
 JOBS_MAX: Final = 1_000
-"""So many jobs are held; then no more are taken. Tenants take turns among what is held."""
+"""So many jobs are held; then no more are taken. Tenants take turns among what is held, because a
+broker gives jobs out in the order in which they came."""
+STORE_JOBS_MAX: Final = 200
+"""The same for a queue in the store, which gives the tenants turns itself."""
 TAKEN_AT_ONCE: Final = 100
 JOBS_AT_ONCE: Final = 8
 ATTEMPTS_MAX: Final = 5
@@ -60,6 +63,7 @@ class JobRunner:
         bus: Bus,
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
+        jobs_max: int = JOBS_MAX,
     ) -> None:
         """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
         self._jobs = jobs
@@ -70,6 +74,7 @@ class JobRunner:
         self._bus = bus
         self._clock = clock
         self._back_off = back_off
+        self._jobs_max = jobs_max
         self._turns: Turns[_Work] = Turns()
         self._held = 0
         self._running = 0
@@ -92,7 +97,7 @@ class JobRunner:
         attempt = 0
         while True:
             try:
-                taken = await self._jobs.take(min(TAKEN_AT_ONCE, JOBS_MAX - self._held))
+                taken = await self._jobs.take(min(TAKEN_AT_ONCE, self._jobs_max - self._held))
             except Exception as error:
                 if not isinstance(error, JobsUnavailable):
                     log.exception("taking failed", extra={"action": "taking_failed"})
@@ -104,7 +109,7 @@ class JobRunner:
                 self._held += 1
                 self._turns.put(one.job.tenant, _Work(one))
             self._go_on()
-            while self._held >= JOBS_MAX:
+            while self._held >= self._jobs_max:
                 self._has_room.clear()
                 await self._has_room.wait()
 

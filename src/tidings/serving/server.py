@@ -23,6 +23,7 @@ from tidings.gateway.connection_limits import ConnectionLimits
 from tidings.gateway.door import Door
 from tidings.gateway.http import Http
 from tidings.rest import make_rest
+from tidings.serving.allocator import find_allocator
 from tidings.serving.sockets import Sockets, count_unread
 from tidings.stores.sqlite.trouble import StoreBroken
 from tidings.tasks import Tasks
@@ -70,6 +71,8 @@ class Server:
         """Listen; returns the address to look at."""
         core = self._core
         self._tasks.start(Sweeper(core.store.sweeping, core.bus, core.clock).run())
+        if (allocator := find_allocator()) is not None:
+            self._tasks.start(allocator.run())
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
         # Whatever its roles: a process that delivers holds keys of authors, too.

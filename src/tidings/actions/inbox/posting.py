@@ -222,8 +222,8 @@ class PostNotification:
     def _digest(self, posting: Posting, users: list[str] | None) -> bytes:
         # In the order they were given: it decides which job each of them is in.
         rest = msgspec.structs.replace(posting, users=None)
-        told = "everyone" if users is None else "\n".join(users)
-        return self.vault.digest(msgspec.json.encode(rest, order="sorted").decode(), told)
+        told = msgspec.json.encode(rest, order="sorted").decode()
+        return self.vault.digest_of_lines(told, ["everyone"] if users is None else users)
 
 
 async def distinct_users(uids: list[str]) -> list[str]:

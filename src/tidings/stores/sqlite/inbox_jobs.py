@@ -52,11 +52,10 @@ class SqliteJobs:
         self._is_closed = False
 
     async def put(self, jobs: Sequence[Job]) -> None:
-        rows = [job_to_row(job) for job in jobs]
         try:
             with _in_words_of_the_queue():
-                for start in range(0, len(rows), PUT_AT_ONCE):
-                    some = rows[start : start + PUT_AT_ONCE]
+                for start in range(0, len(jobs), PUT_AT_ONCE):
+                    some = [job_to_row(job) for job in jobs[start : start + PUT_AT_ONCE]]
                     await self._writer.write(partial(_put, rows=some), rows=len(some))
         finally:
             self._may_have_some.set()

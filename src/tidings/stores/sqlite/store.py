@@ -11,7 +11,7 @@ from tidings.stores.folder import only_process
 from tidings.stores.sqlite.audit import SqliteAuditLog
 from tidings.stores.sqlite.chats import SqliteChats
 from tidings.stores.sqlite.checkpoints import Checkpoints
-from tidings.stores.sqlite.connections import DATABASE, connect
+from tidings.stores.sqlite.connections import DATABASE, WRITER_CACHE_KIB, connect
 from tidings.stores.sqlite.deletions import SqliteDeletions
 from tidings.stores.sqlite.importing import refuse_unfinished
 from tidings.stores.sqlite.inbox_copies import SqliteCopies
@@ -75,7 +75,7 @@ async def open_store(
     """
     with only_process(folder), ExitStack() as opened:
         path = folder / DATABASE
-        main = opened.enter_context(closing(connect(path)))
+        main = opened.enter_context(closing(connect(path, cache_kib=WRITER_CACHE_KIB)))
         migrate(main)
         refuse_unfinished(main)
         epoch = ensure_epoch(main)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free memory is given back to the system once the process has grown, and only then."""
+
+import asyncio
+import ctypes
+from typing import Any, cast
+
+import pytest
+
+from tests.harness.delivery_office import until
+from tidings.serving import allocator
+from tidings.serving.allocator import GROWTH_BYTES, Allocator, find_allocator, held_bytes
+
+
+class FakeLibrary:
+    """What it was told."""
+
+    def __init__(self) -> None:
+        self.options: dict[int, int] = {}
+        self.trimmed: list[int] = []
+
+    def mallopt(self, option: int, value: int) -> int:
+        self.options[option] = value
+        return 1
+
+    def malloc_trim(self, kept: int) -> int:
+        self.trimmed.append(kept)
+        return 1
+
+
+async def test_it_trims_when_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    library, looks, held = FakeLibrary(), 0, 100 * GROWTH_BYTES
+
+    def look() -> int:
+        nonlocal looks
+        looks += 1
+        return held
+
+    monkeypatch.setattr(allocator, "CHECK_SECONDS", 0)
+    monkeypatch.setattr(allocator, "held_bytes", look)
+    made = Allocator(cast("ctypes.CDLL", library))
+    task = asyncio.create_task(made.run())
+    try:
+        await until(lambda: looks > 10)
+        assert made.trims == 0
+        held += GROWTH_BYTES
+        await until(lambda: made.trims == 1)
+        before = looks
+        await until(lambda: looks > before + 10)
+        assert library.trimmed == [0], "what stayed is in use"
+    finally:
+        task.cancel()
+    assert library.options == {-3: allocator.LARGE_BYTES, -1: allocator.KEPT_BYTES}
+
+
+def test_another_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(_name: Any) -> object:
+        return object()
+
+    monkeypatch.setattr(ctypes, "CDLL", other)
+    assert find_allocator() is None
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert find_allocator() is None
+
+
+def test_what_is_held_is_found() -> None:
+    before = held_bytes()
+    block = b"x" * 50_000_000
+    assert held_bytes() > before + 40_000_000
+    del block
