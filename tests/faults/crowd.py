@@ -44,13 +44,13 @@ class Crowd:
         for _, device in self.devices:
             await device.close()
 
-    async def read_all(self, history: History) -> None:
+    async def read_all(self, history: History, seconds: float = CATCH_UP_SECONDS_MAX) -> None:
         """Read every log to its end, wait for every device to have it, and note what they saw."""
         for chat, members in self.chats.items():
             history.final[chat] = [seen(entry) for entry in await members[-1].log(chat)]
         # A device that does not get there is for the checker to find.
         with suppress(TimeoutError):
-            async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
+            async with asyncio.timeout(seconds):
                 for person, device in self.devices:
                     await self._caught_up(person, device, history)
         for person, device in self.devices:

@@ -7,15 +7,16 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tests.faults.crowd import gather_crowd
+from tests.faults.crowd import CATCH_UP_SECONDS_MAX, gather_crowd
 from tests.faults.history import History
 from tests.faults.workload import Workload
 from tests.harness.people import Town
 from tests.harness.server import POLL_SECONDS, ServerProcess
 
-LOAD_SECONDS_MAX: Final = 0.6
+LOAD_SECONDS_MAX: Final = 0.3
 START_SECONDS_SPOILT: Final = 1.0
-EARLY_CRASHES: Final = 0.15
+EARLY_EVERY: Final = 8
+"""Every eighth crash does not wait until messages are under way again."""
 
 Act = Callable[[ServerProcess], Awaitable[None]]
 
@@ -38,12 +39,13 @@ async def crash_under_load(
     spoilt_starts: float = 0.1,
     prepare: Act = change_nothing,
     crash: Act = kill,
+    catch_up_seconds: float = CATCH_UP_SECONDS_MAX,
 ) -> History:
     """Load a running server, crash and restart it, and return what the clients saw.
 
     `prepare` may change the server once everyone has an account and nobody is connected yet;
     `spoilt_starts` is the share of starts that are crashed too. It ends with a server that runs
-    and with everyone's logs read.
+    and with everyone's logs read; devices have `catch_up_seconds` to come to the end of them.
     """
     chance = random.Random(seed)
     history = History()
@@ -55,8 +57,8 @@ async def crash_under_load(
             async with asyncio.TaskGroup() as group:
                 workload = Workload(crowd, history, chance)
                 group.create_task(workload.run())
-                for _ in range(crashes):
-                    await _random_moment(workload, chance)
+                for number in range(1, crashes + 1):
+                    await _random_moment(workload, chance, is_early=number % EARLY_EVERY == 0)
                     history.killed()
                     await crash(server)
                     if chance.random() < spoilt_starts:
@@ -64,7 +66,7 @@ async def crash_under_load(
                     await _start(server, history)
                 await _acknowledged(workload, acknowledged_min)
                 workload.stop()
-            await crowd.read_all(history)
+            await crowd.read_all(history, catch_up_seconds)
         finally:
             await crowd.disconnect()
     return history
@@ -76,9 +78,8 @@ async def _start(server: ServerProcess, history: History) -> None:
     history.start_seconds.append(time.monotonic() - began)
 
 
-async def _random_moment(workload: Workload, chance: random.Random) -> None:
-    """Mostly while messages are under way, sometimes while everyone is still coming back."""
-    is_early = chance.random() < EARLY_CRASHES
+async def _random_moment(workload: Workload, chance: random.Random, *, is_early: bool) -> None:
+    """While messages are under way, or, if early, while everyone is still coming back."""
     if not is_early:
         await _acknowledged(workload, len(workload.acknowledged) + 1)
     await asyncio.sleep(chance.uniform(0, LOAD_SECONDS_MAX))

@@ -12,6 +12,7 @@ from tests.faults.history import Answer, Attempt, History, Seen, View
 from tests.faults.verdict import (
     ACKNOWLEDGED_MIN,
     KILLS_IN_FLIGHT_MIN,
+    LIARS_CATCH_UP_SECONDS,
     RECONNECTS_WITH_NEWS_MIN,
 )
 from tests.harness.server import NO_LIMITS, ServerProcess
@@ -196,7 +197,13 @@ async def test_a_server_that_answers_before_it_commits_is_found_out(tmp_path: Pa
         await server.restart()
 
     async with ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server:
-        history = await crash_under_load(server, seed=4, crashes=2, prepare=sabotage)
+        history = await crash_under_load(
+            server,
+            seed=4,
+            crashes=2,
+            prepare=sabotage,
+            catch_up_seconds=LIARS_CATCH_UP_SECONDS,
+        )
     verdict = check(history)
     assert verdict.outcome == "invalid"
     assert any(violation.startswith("lost:") for violation in verdict.violations), str(verdict)

@@ -8,16 +8,22 @@ import pytest
 
 from tests.faults.checker import check
 from tests.faults.conftest import Say
+from tests.faults.crowd import CATCH_UP_SECONDS_MAX
 from tests.faults.disk_shim import DiskShim, build_shim
 from tests.faults.fault_run import crash_under_load
-from tests.faults.verdict import Verdict
+from tests.faults.verdict import LIARS_CATCH_UP_SECONDS, Verdict
 from tests.harness.server import NO_LIMITS, ServerProcess
 
 NO_SYNC = Path(__file__).with_name("sabotage_no_sync.py")
 
 
 async def lose_power_under_load(
-    folder: Path, *, seed: int, losses: int, launcher: Path | None = None
+    folder: Path,
+    *,
+    seed: int,
+    losses: int,
+    launcher: Path | None = None,
+    catch_up_seconds: float = CATCH_UP_SECONDS_MAX,
 ) -> tuple[Verdict, list[int]]:
     """The verdict, and for each loss how many writes it hit.
 
@@ -41,7 +47,12 @@ async def lose_power_under_load(
 
     async with ServerProcess(folder / "data", environment=NO_LIMITS) as server:
         history = await crash_under_load(
-            server, seed=seed, crashes=losses, prepare=put_shim_in_place, crash=lose_power
+            server,
+            seed=seed,
+            crashes=losses,
+            prepare=put_shim_in_place,
+            crash=lose_power,
+            catch_up_seconds=catch_up_seconds,
         )
     history.save(folder / "history.jsonl")
     return check(history), hit
@@ -68,6 +79,12 @@ async def test_nothing_is_lost_in_a_hundred_losses_of_power(tmp_path: Path, say:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_server_that_does_not_sync_is_found_out(tmp_path: Path) -> None:
-    verdict, _ = await lose_power_under_load(tmp_path, seed=3, losses=1, launcher=NO_SYNC)
+    verdict, _ = await lose_power_under_load(
+        tmp_path,
+        seed=3,
+        losses=1,
+        launcher=NO_SYNC,
+        catch_up_seconds=LIARS_CATCH_UP_SECONDS,
+    )
     assert verdict.outcome == "invalid"
     assert any(violation.startswith("lost:") for violation in verdict.violations), str(verdict)

@@ -159,7 +159,7 @@ async def test_a_client_goes_on_over_a_move_there_and_back(
 
 @pytest.mark.slow
 async def test_an_import_that_is_killed_goes_on(tmp_path: Path) -> None:
-    await filled(tmp_path / "first", messages=2 * STEP_FACTS)
+    await filled(tmp_path / "first", messages=STEP_FACTS + 200)
     assert (await tidings("export", tmp_path / "a", "--data", tmp_path / "first")).code == 0
     export = (tmp_path / "a").read_bytes()
 

@@ -294,7 +294,7 @@ class InboxMachine(RuleBasedStateMachine):
 def test_the_inbox_is_what_the_reference_says(
     engine_of: Callable[[str], Engine], tmp_path: Path
 ) -> None:
-    happened = run(InboxMachine, engine_of("sqlite"), tmp_path, QUICK, range(4))
+    happened = run(InboxMachine, engine_of("sqlite"), tmp_path, QUICK, range(2))
     assert {what for what in EVERYTHING if not happened[what]} == set()
 
 
@@ -302,7 +302,7 @@ def test_the_inbox_is_what_the_reference_says(
 @pytest.mark.timeout(0 if IS_SOAK else 300)
 def test_the_inbox_is_so_on_dynamodb(engine_of: Callable[[str], Engine], tmp_path: Path) -> None:
     """Fewer runs: a redaction is answered only after a second."""
-    happened = run(InboxMachine, engine_of("dynamodb"), tmp_path, SHORT, range(2))
+    happened = run(InboxMachine, engine_of("dynamodb"), tmp_path, SHORT, [0])
     assert {what for what in ("broadcast", "delivered", "redacted") if not happened[what]} == set()
 
 
