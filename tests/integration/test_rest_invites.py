@@ -174,6 +174,15 @@ async def test_an_old_invitation_is_no_way_back_for_who_was_removed(rest: Rest, 
     assert [one["user_id"] for one in members] == [owner.name]
 
 
+async def test_an_invitation_ends_with_its_group(rest: Rest) -> None:
+    dot, eli = await people(rest, "dot", "eli")
+    chat = await dot.group("eli")
+    await dot.ok("DELETE", f"/v1/chats/{chat}")
+
+    assert await eli.refused("POST", f"/v1/me/invites/{chat}/accept") == NO_INVITE
+    assert await invites_of(eli) == []
+
+
 @pytest.mark.attack("S07", "D09")
 async def test_who_is_added_meanwhile_is_asked_no_longer(rest: Rest) -> None:
     abe, bea, cal = await people(rest, "abe", "bea", "cal")

@@ -13,7 +13,7 @@ from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Person
 from tidings.model.ids import ChatId, UserKey, tenant_of
 from tidings.model.invites import Invite
-from tidings.model.refusals import InviteNotFound, LimitReached
+from tidings.model.refusals import ChatNotFound, InviteNotFound, LimitReached
 from tidings.ports.bus import Bus, Invited
 from tidings.ports.chats import Chats
 from tidings.ports.invites import InviteStore
@@ -111,7 +111,8 @@ class AcceptInvite:
         """The entry is the user's own: `added`, by oneself. Who is in the chat already stays.
 
         Raises:
-            InviteNotFound: Nobody asked, or it is too long ago, or who asked may not add any more.
+            InviteNotFound: Nobody asked, or it is too long ago, or who asked may not add any more,
+                or the group is gone.
             LimitReached: The group is full, or the user is in as many chats as one may be.
         """
         now = self.clock.now()
@@ -126,9 +127,9 @@ class AcceptInvite:
         try:
             if not is_member:
                 await change(self.appender, chat, lambda state, _: _join(state, invite))
-        except InviteNotFound:
+        except (InviteNotFound, ChatNotFound):
             await self.invites.remove(user, chat)
-            raise
+            raise InviteNotFound from None
         await self.invites.remove(user, chat)
 
 

@@ -7,6 +7,7 @@ come again. Nobody is hurt by that, nor by offsets that are set back to the begi
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from tidings.buses.kafka_clients import KafkaServers, start_client
 from tidings.buses.kafka_producers import start_producer, stop_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
 from tidings.buses.offsets import Offsets
+from tidings.model import limits
 from tidings.ports.feed import Feed, FeedUnavailable, Received
 from tidings.wire.message_cipher import MessageCipher
 
@@ -27,6 +29,10 @@ TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
 CLOSE_SECONDS_MAX: Final = 5.0
+ASIDE_BYTES_MAX: Final = 512 * limits.KIB
+"""How much of a record is put aside: with what is written about it, it has to fit again."""
+ASIDE_WAITING_MAX: Final = 1_000
+"""Beyond this nothing more is taken until some of them could be put aside."""
 
 
 class KafkaFeed:
@@ -57,6 +63,8 @@ class KafkaFeed:
         self._consumer: Any = None
         self._producer: Any = None
         self._offsets = Offsets()
+        self._aside: deque[tuple[Received, str]] = deque()
+        """What is to be put aside, with the reasons."""
         self._committed_at = 0.0
         self.commits = 0
         self.failed_commits = 0
@@ -70,6 +78,9 @@ class KafkaFeed:
         if self._consumer is None:
             self._consumer = await self._joined()
         await self._commit_if_due()
+        await self.put_aside_waiting()
+        if len(self._aside) >= ASIDE_WAITING_MAX:
+            raise FeedUnavailable("too many records wait to be put aside")
         try:
             found = await self._consumer.getmany(timeout_ms=TAKE_MS_MAX, max_records=most)
         except (KafkaError, OSError) as error:
@@ -81,14 +92,31 @@ class KafkaFeed:
                 sealed = Received(record.partition, record.offset, record.value or b"")
                 if (value := self._cipher.open(self._topic, sealed.value)) is not None:
                     received.append(Received(record.partition, record.offset, value))
+                elif self._keeps_refused:
+                    self.put_aside_later(sealed, "not sealed by this deployment for this topic")
                 else:
-                    await self._refuse(sealed)
+                    self.finish(sealed)
+        await self.put_aside_waiting()
         return received
 
-    async def _refuse(self, received: Received) -> None:
-        if self._keeps_refused:
-            await self.put_aside(received, "not sealed by this deployment for this topic")
-        self.finish(received)
+    def put_aside_later(self, received: Received, reason: str) -> None:
+        """Have a record put aside as soon as that can be done, and finished then.
+
+        One that cannot be put aside must not take with it those that came with it.
+        """
+        self._aside.append((received, reason))
+
+    async def put_aside_waiting(self) -> None:
+        """Put aside what waits for it; what cannot be now waits on. Each `take` tries again."""
+        while self._aside:
+            received, reason = self._aside.popleft()
+            try:
+                await self.put_aside(received, reason)
+            except FeedUnavailable as error:
+                log.warning("cannot put aside: %s", error, extra={"action": "aside_failed"})
+                self._aside.appendleft((received, reason))
+                return
+            self.finish(received)
 
     def finish(self, received: Received) -> None:
         self._offsets.finished(received.partition, received.offset)
@@ -99,11 +127,14 @@ class KafkaFeed:
             ("partition", str(received.partition).encode()),
             ("offset", str(received.offset).encode()),
         ]
+        if len(received.value) > ASIDE_BYTES_MAX:
+            headers.append(("bytes", str(len(received.value)).encode()))
         try:
             if self._producer is None:
                 self._producer = await start_producer(self._servers)
             dead = self._topics.dead_of(self._topic)
-            await self._producer.send_and_wait(dead, received.value, headers=headers)
+            value = received.value[:ASIDE_BYTES_MAX]
+            await self._producer.send_and_wait(dead, value, headers=headers)
         except (KafkaError, OSError) as error:
             raise FeedUnavailable(str(error)) from error
 
@@ -166,6 +197,7 @@ class KafkaFeed:
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)
+        self._aside = deque(one for one in self._aside if one[0].partition not in partitions)
 
 
 async def _stop(consumer: Any) -> None:  # noqa: ANN401

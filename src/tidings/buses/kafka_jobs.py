@@ -77,7 +77,9 @@ class KafkaJobs:
     async def take(self, most: int) -> Sequence[Taken]:
         try:
             found = await self._feed.take(most)
-            return [taken for one in found if (taken := await self._read(one)) is not None]
+            taken = [one for each in found if (one := self._read(each)) is not None]
+            await self._feed.put_aside_waiting()
+            return taken
         except FeedUnavailable as error:
             raise JobsUnavailable(str(error)) from error
 
@@ -91,15 +93,14 @@ class KafkaJobs:
             await asyncio.wait([self._connecting])
         await self._let_go(self._producer)
 
-    async def _read(self, received: Received) -> Taken | None:
+    def _read(self, received: Received) -> Taken | None:
         """The job; None if it is none: then it lies where an operator finds it."""
         try:
             job = decode_job(received.value)
         except NotAJob as reason:
             where = {"partition": received.partition, "offset": received.offset}
             log.error("not a job: %s", reason, extra={"action": "job_unreadable", **where})
-            await self._feed.put_aside(received, str(reason))
-            self._feed.finish(received)
+            self._feed.put_aside_later(received, str(reason))
             return None
         return Taken(job, f"{received.partition}/{received.offset}", 1)
 

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that no process of ours sealed: put aside without holding up or losing the others."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from tests.harness.message_cipher import a_cipher
+from tidings.buses import kafka_feed
+from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_feed import KafkaFeed
+from tidings.buses.kafka_topics import Topics
+from tidings.ports.feed import FeedUnavailable
+
+TOPICS = Topics()
+JOBS = TOPICS.inbox_jobs
+
+
+class Kafka:
+    """Stands for the consumer and for the producer: one partition, and a topic for the dead."""
+
+    def __init__(self, *values: bytes) -> None:
+        self.records = [
+            SimpleNamespace(partition=0, offset=i, value=v) for i, v in enumerate(values)
+        ]
+        self.dead: list[bytes] = []
+        self.is_broken = False
+        self.committed = 0
+
+    async def getmany(self, *, timeout_ms: int, max_records: int) -> dict[int, list[Any]]:
+        some, self.records = self.records[:max_records], self.records[max_records:]
+        return {0: some}
+
+    async def commit(self, places: dict[object, int]) -> None:
+        (self.committed,) = places.values()
+
+    async def send_and_wait(self, _topic: str, value: bytes, headers: object) -> None:
+        if self.is_broken:
+            raise KafkaError("too large, or gone")
+        self.dead.append(value)
+
+
+def a_feed(kafka: Kafka) -> KafkaFeed:
+    feed = KafkaFeed(
+        servers=KafkaServers("localhost:9"),
+        topics=TOPICS,
+        cipher=a_cipher(),
+        topic=JOBS,
+        keeps_refused=True,
+    )
+    feed._consumer = feed._producer = kafka
+    return feed
+
+
+def job(number: int) -> bytes:
+    return a_cipher().seal(JOBS, b"job %d" % number)
+
+
+@pytest.mark.attack("S13")
+async def test_a_forged_record_that_cannot_be_put_aside_takes_no_other_with_it() -> None:
+    kafka = Kafka(job(1), b"forged", job(2), job(3))
+    feed = a_feed(kafka)
+    kafka.is_broken = True
+
+    first = await feed.take(3)
+    assert [one.value for one in first] == [b"job 1", b"job 2"]
+    assert [one.value for one in await feed.take(3)] == [b"job 3"]
+    for one in first:
+        feed.finish(one)
+    await feed._commit()
+    assert (kafka.dead, kafka.committed) == ([], 1), "what is nowhere else comes again"
+
+    kafka.is_broken = False
+    await feed.take(3)
+    await feed._commit()
+    assert (kafka.dead, kafka.committed) == ([b"forged"], 3)
+
+
+@pytest.mark.attack("S13")
+async def test_a_record_as_large_as_may_be_is_put_aside_in_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_feed, "ASIDE_BYTES_MAX", 10)
+    kafka = Kafka(b"x" * 11)
+    feed = a_feed(kafka)
+    for _ in range(2):
+        assert await feed.take(1) == []
+    assert kafka.dead == [b"x" * 10]
+
+
+@pytest.mark.attack("S13")
+async def test_forged_records_that_cannot_be_put_aside_do_not_pile_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_feed, "ASIDE_WAITING_MAX", 2)
+    kafka = Kafka(b"a", b"b", job(1))
+    feed = a_feed(kafka)
+    kafka.is_broken = True
+    assert await feed.take(2) == []
+    with pytest.raises(FeedUnavailable):
+        await feed.take(2)
+    kafka.is_broken = False
+    assert [one.value for one in await feed.take(2)] == [b"job 1"]
