@@ -7,6 +7,7 @@ The interleavings are those of the delivery model; here the real code takes the 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.harness.canary import MARK
@@ -80,6 +81,29 @@ async def test_whoever_registers_before_the_head_copy_is_written_is_handed_it(
     await deliverer.hand_again(handed)
     assert late.sequences == [1]
     assert office.posts.notices == []
+
+
+@pytest.mark.attack("S06")
+async def test_content_of_an_author_erased_between_the_two_looks_is_not_handed_over(
+    office: Office,
+) -> None:
+    chat = await office.chat(ANN, BOB)
+    await office.send(ANN, chat, "soon erased")
+    await office.edit(chat, 2, "still erased")
+    early = office.town.connect(BOB)
+    deliverer = office.deliverer()
+    handed = await deliverer.hand_out(chat, office.taken())
+    for sequence in (2, 3):
+        assert early.frame(sequence)["content"] == f"{MARK} still erased"
+    kept = msgspec.json.encode([[one.run.entries, one.loads] for one in handed], enc_hook=repr)
+    assert MARK.encode() not in kept, "nothing is held opened while the head copy is waited for"
+    await deliverer.write_head(handed)
+    await office.vault.erase(ANN, office.clock.now())
+    late = office.town.connect(BOB, "g2")
+    await deliverer.hand_again(handed)
+    assert late.sequences == [1, 2, 3]
+    assert late.frame(2)["erased"] is True
+    assert [late.frame(sequence).get("content") for sequence in (2, 3)] == [None, None]
 
 
 async def test_a_connection_that_has_it_is_not_handed_it_again(office: Office) -> None:

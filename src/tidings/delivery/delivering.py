@@ -21,7 +21,7 @@ from tidings.actions.vault import Vault
 from tidings.delivery.folding import RUN_ENTRIES_MAX, Folds, Run
 from tidings.delivery.handing import Handing, Load, loads_of
 from tidings.delivery.pushing import Pushing, is_young
-from tidings.model.entries import head_of
+from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.deliveries import Deliveries
@@ -62,7 +62,7 @@ class Deliverer:
         clock: Clock,
     ) -> None:
         self.folds = Folds(log, deliveries)
-        self.handing = Handing(registry, handover)
+        self.handing = Handing(registry, handover, self._open)
         self.pushing = Pushing(push, deliveries, clock)
         self._deliveries = deliveries
         self._vault = vault
@@ -101,10 +101,12 @@ class Deliverer:
         return handed
 
     async def _hand_out(self, run: Run) -> Handed:
-        await self._vault.open(run.entries, self._clock.now())
         loads = loads_of(run)
         await self.handing.hand(loads, run.state.members)
         return Handed(run, loads)
+
+    async def _open(self, entries: Sequence[Entry]) -> None:
+        await self._vault.open(entries, self._clock.now())
 
     async def write_head(self, handed: Sequence[Handed]) -> None:
         """Step 2, for runs of one chat that were handed out; may wait for a second.

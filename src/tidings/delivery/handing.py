@@ -3,10 +3,13 @@
 
 A connection that registers between the two looks is found by the second. One that registers later
 reads the head copy, and finds the entries in the log.
+
+Content is opened right before it is handed over and forgotten right after: the head copy may be
+waited for during a long outage, and an author may be erased meanwhile.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -21,12 +24,14 @@ _Places = Mapping[UserKey, list[Place]]
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """Parcels that go to the same users, and who has been handed them."""
+    """Entries that go to the same users, and who has been handed them."""
 
-    parcels: list[Parcel]
+    entries: list[Entry]
+    is_small: bool
     members: frozenset[UserKey]
     removed: frozenset[UserKey] = frozenset()
     """Those for whom it is the last entry of the chat: they get just this one."""
+    was_opened: bool = False
     handed: set[Place] = msgspec.field(default_factory=set)
     reached: set[UserKey] = msgspec.field(default_factory=set)
     """Users of whom a gateway said that it holds a connection."""
@@ -37,7 +42,7 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 def loads_of(run: Run) -> list[Load]:
-    """The run's entries as frames, encoded once, in order.
+    """The run's entries, in order.
 
     They go to those who are members now, whoever was one when an entry was written; to newcomers
     from their joining on. A removed member gets just the entry that says so.
@@ -53,11 +58,12 @@ def loads_of(run: Run) -> list[Load]:
 
 def _load(run: Run, entries: list[Entry]) -> Load:
     first, members = entries[0].sequence, run.state.members
-    parcels = [_parcel(entry, is_small=run.state.is_small) for entry in entries]
+    removals = (entry for entry in entries if entry.kind == "removed")
     return Load(
-        parcels=parcels,
+        entries=entries,
+        is_small=run.state.is_small,
         members=frozenset(user for user, member in members.items() if member.joined <= first),
-        removed=frozenset(user for parcel in parcels for user in parcel.removed),
+        removed=frozenset(person.user for entry in removals for person in entry.people),
     )
 
 
@@ -77,9 +83,16 @@ def _parcel(entry: Entry, *, is_small: bool) -> Parcel:
 class Handing:
     """Finds connections and hands loads to those that have not been handed them yet."""
 
-    def __init__(self, registry: Registry, handover: Handover) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        handover: Handover,
+        open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
+    ) -> None:
+        """`open_entries` fills in content, or why it is gone."""
         self._registry = registry
         self._handover = handover
+        self._open_entries = open_entries
         self.silent_gateways = 0
         self.lost_looks = 0
         """How often the registry did not answer."""
@@ -89,6 +102,9 @@ class Handing:
 
         If the registry does not answer nobody is handed anything: hello, and gateways comparing
         heads, make good for it.
+
+        Raises:
+            StoreUnavailable: A key cannot be loaded now; some may have been handed over.
         """
         users = [load.users(members) for load in loads]
         places = await self._find(frozenset().union(*users))
@@ -107,9 +123,27 @@ class Handing:
         for user, found in places.items():
             for gateway in {place.gateway for place in found if place not in load.handed}:
                 users[gateway].append(user)
+        # Opened once in any case: of what is gone, those who are not connected are not told.
+        if users or not load.was_opened:
+            await self._hand_to(load, users)
+        load.reached |= {user for user, found in places.items() if load.handed.intersection(found)}
+
+    async def _hand_to(self, load: Load, users: Mapping[str, list[UserKey]]) -> None:
+        parcels = await self._opened(load)
         if users:
-            held = await self._handover.entries(load.parcels, users)
+            held = await self._handover.entries(parcels, users)
             self.silent_gateways += len(users.keys() - held.keys())
             for gateway, connections in held.items():
                 load.handed.update(Place(gateway, connection) for connection in connections)
-        load.reached |= {user for user, found in places.items() if load.handed.intersection(found)}
+
+    async def _opened(self, load: Load) -> list[Parcel]:
+        """The entries as frames; their content stands nowhere else."""
+        try:
+            await self._open_entries(load.entries)
+            load.was_opened = True
+            return [_parcel(entry, is_small=load.is_small) for entry in load.entries]
+        finally:
+            for entry in load.entries:
+                entry.content = None
+                if entry.shown is not None:
+                    entry.shown.content = None
