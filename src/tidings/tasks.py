@@ -16,6 +16,7 @@ class Tasks:
     def __init__(self, name: str) -> None:
         self._name = name
         self._running: set[asyncio.Task[None]] = set()
+        self._is_closing = False
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work in the background.
@@ -26,6 +27,8 @@ class Tasks:
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._running.add(task)
         task.add_done_callback(self._ended)
+        if self._is_closing:
+            task.cancel()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
@@ -47,6 +50,14 @@ class Tasks:
             await asyncio.wait(list(self._running))
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for its end."""
-        self.cancel()
-        await self.finish()
+        """Cancel what still runs and wait for its end.
+
+        What is started meanwhile does not begin: a task that hands on to the next one when it ends
+        would go on until nothing is left to do.
+        """
+        self._is_closing = True
+        try:
+            self.cancel()
+            await self.finish()
+        finally:
+            self._is_closing = False

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner of delivery jobs on the embedded store: every user once, tenants by turns."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from tidings.buses.in_process import InProcessBus
 from tidings.delivery.notifying import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner
 from tidings.delivery.pushing import YOUNG_MS_MAX
 from tidings.delivery.turns import Turns
-from tidings.model.ids import user_key
+from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import JobNotFound, StoreUnavailable
 from tidings.ports.bus import CopiesMade, Event
 from tidings.ports.jobs import Job, JobsUnavailable, Taken
@@ -177,6 +178,26 @@ async def test_no_more_jobs_are_held_than_may_be(
     office.runner.start()
     await office.done(200)
     assert asked[0] == 20
+
+
+async def test_a_stop_waits_for_no_job_that_has_not_begun(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    async def deliver(*_given: object) -> list[UserKey]:
+        begun.append("a job")
+        if len(begun) <= JOBS_AT_ONCE:
+            await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(office.store.copies, "deliver", deliver)
+    await office.post(*some_jobs(100))
+    office.runner.start()
+    await until(lambda: len(begun) == JOBS_AT_ONCE)
+    await office.runner.close()
+    assert len(begun) == JOBS_AT_ONCE, "ended at the step that each of them was at"
+    assert office.runner.finished == 0
 
 
 # Trouble.
