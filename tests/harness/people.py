@@ -22,7 +22,7 @@ class Town:
         self.tenant = tenant
         self._root_key = root_key
         self._tenant_key: str | None = None
-        self.http = httpx.AsyncClient(base_url=url, trust_env=False, timeout=30)
+        self.http = httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=30)
         """Without a key, for whatever has no helper here."""
 
     async def __aenter__(self) -> Self:

@@ -22,6 +22,7 @@ from tests.harness.delivery_office import (
 )
 from tidings.delivery.folding import NotInLog
 from tidings.model.ids import ChatId
+from tidings.stores.dynamodb import heads
 from tidings.wire.events import HintEvent
 
 
@@ -37,7 +38,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def office(dynamodb_endpoint: str, tables: str, folder: Path) -> AsyncIterator[Office]:
+async def office(
+    dynamodb_endpoint: str, tables: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Office]:
+    # A head copy is written once a second at most. Here each step waits for the one before.
+    monkeypatch.setattr(heads, "WRITE_SECONDS_MIN", 0.001)
     async with open_office(dynamodb_endpoint, tables, folder) as office:
         yield office
 

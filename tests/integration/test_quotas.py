@@ -3,20 +3,36 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import httpx
 import pytest
 import pytest_asyncio
 
+from tests.harness import hurried
 from tests.harness.client_socket import Refused
+from tests.harness.engine import Settings, as_environment
 from tests.harness.people import Person, Town
 from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
-from tests.integration.socket_town import friends, people
+from tests.integration.socket_town import friends, people, troubles
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DAY_SECONDS = 86_400
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(
+    tmp_path_factory: pytest.TempPathFactory, settings: Settings
+) -> AsyncIterator[ServerProcess]:
+    """A server that adds up what was done many times a second."""
+    data = tmp_path_factory.mktemp("server") / "data"
+    environment = {**as_environment(settings), hurried.HURRIED: "quotas"}
+    launcher = Path(hurried.__file__)
+    async with ServerProcess(data, environment=environment, launcher=launcher) as running:
+        yield running
+    assert troubles(running) == []
 
 
 @pytest_asyncio.fixture(loop_scope="module")

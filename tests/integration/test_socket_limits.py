@@ -5,11 +5,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import count, islice, pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
 import pytest_asyncio
 
+from tests.harness import hurried
 from tests.harness.device import Device
 from tests.harness.people import Person, Town
 from tests.harness.server import ServerProcess
@@ -20,6 +22,7 @@ from tidings.model import limits
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOME = "203.0.113.9"
+PROXIED = {"TIDINGS_TRUSTED_PROXIES": "127.0.0.1"}
 PING_FRAME = ws_frame(b'{"op":"ping"}')
 
 
@@ -27,7 +30,7 @@ PING_FRAME = ws_frame(b'{"op":"ping"}')
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerProcess]:
     """A server that takes this machine for a proxy."""
     data = tmp_path_factory.mktemp("server") / "data"
-    async with ServerProcess(data, environment={"TIDINGS_TRUSTED_PROXIES": "127.0.0.1"}) as running:
+    async with ServerProcess(data, environment=PROXIED) as running:
         yield running
     assert troubles(running) == []
 
@@ -236,10 +239,12 @@ async def test_more_handshakes_than_a_process_takes_are_told_when_to_come_back(
 
 
 @pytest.mark.attack("C03")
-async def test_who_connects_and_says_nothing_counts_and_is_sent_away(server: ServerProcess) -> None:
-    address = "192.0.2.200"
-    raw, status, _ = await from_address(server, address)
-    async with raw:
-        assert status == 101
-        bye = await raw.frame("bye")
-        assert bye["code"] == 4408
+async def test_who_connects_and_says_nothing_is_sent_away(tmp_path: Path) -> None:
+    environment = {**PROXIED, hurried.HURRIED: "hello"}
+    launcher = Path(hurried.__file__)
+    async with ServerProcess(tmp_path, environment=environment, launcher=launcher) as server:
+        raw, status, _ = await from_address(server, "192.0.2.200")
+        async with raw:
+            assert status == 101
+            bye = await raw.frame("bye")
+            assert bye["code"] == 4408
