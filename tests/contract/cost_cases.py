@@ -16,8 +16,10 @@ from tests.contract.wire import Request, Wire
 from tests.harness.spare_tables import spare_tables
 from tidings.capacity.charges import Units
 from tidings.capacity.use_cases import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
+from tidings.world import back_off
 
 Reading = dict[str, Units]
 Chat = tuple[ChatId, list[UserKey]]
@@ -112,6 +114,7 @@ async def all_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
         await send_in_turn(ground)
         await changes_of_a_message(ground)
         await changes_of_members(ground)
+        await deleting(ground)
         await history(ground)
         await reads_of_many_chats(ground)
         return ground.bills
@@ -174,6 +177,29 @@ async def changes_of_members(ground: Ground) -> None:
         owner,
         lambda p: p.core.verbs.remove_member(owner, chat, others[-1]),
     )
+
+
+async def deleting(ground: Ground) -> None:
+    """A chat of ten in which two messages were sent is deleted, down to its places."""
+    chat, (owner, *_) = await ground.chat(10)
+    async with ground.process() as process:
+        await process.warm_up(owner, chat)
+        await process.warm_up(owner, chat)
+        core = process.core
+        runner = DeletionRunner(
+            deletions=core.store.deletions,
+            bus=core.bus,
+            clock=core.clock,
+            holder="me",
+            delivery_ms=0,
+            back_off=back_off,
+        )
+        ground.start(process)
+        await core.verbs.delete.as_owner(owner, chat)
+        answer = process.meter.reading()
+        while await runner.round():
+            pass
+    ground.keep("delete a chat of ten, 2 messages", answer, process)
 
 
 async def history(ground: Ground) -> None:

@@ -27,6 +27,7 @@ from tidings.model.deletions import Deletion, Phase, chat_of
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, tenant_itself
 from tidings.ports.log import Kept, SlotTaken
+from tidings.stores.sqlite import deletions
 
 LATER = NOW + 5
 NOBODY = tenant_itself("acme")
@@ -188,12 +189,12 @@ async def test_every_step_may_be_done_again(engine: Engine, phase: Phase) -> Non
         assert all(one.box is None for one in await log_of(store, state.chat_id))
 
 
-async def test_many_reactions_go_in_steps(store: Store) -> None:
-    users = some_users(30)
-    assert 4 * len(users) > limits.DELETE_STEP_ROWS
+async def test_many_reactions_go_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletions, "DELETE_STEP_ROWS", 10)
+    users = some_users(15)
     state = await a_chat(store, *users)
     await append(store, state, message(users[0]))
-    reactions = [reacted(state.head, emoji, by=user) for user in users for emoji in "abcd"]
+    reactions = [reacted(state.head, emoji, by=user) for user in users for emoji in "ab"]
     for one in reactions:
         assert await append(store, state, one) == Kept()
     await append(store, state, deleted(by=users[0]))

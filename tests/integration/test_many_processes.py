@@ -107,6 +107,30 @@ async def test_what_rest_does_reaches_every_gateway(cluster: Cluster, town: Town
             assert await until_entries(device, chat, 3) == [1, 2, 3]
 
 
+async def test_a_deleted_chat_takes_nothing_in_on_any_gateway(cluster: Cluster, town: Town) -> None:
+    ann, bob = await some_people(town, "ann", "bob")
+    chat = await ann.create_group("Team", [bob])
+    async with (
+        cluster.device(ann, "gateway-1") as first,
+        cluster.device(bob, "gateway-2") as second,
+    ):
+        for device in (first, second):  # each process knows the chat now
+            await device.send(chat)
+        job = await ann.call("DELETE", f"/v1/chats/{chat}")
+        for device in (first, second):
+            with pytest.raises(Refused, match=r"chat\.not_found"):
+                await device.send(chat)
+            await device.frame("entry", chat=chat, kind="deleted")
+        while job["phase"] != "done":
+            await asyncio.sleep(0.1)
+            job = await ann.call("DELETE", f"/v1/chats/{chat}")
+        for device in (first, second):
+            with pytest.raises(Refused, match=r"chat\.not_found"):
+                await device.send(chat)
+    for person in (ann, bob):
+        assert (await person.call("GET", "/v1/chats"))["data"] == []
+
+
 async def test_who_was_away_gets_it_on_the_other_gateway(cluster: Cluster, town: Town) -> None:
     ann, bob = await some_people(town, "ann", "bob")
     chat = await ann.create_direct(bob)

@@ -156,6 +156,36 @@ def change_members(*, joins: bool) -> Cost:
     return Cost(changed, [_head_copy()])
 
 
+def delete_chat(members: int, messages: int) -> Cost:
+    """A group with less than 25 members and messages, so that each kind of item goes in one step.
+
+    The end at once: entry, chat, and the job, which stands in two items. Each step is then looked
+    up, leased and noted.
+    """
+    steps, entries = 3, messages + 1
+    end = [
+        _reads("list_members", "chat_memberships", 1),
+        _writes("delete_chat", "messages", 2),
+        _writes("delete_chat", "chats", 2, 0),
+        _writes("delete_chat", "tenants", 4, 0),
+        _reads("find_deletion", "tenants", 1),
+    ]
+    rest = [
+        _reads("list_deletions", "tenants", steps, steps),
+        _writes("move_deletion", "tenants", 2 * steps, 2 * steps),
+        _writes("finish_deletion", "tenants", 1),
+        _reads("list_members", "chat_memberships", 1),
+        _writes("forget_receipts", "delivery_state", members),
+        _writes("forget_members", "chat_memberships", 2 * members),
+        _writes("forget_chat", "chats", 1),
+        _reads("list_claims", "idempotency_keys", 1),
+        _writes("forget_claims", "idempotency_keys", messages),
+        _reads("read_log", "messages", 1),
+        _writes("empty_entry", "messages", entries, entries),
+    ]
+    return Cost(end, [_head_copy(), *rest])
+
+
 def mark_read() -> Cost:
     """Over REST, up to the end of the log: the receipt and the head say that nothing is left."""
     return Cost([_writes("move_receipt", "delivery_state", 1)])

@@ -50,6 +50,7 @@ def use_cases() -> Iterator[UseCase]:
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (one.change_members(10) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
         yield UseCase(name, ours.change_members(joins=joins), *others)
+    yield UseCase("delete a chat of ten, 2 messages", ours.delete_chat(10, 2))
     marks = (one.mark_read(2, SMALL) for one in (FAN_OUT, SINGLE_TABLE, COUNTER))
     yield UseCase("mark read, over REST", ours.mark_read(), *marks)
     yield from _reads()
