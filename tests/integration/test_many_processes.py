@@ -122,7 +122,6 @@ async def test_a_deleted_chat_takes_nothing_in_on_any_gateway(cluster: Cluster, 
                 await device.send(chat)
             await device.frame("entry", chat=chat, kind="deleted")
         while job["phase"] != "done":
-            await asyncio.sleep(0.1)
             job = await ann.call("DELETE", f"/v1/chats/{chat}")
         for device in (first, second):
             with pytest.raises(Refused, match=r"chat\.not_found"):

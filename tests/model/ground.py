@@ -57,7 +57,7 @@ class Ground(RuleBasedStateMachine):
         for room in self.rooms.values():
             self.happened.update(line.kind for line in room.log)
             self.happened["expired"] += sum(line.gone(self.now) == "expired" for line in room.log)
-            self.happened["emptied group"] += not room.members
+            self.happened["emptied group"] += not room.members and room.log[-1].kind != "deleted"
 
     @property
     def now(self) -> int:

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for who is in a chat, and how far everyone has read."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from hypothesis.strategies import SearchStrategy
 
 from tests.model.ground import NOBODY, USERS, Ground, names, picks, several, users
+from tidings.delivery.deletion_runner import DeletionRunner
+from tidings.model.deletions import Deletion
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import UserNotFound
 from tidings.model.roles import Role
+from tidings.world import back_off
+
+DELETED_ONE_IN: Final = 8
 
 
 class Put(NamedTuple):
@@ -46,10 +51,17 @@ class Mute(NamedTuple):
     until: int | None
 
 
+class Delete(NamedTuple):
+    """Delete the whole chat; seldom, since then there is nothing more to do in it."""
+
+    actor: int
+
+
 roles: SearchStrategy[Role | None] = st.sampled_from((None, "member", "admin", "owner"))
 puts = st.builds(Put, picks, st.sampled_from([*USERS, *USERS, NOBODY]), roles)
 removals = st.builds(Remove, picks, users)
 renamings = st.builds(Rename, picks, names)
+deletions = st.builds(Delete, picks)
 marks = st.builds(Mark, picks, picks, picks)
 mutes = st.builds(Mute, picks, st.sampled_from([None, 5, 2_000_000_000_000]))
 
@@ -57,8 +69,8 @@ mutes = st.builds(Mute, picks, st.sampled_from([None, 5, 2_000_000_000_000]))
 class MemberRules(Ground):
     """What users do to a chat, apart from writing."""
 
-    @rule(chat=Ground.chats, doings=several(st.one_of(puts, puts, removals, renamings)))
-    def change(self, chat: ChatId, doings: list[Put | Remove | Rename]) -> None:
+    @rule(chat=Ground.chats, doings=several(st.one_of(puts, puts, removals, renamings, deletions)))
+    def change(self, chat: ChatId, doings: list[Put | Remove | Rename | Delete]) -> None:
         self.room(chat)
         for doing in doings:
             actor = self._owner(chat) if doing.actor % 2 else self.who(chat, doing.actor)
@@ -69,6 +81,10 @@ class MemberRules(Ground):
                     self._remove(chat, actor, user)
                 case Rename(_, name):
                     self._rename(chat, actor, name)
+                case Delete(pick) if pick % DELETED_ONE_IN == 1:
+                    self._delete(chat, actor)
+                case Delete():
+                    pass
 
     def _owner(self, chat: ChatId) -> UserKey:
         """Of the members most may do nothing here: half of the time it is somebody who may."""
@@ -102,6 +118,30 @@ class MemberRules(Ground):
             lambda: room.rename(actor, name, self.now),
             self.product.verbs.rename(actor, chat, name),
         )
+
+    def _delete(self, chat: ChatId, actor: UserKey) -> None:
+        """All at once: what is to be seen while it goes on is looked at elsewhere."""
+        room = self.rooms[chat]
+        delete = self.product.verbs.delete.as_owner
+        both = self.same(lambda: room.delete(actor, self.now), delete(actor, chat))
+        if both is not None:
+            assert both[1].entries == len(room.log)
+            again = self.product.run(self._deleted(actor, chat))
+            assert (again.job_id, again.phase) == (both[1].job_id, "done")
+
+    async def _deleted(self, actor: UserKey, chat: ChatId) -> Deletion:
+        core = self.product.deployment.core
+        runner = DeletionRunner(
+            deletions=core.store.deletions,
+            bus=core.bus,
+            clock=core.clock,
+            holder="model",
+            delivery_ms=0,
+            back_off=back_off,
+        )
+        while await runner.round():
+            pass
+        return await self.product.verbs.delete.as_owner(actor, chat)
 
     @rule(chat=Ground.chats, doings=several(st.one_of(marks, marks, mutes)))
     def mark_and_mute(self, chat: ChatId, doings: list[Mark | Mute]) -> None:

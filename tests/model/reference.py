@@ -231,6 +231,20 @@ class Room:
             self.name = name
             self._append(Line("renamed", actor, now, name=name))
 
+    def delete(self, actor: str, now: int) -> None:
+        """Nothing is left but places: no members, no keys of sends, no content."""
+        if (self.log[-1].kind, self.log[-1].sender) == ("deleted", actor):
+            return
+        role = self.member(actor).role
+        self._check_group()
+        if role != "owner":
+            raise Forbidden
+        self._append(Line("deleted", actor, now))
+        self.members.clear()
+        self.keys.clear()
+        for line in self.log:
+            line.content = None
+
     def mark(self, user: str, delivered: int, read: int) -> None:
         member = self.member(user)
         if max(delivered, read) > len(self.log):

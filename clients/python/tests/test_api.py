@@ -10,6 +10,7 @@ from clients.python.tests.test_client import a_client, shown
 from tests.harness.people import Town
 from tidings_client import (
     ChatCreated,
+    ChatDeleted,
     Edited,
     MemberAdded,
     MemberRemoved,
@@ -42,7 +43,9 @@ async def test_everything_that_happens_in_a_chat_has_an_event(town: Town) -> Non
         await api.put_member(chat, "carol")
         await api.put_member(chat, "carol", "admin")
         await api.remove_member(chat, "carol")
-        await screen.until(lambda: screen.last(chat) == 10)
+        job = await api.delete_chat(chat)
+        assert (job.chat_id, job.progress.of) == (chat, 11)
+        await screen.until(lambda: screen.last(chat) == 11)
         kinds = [type(event) for event in screen.shown[chat]]
         assert kinds == [
             ChatCreated,
@@ -55,6 +58,7 @@ async def test_everything_that_happens_in_a_chat_has_an_event(town: Town) -> Non
             MemberAdded,
             RoleChanged,
             MemberRemoved,
+            ChatDeleted,
         ]
         edited = screen.shown[chat][2]
         assert isinstance(edited, Edited)

@@ -87,3 +87,31 @@ async def test_a_member_is_removed_by_name() -> None:
         b"/v1/tenants/acme/chats/01C/members/bob%40home",
     )
     await api.close()
+
+
+async def test_a_chat_is_deleted_by_a_job() -> None:
+    job = {
+        "job": "delete-chat-01C",
+        "kind": "chat.delete",
+        "chat_id": "01C",
+        "phase": "members_removed",
+        "progress": {"done": 1, "of": 5},
+        "created_at": "2030-05-17T12:00:00.000Z",
+        "updated_at": "2030-05-17T12:00:01.000Z",
+    }
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.method, request.url.path))
+        return httpx.Response(202 if len(asked) > 1 else 503, json=job)
+
+    transport = httpx.MockTransport(answer)
+    api = TenantApi("http://server", "acme", "sk_key", world=Hurry(), transport=transport)
+    deleted = await api.delete_chat("01C")
+    assert (deleted.phase, deleted.progress.of) == ("members_removed", 5)
+    assert await api.job(deleted.job) == deleted
+    assert asked == [
+        *[("DELETE", "/v1/tenants/acme/chats/01C")] * 2,
+        ("GET", "/v1/tenants/acme/jobs/delete-chat-01C"),
+    ]
+    await api.close()

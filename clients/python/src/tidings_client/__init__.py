@@ -19,6 +19,7 @@ from tidings_client.errors import (
 )
 from tidings_client.events import (
     ChatCreated,
+    ChatDeleted,
     ChatGone,
     ChatResynced,
     Connected,
@@ -64,6 +65,7 @@ __all__ = [
     "AuditRecord",
     "Backoff",
     "ChatCreated",
+    "ChatDeleted",
     "ChatGone",
     "ChatResynced",
     "Client",

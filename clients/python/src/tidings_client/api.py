@@ -13,6 +13,7 @@ from tidings_client.records import (
     Chat,
     ChatPage,
     Invite,
+    Job,
     Left,
     Member,
     MessageRecord,
@@ -78,6 +79,13 @@ class Api:
     async def rename(self, chat: str, name: str) -> Chat:
         """Give a group another name."""
         return await self._rest.ask(Chat, "PATCH", _path(chat), {"name": name})
+
+    async def delete_chat(self, chat: str) -> Job:
+        """Delete a group that the user owns: nothing is taken in from the answer on.
+
+        Asked again it answers with the same job, as far as it is then.
+        """
+        return await self._rest.ask(Job, "DELETE", _path(chat))
 
     async def mute(self, chat: str, until: datetime | None) -> None:
         """Let the chat not disturb until then; None ends it."""

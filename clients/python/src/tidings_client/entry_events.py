@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from tidings_client.events import (
     ChatCreated,
+    ChatDeleted,
     Edited,
     MemberAdded,
     MemberRemoved,
@@ -31,6 +32,7 @@ AnyEntryEvent = (
     | RoleChanged
     | Renamed
     | ChatCreated
+    | ChatDeleted
     | OtherEntry
 )
 
@@ -78,6 +80,8 @@ def _of_the_chat(entry: Entry, place: _Place) -> AnyEntryEvent:
             return RoleChanged(**place, users=users, role=role)
         case Entry(kind="renamed", name=str(name)):
             return Renamed(**place, name=name)
+        case Entry(kind="deleted"):
+            return ChatDeleted(**place)
         case Entry(kind="created"):
             return ChatCreated(**place, users=users, name=entry.name)
         case _:

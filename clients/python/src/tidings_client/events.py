@@ -87,6 +87,10 @@ class Renamed(EntryEvent, frozen=True, kw_only=True):
     name: str
 
 
+class ChatDeleted(EntryEvent, frozen=True, kw_only=True):
+    """The last entry of a chat: nobody can write in it any more, and soon nobody reads it."""
+
+
 class ChatCreated(EntryEvent, frozen=True, kw_only=True):
     """The first entry of a chat."""
 
@@ -229,6 +233,7 @@ Event = (
     | MemberRemoved
     | RoleChanged
     | Renamed
+    | ChatDeleted
     | ChatCreated
     | OtherEntry
     | ChatResynced

@@ -70,6 +70,29 @@ class Left(msgspec.Struct, frozen=True):
     retryable: bool
 
 
+class JobProgress(msgspec.Struct, frozen=True):
+    """How many entries of a chat's log are empty, of how many."""
+
+    done: int
+    of: int
+
+
+class Job(msgspec.Struct, frozen=True):
+    """The deletion of a chat, which goes on after its answer.
+
+    `phase` is `started`, when nothing is taken in any more; then `members_removed`, when nobody
+    reads the chat; `keys_removed`; and `done`.
+    """
+
+    job: str
+    kind: str
+    chat_id: str
+    phase: str
+    progress: JobProgress
+    created_at: datetime
+    updated_at: datetime
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """How far one member is."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self
 import httpx
 import msgspec
 
+from tidings_client.records import Job
 from tidings_client.rest import Rest, path_of
 from tidings_client.tokens import Tokens
 from tidings_client.world import SystemWorld, World
@@ -149,6 +150,15 @@ class TenantApi:
         """Remove anybody from a group. The others see an entry of the sender `~tenant`."""
         path = path_of("tenants", self._tenant, "chats", chat, "members", user)
         await self._rest.request("DELETE", path)
+
+    async def delete_chat(self, chat: str) -> Job:
+        """Delete any chat of the tenant: nothing is taken in from the answer on. Asked again it
+        answers with the same job."""
+        return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "chats", chat))
+
+    async def job(self, job: str) -> Job:
+        """How far a job is; `job` is the name that it was answered with."""
+        return await self._rest.ask(Job, "GET", path_of("tenants", self._tenant, "jobs", job))
 
     # Inboxes.
 
