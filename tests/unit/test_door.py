@@ -190,6 +190,23 @@ async def test_those_who_say_nothing_keep_nobody_out() -> None:
         await silent[-1].hears(b"socket " + UPGRADE)
 
 
+@pytest.mark.attack("S08", "F08")
+async def test_those_of_one_address_who_say_nothing_push_out_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses = iter(["198.51.100.1", *["203.0.113.9"] * 9, "198.51.100.2"])
+    monkeypatch.setattr(ConnectionLimits, "address", lambda *_: next(addresses, None))
+    async with a_door(descriptors=128) as visitors:  # 8 of them undecided
+        quiet = await visitors.comes()
+        loud = [await visitors.comes() for _ in range(9)]
+        late = await visitors.comes()
+        for client in loud[:7]:
+            await client.hears_the_end()
+        for client in (quiet, late):
+            client.writer.write(UPGRADE)
+            await client.hears(b"socket " + UPGRADE)
+
+
 async def test_a_closed_door_sends_the_waiting_away_and_leaves_the_others() -> None:
     async with a_door() as visitors:
         waiting = await visitors.comes(b"G")

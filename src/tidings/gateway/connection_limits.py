@@ -70,6 +70,7 @@ class ConnectionLimits:
             limits.KEPT_HTTP_CONNECTIONS_MAX, self._shared_max // 8
         )
         self._address_max = max(1, min(address_max, self._http_max // 4))
+        self.undecided_of_address_max = min(self._address_max, max(1, self.undecided_max // 4))
         self._trusted = trusted_proxies
         self._open: Counter[Lane] = Counter()
         self._by_address: Counter[str] = Counter()
@@ -102,7 +103,7 @@ class ConnectionLimits:
         """Count a new connection; None if there is no room for it."""
         if lane is Lane.SOCKET:
             return self._enter_socket(peer)
-        address = self._address(peer)
+        address = self.address(peer)
         if address is not None and self._by_address[address] >= self._address_max:
             if not self._close_idle(self._idle.get(address)):
                 return None
@@ -155,7 +156,7 @@ class ConnectionLimits:
         self._reserve_unused.pop(slot, None)
 
     def _enter_socket(self, peer: str | None) -> Slot | None:
-        address = self._address(peer)
+        address = self.address(peer)
         is_at_limit = address is not None and self._by_address[address] >= self._address_max
         if is_at_limit and not self._close_idle(self._idle.get(address)):
             return None
@@ -185,8 +186,11 @@ class ConnectionLimits:
         oldest.close()
         return True
 
-    def _address(self, peer: str | None) -> str | None:
-        """A trusted proxy stands for everybody behind it, and this machine for its proxy."""
+    def address(self, peer: str | None) -> str | None:
+        """As whom a connection is counted; None if it is not.
+
+        A trusted proxy stands for everybody behind it, and this machine for its proxy.
+        """
         return None if is_trusted(peer, self._trusted) else counted_address(peer, (), ())
 
     def _taken(self, slot: Slot) -> Slot:

@@ -16,6 +16,7 @@ from typing import Final
 
 from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
 from tidings.gateway.refusing import CONNECTIONS_TAKEN
+from tidings.gateway.undecided import Undecided, Waiting
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.door")
@@ -47,8 +48,7 @@ class Door:
         self._first_bytes_seconds_max = first_bytes_seconds_max
         self._refused = 0
         self._tasks = Tasks("door")
-        self._looking: dict[asyncio.Future[None], None] = {}
-        """Those who have yet to say what they want, oldest first."""
+        self._undecided = Undecided(limits.undecided_max, limits.undecided_of_address_max)
         self._listeners: list[socket.socket] = []
 
     @property
@@ -89,7 +89,7 @@ class Door:
         try:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            start = await self._first_bytes(connection)
+            start = await self._first_bytes(connection, self._limits.address(peer))
             if not start:
                 connection.close()
                 return
@@ -126,22 +126,17 @@ class Door:
             connection.send(CONNECTIONS_TAKEN)
         connection.close()
 
-    async def _first_bytes(self, connection: socket.socket) -> bytes:
+    async def _first_bytes(self, connection: socket.socket, address: str | None) -> bytes:
         """Enough to tell what it is, without taking it; nothing if the client says nothing."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._looking[ready] = None
-        if len(self._looking) > self._limits.undecided_max:
-            oldest = next(iter(self._looking))
-            del self._looking[oldest]
-            _settle(oldest, TimeoutError())
+        ready = self._undecided.enter(address)
         try:
             await self._readable(connection, ready)
         finally:
-            self._looking.pop(ready, None)
+            self._undecided.leave(ready, address)
         return connection.recv(PEEK_BYTES, socket.MSG_PEEK)
 
-    async def _readable(self, connection: socket.socket, ready: "asyncio.Future[None]") -> None:
+    async def _readable(self, connection: socket.socket, ready: Waiting) -> None:
         loop = asyncio.get_running_loop()
         descriptor = connection.fileno()
         loop.add_reader(descriptor, _settle, ready)
@@ -177,10 +172,6 @@ def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) 
     return listener
 
 
-def _settle(ready: "asyncio.Future[None]", error: Exception | None = None) -> None:
-    if ready.done():
-        return
-    if error is not None:
-        ready.set_exception(error)
-    else:
+def _settle(ready: Waiting) -> None:
+    if not ready.done():
         ready.set_result(None)
