@@ -59,15 +59,19 @@ class Device(Socket):
     async def connect(self) -> Self:
         """Open the socket, say hello with what is held, and wait for `live`.
 
+        One that reconnects may be turned away a few times by a server that has enough to do.
+
         Raises:
-            ConnectionLost: The server closed it instead.
+            ConnectionLost: The server closed it instead, and this device does not reconnect.
         """
         closes = len(self.closes)
         await self.open()
         self.greet()
         if self._reconnects and self._keeper is None:
             self._keeper = asyncio.create_task(self._keep_connected())
-        await self.until(lambda: self.is_live or len(self.closes) > closes)
+        await self.until(
+            lambda: self.is_live or (not self._reconnects and len(self.closes) > closes)
+        )
         if not self.is_live:
             raise ConnectionLost(f"closed with {self.closes[-1]}")
         return self

@@ -34,7 +34,7 @@ ROLES: Final = {
     "relay": "relay",
 }
 KICKS: Final = 1_000 if os.environ.get("SOAK") else 25
-CROWD: Final = 1_000
+CROWD: Final = 1_000 if os.environ.get("SOAK") else 300
 CONNECTED_AT_ONCE: Final = 50
 
 _numbers = itertools.count(1)

@@ -69,7 +69,8 @@ class Roamer(Device):
         super().on_open(transport)
 
     async def drop(self) -> None:
-        self.stays[-1].was_dropped = True
+        if self.stays:
+            self.stays[-1].was_dropped = True
         await super().drop()
 
     def on_frame(self, frame: Frame) -> None:

@@ -76,9 +76,8 @@ async def one_after_the_other(nemesis: Nemesis, roamers: list[Roamer]) -> None:
             group.create_task(nemesis.pause(GATEWAYS[1], roamers))
             await nemesis.kill(WORKERS[0])
             await nemesis.kill("relay")
-            await nemesis.kill(GATEWAYS[0])
-        await asyncio.gather(nemesis.restart_broker(), nemesis.kill(GATEWAYS[1]))
-        await nemesis.kill(GATEWAYS[0], WORKERS[1])
+            await asyncio.gather(nemesis.restart_broker(), nemesis.kill(GATEWAYS[0]))
+        await nemesis.kill(GATEWAYS[1], WORKERS[1])
         await nemesis.silence_store()
 
 
