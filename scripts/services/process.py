@@ -49,14 +49,38 @@ def free_port() -> int:
     raise OSError("no port is free")
 
 
-class ServiceProcess(ABC):
+class Service(ABC):
+    """Something that runs from `start` to `stop`, or for as long as a `with` block lasts."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop it, if it runs."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class ServiceProcess(Service):
     """One folder with the data of a service and the process on it, if one runs.
 
     All methods block; in an event loop call them with `asyncio.to_thread`. With `guarded` the
     service ends with the process that started it, even if that one is killed; without, it stays.
     """
-
-    name: ClassVar[str]
 
     def __init__(self, folder: Path, port: int | None = None, *, guarded: bool = True) -> None:
         self.folder = folder.absolute()
@@ -150,18 +174,6 @@ class ServiceProcess(ABC):
     def environment(self) -> Mapping[str, str]:
         """What the process needs besides our own environment."""
         return {}
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _wait_for_answer(self) -> None:
         end = time.monotonic() + START_SECONDS_MAX

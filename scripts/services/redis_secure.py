@@ -6,10 +6,9 @@ import ssl
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
-from scripts.services.process import HOST, START_SECONDS_MAX, ServiceDied, free_port
+from scripts.services.process import HOST, START_SECONDS_MAX, Service, ServiceDied, free_port
 from scripts.services.redis_server import RedisServer
 
 SLOTS: Final = 16_384
@@ -63,7 +62,7 @@ class _Member(RedisServer):
         return [*super().options(), *bus, "--cluster-node-timeout", "5000", *self._users]
 
 
-class RedisClusterServers:
+class RedisClusterServers(Service):
     """Three servers that share all slots; each holds a third, and no copies are kept."""
 
     name: ClassVar[str] = "Redis cluster"
@@ -105,18 +104,6 @@ class RedisClusterServers:
             if time.monotonic() > end_at:
                 raise ServiceDied(f"{self.name}: the servers do not agree")
             time.sleep(_POLL_SECONDS)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def _do(member: RedisServer, command: str) -> None:
