@@ -100,12 +100,11 @@ class DeletionRunner:
             if job is None:
                 return False
             after = await self._deletions.step(job, self._holder, self._clock.now())
-        except Unavailable:
-            raise
-        except Exception:
+        except Exception as error:
             # What is wrong with one chat must not keep the others; it is tried again later.
             self.failed_steps += 1
-            log.exception("deleting failed", extra={"action": "deleting_failed", "chat": chat})
+            if not isinstance(error, Unavailable):
+                log.exception("deleting failed", extra={"action": "deleting_failed", "chat": chat})
             return False
         if after is None:
             return False

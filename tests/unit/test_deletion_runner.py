@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runner of deletions on the embedded store: by turns, at once, and undeterred."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.contract.builders import ANN, NOW, a_chat, append, deleted, message
+from tests.contract.engines import SqliteEngine, Store
+from tests.harness.delivery_office import at_once, until
+from tests.unit.worlds import HandClock
+from tidings.buses.in_process import InProcessBus
+from tidings.delivery import deletion_runner
+from tidings.delivery.deletion_runner import DeletionRunner
+from tidings.model.chats import ChatState
+from tidings.model.deletions import Deletion
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.bus import Appended
+from tidings.stores.sqlite.deletions import SqliteDeletions
+
+MEMBERS_STAY_MS = 100
+
+
+@dataclass
+class Office:
+    """A store, and a runner that has not begun."""
+
+    store: Store
+    runner: DeletionRunner
+    bus: InProcessBus
+    clock: HandClock
+
+    async def end(self, messages: int = 3) -> ChatState:
+        """A chat that somebody deletes."""
+        state = await a_chat(self.store)
+        for _ in range(messages):
+            await append(self.store, state, message(ANN))
+        await append(self.store, state, deleted())
+        return state
+
+    async def job(self, state: ChatState) -> Deletion:
+        job = await self.store.deletions.get(state.chat_id)
+        assert job is not None
+        return job
+
+
+@asynccontextmanager
+async def an_office(folder: Path) -> AsyncIterator[Office]:
+    async with SqliteEngine(folder).open() as store:
+        bus, clock = InProcessBus(), HandClock()
+        clock.time = NOW + MEMBERS_STAY_MS
+        runner = DeletionRunner(
+            deletions=store.deletions,
+            bus=bus,
+            clock=clock,
+            holder="me",
+            delivery_ms=MEMBERS_STAY_MS,
+            back_off=at_once,
+        )
+        yield Office(store, runner, bus, clock)
+        await runner.close()
+
+
+async def test_what_another_process_left_is_ended_after_the_start(tmp_path: Path) -> None:
+    async with an_office(tmp_path) as office:
+        state = await office.end()
+        office.runner.start()
+        phases: set[str] = set()
+
+        async def is_done() -> bool:
+            phases.add((await office.job(state)).phase)
+            return "done" in phases
+
+        while not await is_done():
+            pass
+        assert (await office.job(state)).updated_at == office.clock.now()
+
+
+async def test_members_stay_until_they_can_have_been_told(tmp_path: Path) -> None:
+    async with an_office(tmp_path) as office:
+        state = await office.end()
+        office.clock.time -= 1
+        assert not await office.runner.round()
+        assert (await office.job(state)).phase == "started"
+        office.clock.time += 1
+        assert await office.runner.round()
+        assert (await office.job(state)).phase == "members_removed"
+
+
+async def test_what_begins_here_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion_runner, "POLL_SECONDS", 3_600.0)
+    async with an_office(tmp_path) as office:
+        rounds = 0
+        unfinished = office.store.deletions.unfinished
+
+        async def counted(self: object, *, before: int, limit: int) -> list[object]:
+            nonlocal rounds
+            rounds += 1
+            return list(await unfinished(before=before, limit=limit))
+
+        monkeypatch.setattr(SqliteDeletions, "unfinished", counted)
+        office.runner.start()
+        await until(lambda: rounds == 1)
+        state = await office.end()
+        (entry,) = await office.store.log.tail(state.chat_id, state.head - 1)
+        office.bus.publish(Appended(entry, state))
+        await until(lambda: rounds > 3)
+
+
+@pytest.mark.parametrize("trouble", [StoreUnavailable(), ValueError("broken")])
+async def test_one_that_cannot_be_deleted_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    async with an_office(tmp_path) as office:
+        first, second = await office.end(), await office.end()
+        step = SqliteDeletions.step
+
+        async def failing(
+            self: SqliteDeletions, job: Deletion, holder: str, now: int
+        ) -> Deletion | None:
+            if job.chat_id == first.chat_id:
+                raise trouble
+            return await step(self, job, holder, now)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteDeletions, "step", failing)
+            while await office.runner.round():
+                pass
+            assert (await office.job(second)).phase == "done"
+            assert (await office.job(first)).phase == "started"
+            assert office.runner.failed_steps > 1
+        while await office.runner.round():
+            pass
+        assert (await office.job(first)).phase == "done"
+
+
+async def test_a_long_chat_holds_up_no_short_one(tmp_path: Path) -> None:
+    async with an_office(tmp_path) as office:
+        long, short = await office.end(messages=350), await office.end()
+        for _ in range(3):
+            assert await office.runner.round()
+        assert (await office.job(short)).phase == "done"
+        assert (await office.job(long)).emptied == 100
