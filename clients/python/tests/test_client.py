@@ -33,6 +33,11 @@ from tidings_client.world import SystemWorld
 
 AFTER_THE_FIRST_TOKEN_SECONDS = 2.5
 
+long_on_tables = pytest.mark.parametrize(
+    "engine", ["sqlite", pytest.param("dynamodb", marks=pytest.mark.soak)], indirect=True
+)
+"""For more than a thousand messages, where the engine has no part in what is tried."""
+
 
 def a_client(
     town: Town, user: str = "alice", *, storage: Storage | None = None, sends_in_flight: int = 1
@@ -82,6 +87,7 @@ async def test_two_talk(town: Town) -> None:
             assert message.expires_at is not None
 
 
+@long_on_tables
 async def test_nothing_is_held_up_by_an_application_that_sends_before_it_takes(town: Town) -> None:
     """More is missed than the window holds, and the first event is answered with a send."""
     people = [await town.user(name) for name in ("alice", "bob")]
@@ -101,6 +107,7 @@ async def test_nothing_is_held_up_by_an_application_that_sends_before_it_takes(t
     assert seen == 1_200
 
 
+@long_on_tables
 async def test_an_application_that_takes_nothing_is_sent_no_more_than_the_window(
     town: Town,
 ) -> None:
