@@ -5,9 +5,11 @@ import os
 import sys
 from typing import Final
 
+from tidings.actions import rate_limits
 from tidings.actions.quotas import TenantQuotas
 from tidings.cli import main
 from tidings.model import limits
+from tidings.ports.buckets import Bucket
 from tidings.stores.dynamodb import user_counts
 
 HURRIED: Final = "HURRIED"
@@ -27,7 +29,12 @@ def hello() -> None:
     vars(limits).update(HELLO_MS_MAX=limits.SECOND_MS)
 
 
-WAITS: Final = {"quotas": quotas, "hello": hello}
+def handshakes() -> None:
+    """A few of them are more than the process takes."""
+    vars(rate_limits).update(_HANDSHAKES=Bucket("handshakes", "", per_second=5, burst=50))
+
+
+WAITS: Final = {"quotas": quotas, "hello": hello, "handshakes": handshakes}
 
 if __name__ == "__main__":
     for name in os.environ[HURRIED].split():

@@ -35,6 +35,12 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
     assert troubles(running) == []
 
 
+def hurried_server(data: Path, wait: str) -> ServerProcess:
+    """Another such server, in which something happens sooner than for real."""
+    environment = {**PROXIED, hurried.HURRIED: wait}
+    return ServerProcess(data, environment=environment, launcher=Path(hurried.__file__))
+
+
 async def from_address(server: ServerProcess, address: str) -> tuple[RawSocket, int, str]:
     """A socket that a client at this address opens through the proxy; its status and pause."""
     raw = await RawSocket.connect(server.port)
@@ -216,8 +222,13 @@ async def test_an_address_that_the_client_invents_counts_for_nothing(server: Ser
 
 @pytest.mark.attack("C18")
 async def test_more_handshakes_than_a_process_takes_are_told_when_to_come_back(
-    server: ServerProcess,
+    tmp_path: Path,
 ) -> None:
+    async with hurried_server(tmp_path, "handshakes") as server:
+        await knock_too_often(server)
+
+
+async def knock_too_often(server: ServerProcess) -> None:
     request = upgrade_request(server.port)
     statuses: Counter[int] = Counter()
     pauses: Counter[str] = Counter()
@@ -240,9 +251,7 @@ async def test_more_handshakes_than_a_process_takes_are_told_when_to_come_back(
 
 @pytest.mark.attack("C03")
 async def test_who_connects_and_says_nothing_is_sent_away(tmp_path: Path) -> None:
-    environment = {**PROXIED, hurried.HURRIED: "hello"}
-    launcher = Path(hurried.__file__)
-    async with ServerProcess(tmp_path, environment=environment, launcher=launcher) as server:
+    async with hurried_server(tmp_path, "hello") as server:
         raw, status, _ = await from_address(server, "192.0.2.200")
         async with raw:
             assert status == 101
