@@ -119,7 +119,7 @@ class Api:
         return await self._rest.ask(Chat, "POST", path, is_safe=True)
 
     async def decline_invite(self, chat: str) -> None:
-        """Be asked no longer; nobody is told."""
+        """Be asked no longer, into this chat for 7 days by anybody; nobody is told."""
         await self._rest.request("DELETE", path_of("me", "invites", chat))
 
     async def leave(self, chats: list[str]) -> list[Left]:
