@@ -6,17 +6,13 @@ Whoever waits for a slot has not been read yet: the rest of the body stays with 
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
-from litestar.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from tidings.api.operations import Operation
 from tidings.model import limits
 from tidings.model.refusals import RateLimited
-
-_HELD: Final = "tidings_held"
-"""Where what a request holds until it is answered is kept."""
 
 
 class LargeBodies:
@@ -26,15 +22,15 @@ class LargeBodies:
         self._in_all = asyncio.Semaphore(limits.LARGE_BODIES_MAX)
         self._tenants: dict[str, _Slots] = {}
 
-    async def enter(self, scope: Scope, operation: Operation, tenant: str) -> None:
-        """Wait for a slot, if the body may be large; it is kept until the request is answered.
+    def slot(self, scope: Scope, operation: Operation) -> AbstractAsyncContextManager[None]:
+        """Waits for a slot, if the body may be large, and has it while the context is open.
 
-        Raises:
+        Entering raises:
             RateLimited: Too many wait already, or waiting took too long.
         """
         if operation.body_bytes_max > limits.REQUEST_BODY_BYTES_MAX and _may_be_large(scope):
-            held: AsyncExitStack = scope["state"][_HELD]
-            await held.enter_async_context(self._slot(tenant))
+            return self._slot(scope["path_params"]["tenant"])
+        return nullcontext()
 
     @asynccontextmanager
     async def _slot(self, tenant: str) -> AsyncIterator[None]:
@@ -68,17 +64,6 @@ class _Slots:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)
         self.users = 0
         """Requests that have a slot or wait for one."""
-
-
-def giving_back(app: ASGIApp) -> ASGIApp:
-    """The application, with what a request holds given back once it is answered, or broke off."""
-
-    async def holding(scope: Scope, receive: Receive, send: Send) -> None:
-        async with AsyncExitStack() as held:
-            scope["state"][_HELD] = held
-            await app(scope, receive, send)
-
-    return holding
 
 
 def _may_be_large(scope: Scope) -> bool:

@@ -3,10 +3,10 @@
 
 from typing import Final
 
-from litestar.params import FromPath
-
-from tidings.api.injected import Caller, Chat, Verbs
+from tidings.actions.identity import Caller
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
+from tidings.model.ids import ChatId
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -27,7 +27,7 @@ TAG: Final = "Moderation"
     refusals=(TenantNotFound, ChatNotFound, MemberNotFound, DirectChatFixed),
 )
 async def remove_member_as_tenant(
-    caller: Caller, tenant: FromPath[str], chat: Chat, user_id: FromPath[str], verbs: Verbs
+    caller: Caller, tenant: str, chat: ChatId, user_id: str, verbs: ChatVerbs
 ) -> None:
     """Anybody, owners too: when the last one goes, the longest-standing admin, else member, becomes
     owner. The entry `removed` has the sender `~tenant`.
@@ -35,4 +35,4 @@ async def remove_member_as_tenant(
     await verbs.remove_as_tenant(caller, tenant, chat, user_id)
 
 
-HANDLERS: Final = (remove_member_as_tenant,)
+OPERATIONS: Final = (remove_member_as_tenant,)
