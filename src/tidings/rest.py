@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST application over a core."""
+"""Makes the REST application over a core."""
 
 from starlette.routing import Router
 

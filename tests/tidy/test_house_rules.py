@@ -18,7 +18,12 @@ CODE_FOLDERS = {"src", "tests", "clients", "bench", "scripts"}
 CODE_SUFFIXES = {".py", ".pyi", ".js", ".css", ".html", ".sh", ".sql"}
 SPDX_LINE = "# SPDX-License-Identifier: Apache-2.0"
 BANNED_NAMES = {"utils.py", "common.py", "helpers.py", "misc.py", "base.py"}
-LOCK_FILES = ("requirements.lock", "requirements-dev.lock")
+LOCK_FILES = (
+    "requirements.lock",
+    "requirements-dev.lock",
+    "requirements-audit.lock",
+    "requirements-docs.lock",
+)
 
 # Put together from parts, so that this file does not break its own rules.
 NOTES_TO_SELF = re.compile(
