@@ -62,3 +62,14 @@ def test_guarantees_name_tests_that_exist() -> None:
         if not is_there:
             missing.append(f"{folder}/{name}".removeprefix("/"))
     assert not missing, f"correct {GUARANTEES.name}: {', '.join(missing)}"
+
+
+def test_pages_name_test_files_that_exist() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    missing = [
+        f"{page.name}: {path}"
+        for page in pages
+        for path in re.findall(r"\btests/[\w/]+\.py", page.read_text(encoding="utf-8"))
+        if not (ROOT / path).is_file()
+    ]
+    assert not missing, "\n".join(missing)
