@@ -31,10 +31,13 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 AUDIT_VENV := .venv-audit
 AUDIT := $(AUDIT_VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS := $(DOCS_VENV)/.installed
+SITE := .site
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage check format bench bench-peers soak services services-stop lock \
-	sbom audit clean
+.PHONY: help run test coverage check format generate hooks docs bench bench-peers soak services \
+	services-stop lock sbom audit clean
 
 help: ## Show what there is to make
 	@awk -F ":.*## " '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +69,17 @@ format: $(DEV) ## Bring the code into shape
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+generate: $(DEV) ## Write what is generated: parts of pages, and the files in deploy
+	$(BIN)/python -m scripts.write_generated
+	$(BIN)/python -m tests.attacks.page
+
+hooks: $(DEV) ## Have git check what you commit (.pre-commit-config.yaml)
+	$(BIN)/pre-commit install
+
+docs: $(DOCS) ## Make the pages into a site in .site, and check every link
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict $(ARGS)
+	@echo "Open $(SITE)/index.html"
+
 bench: $(DEV) ## Measure speed; a table, JSON and a chart in .bench
 	$(BIN)/python -m bench $(ARGS)
 
@@ -85,6 +99,7 @@ lock: $(DEV) ## Resolve the dependencies again (ARGS=--upgrade for newer ones)
 	$(LOCK_OURS) $(ARGS) --extra chat --extra scale --output-file requirements.lock pyproject.toml
 	$(LOCK_OURS) $(ARGS) --extra chat --extra scale --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 	$(LOCK) $(ARGS) --output-file requirements-audit.lock scripts/audit.in
+	$(LOCK) $(ARGS) --output-file requirements-docs.lock scripts/docs.in
 
 sbom: | $(BIN)/python ## Write sbom.json: all that Tidings is built from, in the form of CycloneDX
 	@$(BIN)/python -m scripts.sbom $(ARGS)
@@ -94,7 +109,7 @@ audit: $(AUDIT) ## Ask whether holes are known in what Tidings is built from; ne
 
 clean: ## Remove what building and testing left behind (your data folder stays)
 	$(if $(wildcard .services/running),-@$(PYTHON) -m scripts.services stop)
-	rm -rf $(VENV) $(AUDIT_VENV) sbom.json $(TEST_DATA) $(TEST_FOLDER) .services .bench .test-results.xml .coverage .coverage.* htmlcov build dist
+	rm -rf $(VENV) $(AUDIT_VENV) $(DOCS_VENV) $(SITE) sbom.json $(TEST_DATA) $(TEST_FOLDER) .services .bench .test-results.xml .coverage .coverage.* htmlcov build dist
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .schemathesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -106,13 +121,13 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Could not make a virtual environment; on Debian or Ubuntu install python3-venv." >&2; exit 1; }
 
-$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
+$(RUNTIME): requirements.lock pyproject.toml src/tidings/version.py | $(BIN)/python
 	@echo "Installing what Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 
-$(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
+$(DEV): requirements-dev.lock pyproject.toml src/tidings/version.py | $(BIN)/python
 	@echo "Installing what working on Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
@@ -123,4 +138,10 @@ $(AUDIT): requirements-audit.lock | $(BIN)/python
 	@echo "Installing what the audit needs ..."
 	@$(PYTHON) -m venv $(AUDIT_VENV)
 	@$(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-audit.lock
+	@touch $@
+
+$(DOCS): requirements-docs.lock | $(BIN)/python
+	@echo "Installing what the site needs ..."
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-docs.lock
 	@touch $@

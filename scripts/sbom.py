@@ -18,6 +18,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements.lock"
+VERSION: Final = ROOT / "src/tidings/version.py"
 RESULT: Final = "sbom.json"
 SPECIFICATION: Final = "1.6"
 
@@ -113,11 +114,18 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def _version() -> str:
+    """Read and not imported: Tidings need not be installed here."""
+    found = re.search(r'^__version__ = "(.+)"$', VERSION.read_text(), re.MULTILINE)
+    assert found is not None, f"{VERSION} states no version"
+    return found[1]
+
+
 def main(arguments: list[str]) -> int:
     """Write the document to the file that is named, or to sbom.json."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     packages = read_lock(LOCK.read_text())
-    document = bill_of_materials(packages, project["name"], project["version"])
+    document = bill_of_materials(packages, project["name"], _version())
     path = Path(arguments[0] if arguments else RESULT)
     path.write_text(json.dumps(document, indent=2) + "\n")
     print(f"{path}: {len(packages)} packages")

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write what is generated and kept in the repository: deploy/ and the page about the tables."""
+"""Write everything that is generated and kept in the repository: deploy/, and parts of pages."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts import command_line_page, package_picture
+from tidings.capacity import page as cost_page
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.schema import cloudformation, matrix, terraform
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs/reference/tables.md")
+COST = Path("docs/reference/cost.md")
 
 
 def generated() -> Iterator[tuple[Path, str]]:
@@ -17,7 +20,13 @@ def generated() -> Iterator[tuple[Path, str]]:
         yield Path("deploy/cloudformation") / name, as_text(template)
     for name, block in terraform.files().items():
         yield Path("deploy/terraform") / name, as_text(block)
-    yield PAGE, matrix.filled_in((ROOT / PAGE).read_text())
+    for path, filled_in in (
+        (PAGE, matrix.filled_in),
+        (COST, cost_page.filled_in),
+        (command_line_page.PAGE, command_line_page.filled_in),
+        (package_picture.PAGE, package_picture.filled_in),
+    ):
+        yield path, filled_in((ROOT / path).read_text())
 
 
 def main() -> None:

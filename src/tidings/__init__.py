@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tidings: a messaging backend to put into your own product."""
 
-__version__ = "0.1.0"
+from tidings.version import __version__ as __version__

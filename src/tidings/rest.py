@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST application over a core."""
+"""Makes the REST application over a core."""
 
-from litestar import Litestar
+from starlette.routing import Router
 
 from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.reading_audit import ReadAudit
@@ -25,7 +25,7 @@ from tidings.web import load_pages
 
 def make_rest(
     core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
-) -> Litestar:
+) -> Router:
     """All routes and pages; or, of a process that does other things, only its health."""
     if not is_whole:
         return make_health_app(health, core.chance)

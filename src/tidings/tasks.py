@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background work with an owner: every task is counted, bounded by what starts it, and ended."""
+"""Background tasks with an owner: counted, bounded by what starts them, and ended with it."""
 
 import asyncio
 import logging

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real world: the system's clock, its randomness, and dying on purpose."""
+"""The real world: the system's clock, its randomness, and exiting on purpose."""
 
 import asyncio
 import os

@@ -4,9 +4,9 @@
 from typing import Final
 
 NOT_APPLICABLE: Final[dict[str, str]] = {
-    "C19": "TLS ends in front of the port, and the start on a public address says so.",
+    "C19": "TLS is terminated in front of the port; a start on a public address says so.",
     "D19": "Users cannot block each other: the host application decides who shares a chat.",
     "E19": "There are no attachments: messages are text, and nothing is stored as a file.",
-    "W01": "Only the operator names addresses that are called, in the settings; no tenant does.",
-    "W02": "Only the operator names addresses that are called, and may name one inside.",
+    "W01": "Only the operator configures the addresses that Tidings calls; no tenant can.",
+    "W02": "Only the operator configures these addresses, and may name an internal one.",
 }

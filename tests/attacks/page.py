@@ -45,7 +45,7 @@ def _tables() -> Iterator[str]:
 
 def _answer(one: str) -> str:
     if one in NOT_APPLICABLE:
-        return f"not applicable: {NOT_APPLICABLE[one][0].lower()}{NOT_APPLICABLE[one][1:]}"
+        return f"not applicable. {NOT_APPLICABLE[one]}"
     return OPEN if one in NOT_SHOWN_YET else TESTED
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from litestar.routes import HTTPRoute
+from starlette.routing import Route
 
 from tests.attacks import matrix
 from tests.attacks.matrix import CALLERS, Answer
@@ -27,12 +27,8 @@ def texts() -> Iterator[Texts]:
 
 def page_paths(rest: Rest) -> set[str]:
     """The paths of whatever the application serves besides its operations."""
-    return {
-        route.path
-        for route in rest.app.routes
-        if isinstance(route, HTTPRoute)
-        and not any("operation" in handler.opt for handler in route.route_handlers)
-    }
+    paths = {route.path for route in rest.app.routes if isinstance(route, Route)}
+    return paths - {form for one in OPERATIONS for form in (one.path, one.path.rstrip("/"))}
 
 
 def told(status: int, content: bytes) -> Answer:

@@ -129,8 +129,8 @@ async def posts_to_users(inbox: InboxGround, count: int) -> None:
 
 
 async def posts_to_everyone(inbox: InboxGround) -> None:
-    await inbox.step("post to everyone", lambda p: post(p, None))
-    await inbox.step("post to everyone, with a key", lambda p: post(p, None, "key"))
+    await inbox.step("broadcast", lambda p: post(p, None))
+    await inbox.step("broadcast, with a key", lambda p: post(p, None, "key"))
 
 
 async def redactions(inbox: InboxGround) -> None:
@@ -142,10 +142,10 @@ async def redactions(inbox: InboxGround) -> None:
         f"progress, of {most:,} users", lambda p: p.core.inbox.progress(TENANT, INBOX, posted)
     )
     await inbox.step(
-        f"redact, of {most:,} users", lambda p: p.core.inbox.redact(TENANT, INBOX, posted)
+        f"retract, of {most:,} users", lambda p: p.core.inbox.redact(TENANT, INBOX, posted)
     )
     told = (await post(home, None)).notification_id
-    await inbox.step("redact, of everyone", lambda p: p.core.inbox.redact(TENANT, INBOX, told))
+    await inbox.step("retract a broadcast", lambda p: p.core.inbox.redact(TENANT, INBOX, told))
 
 
 async def reads(inbox: InboxGround) -> None:
@@ -189,4 +189,4 @@ async def look_anew(inbox: InboxGround) -> None:
         await process.core.inbox.configs.get(TENANT, INBOX)
         await process.core.inbox.views.get(TENANT, INBOX)
 
-    await inbox.step("an inbox looked at anew, once a second at most", look)
+    await inbox.step("an inbox read again, at most once a second", look)

@@ -52,10 +52,10 @@ def test_what_left_is_what_is_declared(bills: dict[str, Bill], case: InboxCase) 
 # What the design promises.
 
 BUDGETS: dict[str, Budget] = {
-    "post to everyone": (Units(1, 1), Units(2, 1)),
-    "post to everyone, with a key": (Units(2, 1), Units(3, 1)),
-    "redact, of 1,000 users": (Units(2, 2), Units(3, 2)),
-    "redact, of everyone": (Units(2, 2), Units(3, 2)),
+    "broadcast": (Units(1, 1), Units(2, 1)),
+    "broadcast, with a key": (Units(2, 1), Units(3, 1)),
+    "retract, of 1,000 users": (Units(2, 2), Units(3, 2)),
+    "retract a broadcast": (Units(2, 2), Units(3, 2)),
     "list of 50": (Units(0, 30), Units(0, 30)),
     "unread count, 50 copies": (Units(0, 3), Units(0, 3)),
     "unread count, 1,000 copies": (Units(0, 40), Units(0, 40)),

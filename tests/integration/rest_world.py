@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import apsw
 import httpx
-from litestar import Litestar
+from starlette.routing import Router
 
 from tests.harness.canary import canary
 from tests.integration.conformance import check_answer
@@ -64,7 +64,7 @@ class Condition:
 class Rest:
     """The application, and who may call it."""
 
-    app: Litestar
+    app: Router
     clock: HandClock
     disk: Disk
     condition: Condition

@@ -14,8 +14,7 @@ from tests.integration.inbox_world import open_newsroom, to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest, address, open_rest, problem
 from tidings.actions.auditing import Intent
 from tidings.api.app import OPERATIONS
-from tidings.api.auditing import Audited, NotAudited
-from tidings.api.operations import Operation
+from tidings.api.operations import Audited, NotAudited, Operation
 from tidings.model import limits
 from tidings.model.audit import AuditEntry
 from tidings.model.refusals import StoreUnavailable

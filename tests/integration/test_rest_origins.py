@@ -87,6 +87,18 @@ async def test_answers_to_a_page_can_be_read_with_their_headers(rest: Rest) -> N
         assert {"Retry-After", "RateLimit", "X-Request-Id", "Idempotent-Replay"} <= set(exposed)
 
 
+async def test_an_answer_has_no_header_of_the_one_before(rest: Rest) -> None:
+    """Pages and the answer to preflights are made once; each request completes their headers."""
+    first = {"Origin": APP, "X-Forwarded-Proto": "https", "X-Request-Id": "first"}
+    for method, path in (("GET", "/docs"), ("OPTIONS", "/v1/me")):
+        await rest.http.request(method, path, headers={**first, **ASKS})
+        again = {"Origin": APP, **ASKS} if method == "OPTIONS" else {}
+        headers = (await rest.http.request(method, path, headers=again)).headers
+        assert headers["x-request-id"] != "first"
+        assert "strict-transport-security" not in headers
+        assert ("access-control-allow-origin" in headers) == (method == "OPTIONS")
+
+
 async def test_options_that_ask_for_nothing_are_refused_as_ever(rest: Rest) -> None:
     assert (await options(rest, "/v1/me", Origin=APP)).status_code == 405
     assert (await options(rest, "/v1/me", **ASKS)).status_code == 405

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.integration.rest_world import Actor, Rest, address, problem
+from tests.integration.rest_world import NOWHERE, Actor, Rest, address, problem
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 
@@ -100,6 +100,23 @@ async def test_a_path_means_one_thing(alice: Actor) -> None:
         assert answer.status_code in (404, 405), twisted
         problem(answer)
     assert (await alice.call("GET", f"/v1/chats/{chat}")).status_code == 200
+
+
+async def test_a_line_feed_is_part_of_a_path(rest: Rest) -> None:
+    """The router looks for the end of a path with a `$`, which is also found before a line feed."""
+    for path in ("/healthz", "/docs", "/v1/chats", f"/v1/chats/{NOWHERE}/members"):
+        assert await rest.nobody.refused("GET", f"{path}%0A") == (404, "not_found"), path
+
+
+async def test_a_path_that_is_not_there_is_not_there_for_any_method(alice: Actor) -> None:
+    for method in ("GET", "DELETE", "OPTIONS", "BREW"):
+        for path in ("/v1/chats/", "//v1/chats", "/docs/", "/v1"):
+            assert await alice.refused(method, path) == (404, "not_found"), (method, path)
+
+
+async def test_a_fixed_name_in_a_path_goes_before_a_parameter(alice: Actor) -> None:
+    answer = await alice.call("GET", "/v1/chats/leave")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 async def test_a_method_that_is_not_there_is_named_with_those_that_are(alice: Actor) -> None:

@@ -5,19 +5,20 @@ import asyncio
 import json
 import tracemalloc
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.api.large_bodies import LargeBodies, giving_back, wait_to_decode
+from tidings.api.large_bodies import LargeBodies
+from tidings.api.notifications import post_notification
 from tidings.api.requests import check_names, without_plain_lists
 from tidings.model import limits
 from tidings.model.refusals import Invalid, RateLimited
 
 pytestmark = pytest.mark.attack("S16")
 
+LARGE = bytes(limits.REQUEST_BODY_BYTES_MAX + 1)
 TEXTS = st.text(alphabet='[]{},:"\\ a1é\n', max_size=6)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
@@ -79,16 +80,11 @@ class Posts:
 
     async def __call__(self, tenant: str) -> None:
         """From the head of the request to its answer."""
-
-        async def app(scope: Any, _receive: object, _send: object) -> None:
-            await self.bodies.enter(scope, limits.POST_BODY_BYTES_MAX, tenant)
-            await wait_to_decode(scope)
+        scope = {"headers": [], "path_params": {"tenant": tenant}}
+        async with self.bodies.slot(scope, post_notification), self.bodies.turn_to_decode(LARGE):
             self.decoding.append(tenant)
             await self.goes_on.wait()
             self.decoding.remove(tenant)
-
-        scope: Any = {"state": {}, "headers": []}
-        await giving_back(app)(scope, None, None)  # type: ignore[arg-type]
 
 
 async def settled() -> None:

@@ -37,6 +37,19 @@ def test_every_locked_package_is_in_the_bill_of_materials(document: dict[str, An
     assert sorted(digests) == sorted(re.findall(r"sha256:([0-9a-f]{64})", lock))
 
 
+def test_every_locked_package_has_a_reason() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    records = [
+        "0007-dependencies.md",
+        "0010-libraries-and-services-for-many-machines.md",
+    ]
+    texts = "".join((ROOT / "docs/decisions" / name).read_text() for name in records)
+    rows = re.findall(r"^\| (`[^|]+) \|", texts, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w.-]+)`", row)}
+    without = set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)) - named
+    assert not without, f"say in {records[0]} why it is needed: {', '.join(sorted(without))}"
+
+
 def test_the_document_says_who_needs_what(document: dict[str, Any]) -> None:
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     program = document["metadata"]["component"]

@@ -40,5 +40,5 @@ async def test_a_forwarded_request_from_this_machine_is_noticed(
     buckets = InProcessBuckets()
     access = Access(RateLimits(buckets, buckets), trusted)
     scope = {"client": (peer, 1), "headers": [(header, b"192.0.2.1")], "state": {}}
-    await access.count_arrival(scope, None)  # type: ignore[arg-type]
+    await access.count_arrival(scope, None)
     assert ("TIDINGS_TRUSTED_PROXIES" in caplog.text) == is_told

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs: what users and operators can do, each checked, written, and made known."""
+"""The verbs of users and operators: each checks a request, writes, and publishes what happened."""

@@ -2,18 +2,16 @@
 """Who may ask how often, from where: what the guard counts and what answers tell of it."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from math import ceil
 from typing import Final
 
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tidings.actions.identity import Caller
 from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, together
 from tidings.actions.unnamed_proxy import UnnamedProxy
 from tidings.api.addresses import client_address, forwarded_for
 from tidings.api.operations import UNCOUNTED, Operation
-from tidings.api.requests import CHARGE
 from tidings.model.addresses import Networks
 from tidings.ports.buckets import Bucket
 
@@ -51,7 +49,7 @@ class Access:
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
-        """Take what a request costs from its caller; what its body costs is taken once it is read.
+        """Take what a request costs from its caller, as far as its address tells.
 
         Raises:
             RateLimited: It is too much.
@@ -60,13 +58,17 @@ class Access:
             return
         tokens = 1 if operation is None else operation.cost_of(scope["query_string"])
         self._note(scope, await self.limits.request(caller, _kind(operation), tokens))
-        if operation is not None and operation.body_cost is not None:
-            scope["state"][CHARGE] = partial(self._charge, scope, operation, caller)
 
-    async def _charge(
+    async def count_body(
         self, scope: Scope, operation: Operation, caller: Caller | None, body: object
     ) -> None:
-        assert self.limits is not None and operation.body_cost is not None
+        """Take what a request costs beyond that, if only its body tells.
+
+        Raises:
+            RateLimited: It is too much.
+        """
+        if self.limits is None or operation.body_cost is None:
+            return
         more = operation.body_cost(body) - 1
         if more > 0:
             self._note(scope, await self.limits.request(caller, None, more))

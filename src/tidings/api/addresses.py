@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is at the other end of a request."""
 
-from collections.abc import Awaitable, Callable
-
-from litestar import Request
-from litestar.datastructures import State
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tidings.model.addresses import Networks, counted_address, is_trusted
 
@@ -33,14 +29,3 @@ def came_encrypted(scope: Scope, trusted: Networks) -> bool:
         return False
     said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
     return len(said) == 1 and said[0].strip().lower() == b"https"
-
-
-def make_address(
-    trusted: Networks,
-) -> Callable[[Request[object, object, State]], Awaitable[str | None]]:
-    """What gives handlers the address of who calls."""
-
-    async def address(request: Request[object, object, State]) -> str | None:
-        return client_address(request.scope, trusted)
-
-    return address

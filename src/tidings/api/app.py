@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from litestar import Litestar
-from litestar.di import Provide
-from litestar.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import Route, Router
 
 from tidings.actions.auditing import AuditTrail
+from tidings.actions.identity import Caller
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.actions.login_verbs import LoginVerbs
@@ -31,8 +31,6 @@ from tidings.api import (
     members,
     messages,
     notifications,
-    paths,
-    problems,
     reactions,
     receipts,
     sessions,
@@ -45,47 +43,45 @@ from tidings.api import (
     users,
 )
 from tidings.api.access import Access
-from tidings.api.addresses import make_address
 from tidings.api.asyncapi import make_socket_document
-from tidings.api.auditing import make_recorder
-from tidings.api.cors import answering_preflights
-from tidings.api.headers import make_header_hook
-from tidings.api.large_bodies import LargeBodies, giving_back
+from tidings.api.auditing import Recorder
+from tidings.api.callers import Guard
+from tidings.api.cors import PreflightMiddleware
+from tidings.api.endpoints import JSON, Endpoint, OperationResponder, Responder
+from tidings.api.headers import HeadersMiddleware
+from tidings.api.large_bodies import LargeBodies
 from tidings.api.openapi import make_document
 from tidings.api.operations import Operation
-from tidings.api.pages import Page, page_handlers
-from tidings.api.requests import StrictRequest
-from tidings.model import limits
-from tidings.model.refusals import Refusal
+from tidings.api.pages import METHODS, Page, PageResponder
+from tidings.model.refusals import Unauthenticated
 from tidings.ports.world import Chance
 
-HANDLERS: Final = (
-    *tenants.HANDLERS,
-    *users.HANDLERS,
-    *auth.HANDLERS,
-    *sessions.HANDLERS,
-    *contacts.HANDLERS,
-    *chats.HANDLERS,
-    *members.HANDLERS,
-    *tenant_chats.HANDLERS,
-    *tenant_jobs.HANDLERS,
-    *invites.HANDLERS,
-    *messages.HANDLERS,
-    *history.HANDLERS,
-    *reactions.HANDLERS,
-    *receipts.HANDLERS,
-    *inbox_settings.HANDLERS,
-    *notifications.HANDLERS,
-    *inboxes.HANDLERS,
-    *stack.HANDLERS,
-    *keys.HANDLERS,
-    *jobs.HANDLERS,
-    *signing_keys.HANDLERS,
-    *token_issuers.HANDLERS,
-    *audit.HANDLERS,
-    *health.HANDLERS,
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *tenants.OPERATIONS,
+    *users.OPERATIONS,
+    *auth.OPERATIONS,
+    *sessions.OPERATIONS,
+    *contacts.OPERATIONS,
+    *chats.OPERATIONS,
+    *members.OPERATIONS,
+    *tenant_chats.OPERATIONS,
+    *tenant_jobs.OPERATIONS,
+    *invites.OPERATIONS,
+    *messages.OPERATIONS,
+    *history.OPERATIONS,
+    *reactions.OPERATIONS,
+    *receipts.OPERATIONS,
+    *inbox_settings.OPERATIONS,
+    *notifications.OPERATIONS,
+    *inboxes.OPERATIONS,
+    *stack.OPERATIONS,
+    *keys.OPERATIONS,
+    *jobs.OPERATIONS,
+    *signing_keys.OPERATIONS,
+    *token_issuers.OPERATIONS,
+    *audit.OPERATIONS,
+    *health.OPERATIONS,
 )
-OPERATIONS: Final[tuple[Operation, ...]] = tuple(one.opt["operation"] for one in HANDLERS)
 
 
 def make_app(
@@ -101,83 +97,72 @@ def make_app(
     chance: Chance,
     pages: Mapping[str, Page],
     access: Access,
-) -> Litestar:
+) -> Router:
     """The application over these verbs, with these pages at their paths."""
+    services = {
+        "verbs": chat_verbs,
+        "inbox_verbs": inbox_verbs,
+        "identity": identity_verbs,
+        "logins": login_verbs,
+        "jobs_aside": jobs_aside,
+        "audit_reading": audit_reading,
+        "health": own_health,
+    }
+    guard, large_bodies = Guard(identity_verbs.authenticate, access), LargeBodies()
+    recorder = Recorder(audit_trail, chance)
+    responders: dict[str, dict[str, Responder]] = {
+        path: dict.fromkeys(METHODS, PageResponder(page, guard))
+        for path, page in _files(pages).items()
+    }
+    for one in OPERATIONS:
+        responder = OperationResponder(one, guard, large_bodies, services, recorder)
+        responders.setdefault(one.path, {})[one.method] = responder
+    return _make_router(responders, chance, access)
+
+
+def make_health_app(own_health: health.Health, chance: Chance) -> Router:
+    """The application of a process that answers no requests but those for its health."""
+    access, large_bodies = Access(), LargeBodies()
+    guard = Guard(_know_nobody, access)
+    services = {"health": own_health}
+    responders: dict[str, dict[str, Responder]] = {
+        one.path: {one.method: OperationResponder(one, guard, large_bodies, services)}
+        for one in health.OPERATIONS
+    }
+    return _make_router(responders, chance, access)
+
+
+async def _know_nobody(_: str) -> Caller:
+    raise Unauthenticated
+
+
+def _files(pages: Mapping[str, Page]) -> dict[str, Page]:
     document = msgspec.json.encode(make_document(OPERATIONS))
     socket = msgspec.json.encode(make_socket_document())
-    files = {
-        **pages,
-        "/openapi.json": ("application/json", document),
-        "/asyncapi.json": ("application/json", socket),
-    }
-    guard = callers.make_guard(identity_verbs.authenticate, access, _methods(files), LargeBodies())
-    app = Litestar(
-        [*HANDLERS, *page_handlers(files)],
-        guards=[guard],
-        dependencies={
-            "caller": Provide(callers.caller),
-            "user": Provide(callers.user),
-            "chat": Provide(paths.chat),
-            "place": Provide(paths.place),
-            "limit_in_path": Provide(paths.limit_in_path),
-            "address": Provide(make_address(access.trusted_proxies)),
-            "verbs": _always(chat_verbs),
-            "inbox_verbs": _always(inbox_verbs),
-            "identity": _always(identity_verbs),
-            "logins": _always(login_verbs),
-            "jobs_aside": _always(jobs_aside),
-            "recorder": Provide(make_recorder(audit_trail, chance)),
-            "audit_reading": _always(audit_reading),
-            "health": _always(own_health),
-        },
-        exception_handlers={
-            Refusal: problems.answer_refusal,
-            HTTPException: problems.answer_http_exception,
-            Exception: problems.answer_failure,
-        },
-        before_send=[make_header_hook(chance, access)],
-        request_class=StrictRequest,
-        request_max_body_size=limits.REQUEST_BODY_BYTES_MAX,
-        openapi_config=None,
-        logging_config=None,
-        debug=False,
-        pdb_on_exception=False,
-    )
-    # Inside the hook, which completes these answers too, and before a route is looked for.
-    app.asgi_handler = answering_preflights(giving_back(app.asgi_handler), access.allowed_origins)
-    return app
+    return {**pages, "/openapi.json": (JSON, document), "/asyncapi.json": (JSON, socket)}
 
 
-def make_health_app(own_health: health.Health, chance: Chance) -> Litestar:
-    """The application of a process that answers no requests but those for its health."""
-    return Litestar(
-        list(health.HANDLERS),
-        dependencies={"health": _always(own_health)},
-        exception_handlers={
-            Refusal: problems.answer_refusal,
-            HTTPException: problems.answer_http_exception,
-            Exception: problems.answer_failure,
-        },
-        before_send=[make_header_hook(chance)],
-        request_class=StrictRequest,
-        request_max_body_size=limits.REQUEST_BODY_BYTES_MAX,
-        openapi_config=None,
-        logging_config=None,
-        debug=False,
-        pdb_on_exception=False,
+def _make_router(
+    by_path: Mapping[str, Mapping[str, Responder]], chance: Chance, access: Access
+) -> Router:
+    """Starlette's router, without what it would answer by itself.
+
+    It takes the first path that fits. In their order as texts, names come before parameters: a
+    brace is behind all letters.
+    """
+    endpoints = [Endpoint(path, by_path[path]) for path in sorted(by_path)]
+    routes = [Route(path, one) for one in endpoints for path in _forms(one.path)]
+    return Router(
+        routes,
+        redirect_slashes=False,
+        default=Endpoint("", {}),
+        middleware=[
+            Middleware(HeadersMiddleware, chance, access),
+            Middleware(PreflightMiddleware, access.allowed_origins),
+        ],
     )
 
 
-def _methods(files: Mapping[str, Page]) -> dict[str, list[str]]:
-    """The methods of each path."""
-    methods = {path: ["GET", "HEAD"] for path in files}
-    for one in OPERATIONS:
-        methods.setdefault(one.path.rstrip("/"), []).append(one.method)
-    return methods
-
-
-def _always(value: object) -> Provide:
-    async def provide() -> object:
-        return value
-
-    return Provide(provide)
+def _forms(path: str) -> set[str]:
+    """A path that ends in a slash is there without it, too."""
+    return {path, path.rstrip("/") or path}

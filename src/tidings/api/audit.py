@@ -4,12 +4,10 @@
 from typing import Final, Literal
 
 import msgspec
-from litestar.di import NamedDependency
-from litestar.params import FromPath
 
-from tidings.actions.reading_audit import RecordedAct
+from tidings.actions.identity import Caller
+from tidings.actions.reading_audit import ReadAudit, RecordedAct
 from tidings.api.fields import Limit
-from tidings.api.injected import AuditReading, Caller
 from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
@@ -62,9 +60,9 @@ class AuditList(msgspec.Struct):
 )
 async def list_tenant_audit(
     caller: Caller,
-    tenant: FromPath[str],
-    asked: NamedDependency[AuditQuery],
-    audit_reading: AuditReading,
+    tenant: str,
+    asked: AuditQuery,
+    audit_reading: ReadAudit,
 ) -> AuditList:
     """What was done to the tenant in the last 400 days, by its own keys and by root, newest
     first."""
@@ -79,9 +77,7 @@ async def list_tenant_audit(
     key="root",
     refusals=(CursorInvalid,),
 )
-async def list_audit(
-    caller: Caller, asked: NamedDependency[AuditQuery], audit_reading: AuditReading
-) -> AuditList:
+async def list_audit(caller: Caller, asked: AuditQuery, audit_reading: ReadAudit) -> AuditList:
     """Of all tenants and of the deployment, in the last 400 days, newest first."""
     return _list(*await audit_reading.of_all(caller, asked.cursor, asked.limit))
 
@@ -107,4 +103,4 @@ def _record(one: RecordedAct) -> AuditRecord:
     )
 
 
-HANDLERS: Final = (list_tenant_audit, list_audit)
+OPERATIONS: Final = (list_tenant_audit, list_audit)

@@ -5,23 +5,18 @@ It is the declaration of the operation that has it recorded, so that nobody can 
 reason not to has to say so there.
 """
 
-import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from functools import wraps
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 import msgspec
-from litestar import Request, Response
-from litestar.datastructures import State
-from litestar.di import NamedDependency
-from litestar.params import SkipValidation
+from starlette.requests import Request
 
 from tidings.actions.auditing import AuditTrail, Intent, actor_of, is_certain
 from tidings.actions.identity import Caller, Root
 from tidings.actions.jobs_aside import ASIDE
 from tidings.actions.signing_keys import KEY_ID
+from tidings.api.operations import Answer, Audited, Operation
 from tidings.api.request_ids import request_id
 from tidings.model.refusals import Refusal
 from tidings.ports.world import Chance
@@ -36,105 +31,45 @@ _FORMS: Final = {
 """What a target has to look like: somebody may have put a whole key where its id belongs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """How an operation is recorded."""
-
-    target: str | None = None
-    """The field of the body or the answer that says what it is done to; None if the path does."""
-    settings: tuple[str, ...] = ()
-    """Of a body that may hold anything: what in it is worth recording, with dots between names."""
-    is_frequent: bool = False
-    """It changes nothing in the store, and may come thousands of times a second: it is recorded
-    once, before its answer leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotAudited:
-    """It is not recorded, for this reason."""
-
-    reason: str
-
-
 class Recorder:
-    """One request, for whoever records it."""
+    """Calls handlers, and records what they do."""
 
-    def __init__(
-        self, request: Request[Any, Any, State], trail: AuditTrail, request_id: str
-    ) -> None:
-        self._request = request
+    def __init__(self, trail: AuditTrail, chance: Chance) -> None:
         self._trail = trail
-        self._request_id = request_id
+        self._chance = chance
 
     async def record(
-        self, audited: Audited, function: Callable[..., Any], given: Mapping[str, Any]
+        self, audited: Audited, operation: Operation, request: Request, given: Mapping[str, Any]
     ) -> Any:  # noqa: ANN401 - what the handler answers
         """Call the handler, and record it unless the caller is refused in any case."""
-        request = self._request
-        operation = request.route_handler.opt["operation"]
         caller: Caller = request.user
         actor = actor_of(caller)
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
-            return await function(**given)
-        path = request.path_params
-        body = given.get("data")
+            return await operation.handler(**given)
+        path, body = request.path_params, given.get("data")
         intent = Intent(*actor, operation.name, _tenant(path), _said(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
         target = _target([_part(name, path[name]) for name in names], audited.target, body)
+        called = request_id(request.scope, self._chance)
         if audited.is_frequent:
-            return await self._record_after(intent, target, function, given)
-        async with self._trail.act(intent, target, self._request_id) as recorded:
-            answer = await function(**given)
+            about = {"target": target, "request_id": called}
+            return await self._record_after(intent, about, operation.handler(**given))
+        async with self._trail.act(intent, target, called) as recorded:
+            answer = await operation.handler(**given)
             recorded.target = target or _target([], audited.target, _content(answer))
         return answer
 
     async def _record_after(
-        self,
-        intent: Intent,
-        target: str | None,
-        function: Callable[..., Any],
-        given: Mapping[str, Any],
+        self, intent: Intent, about: dict[str, str | None], acting: Awaitable[Any]
     ) -> Any:  # noqa: ANN401
-        about = {"target": target, "request_id": self._request_id}
         try:
-            answer = await function(**given)
+            answer = await acting
         except Refusal as refusal:
             if is_certain(refusal):
                 await self._trail.add(intent, "refused", refusal.code, **about)
             raise
         await self._trail.add(intent, "done", **about)
         return answer
-
-
-def make_recorder(
-    trail: AuditTrail, chance: Chance
-) -> Callable[[Request[Any, Any, State]], Awaitable[Recorder]]:
-    """A provider of what records a request."""
-
-    async def recorder(request: Request[Any, Any, State]) -> Recorder:
-        return Recorder(request, trail, request_id(request.scope, chance))
-
-    return recorder
-
-
-def recorded(audited: Audited, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same handler, with everything that it does recorded."""
-
-    @wraps(function)
-    async def call(recorder: Recorder, **given: Any) -> Any:  # noqa: ANN401
-        return await recorder.record(audited, function, given)
-
-    own = inspect.Parameter(
-        "recorder",
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=NamedDependency[SkipValidation[Recorder]],
-    )
-    signature = inspect.signature(function)
-    call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), own]
-    )
-    call.__annotations__ = {**function.__annotations__, "recorder": own.annotation}
-    return call
 
 
 def _tenant(path: Mapping[str, Any]) -> str:
@@ -186,4 +121,4 @@ def _fields(body: object) -> tuple[str, ...]:
 
 
 def _content(answer: object) -> object:
-    return answer.content if isinstance(answer, Response) else answer
+    return answer.content if isinstance(answer, Answer) else answer

@@ -4,11 +4,10 @@
 from typing import Final
 
 import msgspec
-from litestar.params import JSONBody
 
+from tidings.actions.login_verbs import LoginVerbs
 from tidings.actions.sessions import TokenPair
 from tidings.api.fields import Code, Device, PhoneNumber, RefreshToken, TenantName
-from tidings.api.injected import Address, Logins
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model.ids import user_id
@@ -71,7 +70,7 @@ class SessionTokens(msgspec.Struct):
     statuses=(202,),
     refusals=(LoginOff, RateLimited, SmsUnavailable, StoreUnavailable),
 )
-async def request_code(data: JSONBody[CodeRequest], address: Address, logins: Logins) -> CodeRecord:
+async def request_code(data: CodeRequest, address: str | None, logins: LoginVerbs) -> CodeRecord:
     """The same answer for every number, whosever it is, and for tenants whose users do not log in
     by phone."""
     await logins.request_code(data.tenant, data.phone_number, address)
@@ -87,7 +86,7 @@ async def request_code(data: JSONBody[CodeRequest], address: Address, logins: Lo
     statuses=(201,),
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
-async def open_session(data: JSONBody[Login], address: Address, logins: Logins) -> SessionTokens:
+async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> SessionTokens:
     """The user is made if the number is nobody's yet and the tenant lets unknown numbers in."""
     return _tokens(
         await logins.open_session(data.tenant, data.phone_number, data.code, data.device, address)
@@ -102,7 +101,7 @@ async def open_session(data: JSONBody[Login], address: Address, logins: Logins) 
     key=None,
     refusals=(RefreshRefused, StoreUnavailable),
 )
-async def refresh_session(data: JSONBody[Refresh], logins: Logins) -> SessionTokens:
+async def refresh_session(data: Refresh, logins: LoginVerbs) -> SessionTokens:
     """Asked again within half a minute, the answer is the same. A token that was used before
     ends the session."""
     return _tokens(await logins.refresh(data.refresh_token))
@@ -118,4 +117,4 @@ def _tokens(pair: TokenPair) -> SessionTokens:
     )
 
 
-HANDLERS: Final = (request_code, open_session, refresh_session)
+OPERATIONS: Final = (request_code, open_session, refresh_session)

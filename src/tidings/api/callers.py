@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who calls: taken from `Authorization: Bearer`, checked before anything of a request is read."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from litestar import Request
-from litestar.connection import ASGIConnection
-from litestar.datastructures import State
-from litestar.handlers import BaseRouteHandler
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tidings.actions.authenticating import Authenticate
 from tidings.actions.identity import (
@@ -32,11 +27,8 @@ from tidings.actions.tenants import (
 from tidings.actions.token_issuers import TokenIssuerVerbs
 from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.api.access import Access
-from tidings.api.large_bodies import LargeBodies
 from tidings.api.operations import Operation
-from tidings.api.problems import MethodNotAllowed
-from tidings.api.requests import check_no_query, check_path
-from tidings.model.ids import UserKey
+from tidings.api.requests import check_no_query
 from tidings.model.refusals import Unauthenticated
 from tidings.ports.requesters import (
     OPERATOR,
@@ -46,7 +38,8 @@ from tidings.ports.requesters import (
     user_requester,
 )
 
-Connection = ASGIConnection[Any, Any, Any, Any]
+Authenticating = Callable[[str], Awaitable[Caller]]
+"""Finds out whose a credential is, or raises `Unauthenticated`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,53 +61,62 @@ class IdentityVerbs:
     rotate_keys: RotateKeys
 
 
-def make_guard(
-    authenticate: Authenticate,
-    access: Access,
-    methods: Mapping[str, Sequence[str]],
-    large_bodies: LargeBodies,
-) -> Callable[[Connection, BaseRouteHandler], Awaitable[None]]:
-    """What every request passes first: its path, its credentials, and no query if none is known.
+class Guard:
+    """Checks every request before its body is read: limits, credentials, and no unknown query."""
 
-    `methods` are those of each path. OPTIONS, which the framework would answer, is not one.
-    """
+    def __init__(self, authenticate: Authenticating, access: Access) -> None:
+        self._authenticate = authenticate
+        self._access = access
 
-    async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-        operation: Operation | None = handler.opt.get("operation")
-        may_end_in_slash = operation is not None and operation.path.endswith("/")
-        check_path(connection.scope, may_end_in_slash=may_end_in_slash)
-        if connection.scope.get("method") == "OPTIONS":
-            raise MethodNotAllowed(methods[connection.scope["path_template"]])
+    async def admit(self, scope: Scope, operation: Operation | None) -> None:
+        """Let a request for an operation, or for a page, in; the caller becomes its `user`.
+
+        Raises:
+            Refusal: It may not come in.
+        """
         # Before the credentials, which cost a read of the store if they are new here.
-        await access.count_arrival(connection.scope, operation)
-        set_requester(unknown_requester(access.address(connection.scope)))
-        caller = None
-        if operation is not None and operation.key is not None:
-            try:
-                caller = await authenticate(bearer(connection.scope))
-            except Unauthenticated:
-                await access.count_wrong(connection.scope)
-                raise
-        await access.count(connection.scope, operation, caller)
-        if caller is not None:
-            set_requester(_requester(caller))
+        await self._access.count_arrival(scope, operation)
+        set_requester(unknown_requester(self.address(scope)))
+        caller = await self._caller(scope, operation)
+        await self._access.count(scope, operation, caller)
         if operation is None:
             return
         if caller is not None:
-            if operation.key == "user":
-                require_user(caller)  # no key acts in a user's name
-            elif operation.key == "tenant":
-                # Here and not only by the handler, which is called when the body is read: nobody
-                # else makes us read one that may be large.
-                require_tenant(caller, connection.path_params["tenant"])
-            connection.scope["user"] = caller
+            set_requester(_requester(caller))
+            _check_key(caller, operation, scope["path_params"])
+            scope["user"] = caller
         if operation.query is None:
-            check_no_query(connection.scope["query_string"])
-        if operation.key == "tenant":
-            tenant = connection.path_params["tenant"]
-            await large_bodies.enter(connection.scope, operation.body_bytes_max, tenant)
+            check_no_query(scope["query_string"])
 
-    return guard
+    async def charge(self, scope: Scope, operation: Operation, body: object) -> None:
+        """Take what only the body tells that a request costs.
+
+        Raises:
+            RateLimited: It is too much.
+        """
+        await self._access.count_body(scope, operation, scope.get("user"), body)
+
+    def address(self, scope: Scope) -> str | None:
+        """As whom a client is counted; None if it is not."""
+        return self._access.address(scope)
+
+    async def _caller(self, scope: Scope, operation: Operation | None) -> Caller | None:
+        if operation is None or operation.key is None:
+            return None
+        try:
+            return await self._authenticate(bearer(scope))
+        except Unauthenticated:
+            await self._access.count_wrong(scope)
+            raise
+
+
+def _check_key(caller: Caller, operation: Operation, path: Mapping[str, str]) -> None:
+    if operation.key == "user":
+        require_user(caller)  # no key acts in a user's name
+    elif operation.key == "tenant":
+        # Here and not only by the handler, which is called when the body is read: nobody else
+        # makes us read one that may be large.
+        require_tenant(caller, path["tenant"])
 
 
 def _requester(caller: Caller) -> Requester:
@@ -133,20 +135,10 @@ def bearer(scope: Scope) -> str:
     Raises:
         Unauthenticated: There is none, or more than one, or of another scheme.
     """
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    given: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(given) != 1:
         raise Unauthenticated
     scheme, _, credential = given[0].decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthenticated
     return credential.strip(" ")
-
-
-async def caller(request: Request[Caller, object, State]) -> Caller:
-    """Whoever the guard let in."""
-    return request.user
-
-
-async def user(request: Request[Caller, object, State]) -> UserKey:
-    """The calling user."""
-    return require_user(request.user).user

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chats: making one, the chat list, one chat, its name, its mute."""
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 import msgspec
-from litestar import Response
-from litestar.di import NamedDependency
-from litestar.params import HeaderParameter, JSONBody
 
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit, Name, Time, UserId
-from tidings.api.injected import Chat, User, Verbs
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
 from tidings.api.tenant_jobs import JobRecord, job_record
 from tidings.model import costs, limits
-from tidings.model.ids import USER, UserKey, tenant_of, user_key
+from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     CursorInvalid,
@@ -82,18 +79,18 @@ class ChatList(msgspec.Struct):
     body_cost=lambda chat: costs.group(len(chat.members)),
 )
 async def create_chat(
-    user: User,
-    data: JSONBody[NewChat],
-    verbs: Verbs,
-    request_key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
-) -> Response[ChatRecord]:
+    user: UserKey,
+    data: NewChat,
+    verbs: ChatVerbs,
+    request_key: str | None,
+) -> Answer[ChatRecord]:
     """A direct chat is one per pair: asked for again, it is found (200). With an `Idempotency-Key`
     the same request answers with the chat it made the first time, as long as the caller is in it.
     """
     others = _users(user, data.members)
     created = await verbs.create(user, data.type, data.name, others, request_key)
     row = await verbs.get(user, created.chat_id)
-    return Response(chat_record(row), status_code=201 if created.is_new else 200)
+    return Answer(chat_record(row), status=201 if created.is_new else 200)
 
 
 @operation(
@@ -104,14 +101,14 @@ async def create_chat(
     refusals=(CursorInvalid,),
     cost=lambda asked: costs.chat_list(asked.limit),
 )
-async def list_chats(user: User, asked: NamedDependency[ChatsQuery], verbs: Verbs) -> ChatList:
+async def list_chats(user: UserKey, asked: ChatsQuery, verbs: ChatVerbs) -> ChatList:
     """Latest activity first, with previews and unread counts."""
     rows, cursor = await verbs.list(user, asked.cursor, asked.limit)
     return ChatList([chat_record(row) for row in rows], cursor)
 
 
 @operation("GET", "/v1/chats/{chat_id}", tag=TAG, summary="Get a chat", refusals=(ChatNotFound,))
-async def get_chat(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
+async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
     """One chat, as it stands in the chat list."""
     return chat_record(await verbs.get(user, chat))
 
@@ -124,7 +121,7 @@ async def get_chat(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
     refusals=(ChatNotFound, DirectChatFixed),
 )
 async def rename_chat(
-    user: User, chat: Chat, data: JSONBody[ChatChange], verbs: Verbs
+    user: UserKey, chat: ChatId, data: ChatChange, verbs: ChatVerbs
 ) -> ChatRecord:
     """For admins and owners."""
     await verbs.rename(user, chat, data.name)
@@ -138,7 +135,7 @@ async def rename_chat(
     summary="Mute a chat",
     refusals=(ChatNotFound,),
 )
-async def mute_chat(user: User, chat: Chat, data: JSONBody[MuteChange], verbs: Verbs) -> MuteState:
+async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVerbs) -> MuteState:
     """No push until then, for the caller only; null ends it."""
     until = None if data.until is None else _time(data.until)
     await verbs.mute(user, chat, until)
@@ -153,7 +150,7 @@ async def mute_chat(user: User, chat: Chat, data: JSONBody[MuteChange], verbs: V
     statuses=(202,),
     refusals=(ChatNotFound, DirectChatFixed),
 )
-async def delete_chat(user: User, chat: Chat, verbs: Verbs) -> JobRecord:
+async def delete_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
     """For owners. From the answer on nothing is taken in; members and messages are removed by a
     job. Asked again by the same user it answers with that job, as far as it is then.
     """
@@ -176,4 +173,4 @@ def _time(text: str) -> int:
         raise Invalid(f"until: {error}", "/until") from None
 
 
-HANDLERS: Final = (create_chat, list_chats, get_chat, rename_chat, mute_chat, delete_chat)
+OPERATIONS: Final = (create_chat, list_chats, get_chat, rename_chat, mute_chat, delete_chat)

@@ -4,11 +4,11 @@
 from typing import Final
 
 import msgspec
-from litestar.params import JSONBody
 
 from tidings.actions.contacts import Contact
+from tidings.actions.identity import Caller
+from tidings.actions.login_verbs import LoginVerbs
 from tidings.api.fields import PhoneNumbers
-from tidings.api.injected import Caller, Logins
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model import costs
@@ -46,9 +46,7 @@ class ContactList(msgspec.Struct):
     refusals=(RateLimited,),
     body_cost=lambda search: costs.look_up(len(search.phone_numbers)),
 )
-async def find_contacts(
-    caller: Caller, data: JSONBody[ContactSearch], logins: Logins
-) -> ContactList:
+async def find_contacts(caller: Caller, data: ContactSearch, logins: LoginVerbs) -> ContactList:
     """Of the caller's own tenant. A user looks up 2,000 numbers in a day at the most."""
     found = await logins.find_contacts(caller, data.phone_numbers)
     return ContactList([_record(one) for one in found])
@@ -58,4 +56,4 @@ def _record(contact: Contact) -> ContactRecord:
     return ContactRecord(contact.phone_number, user_id(contact.user), contact.display_name)
 
 
-HANDLERS: Final = (find_contacts,)
+OPERATIONS: Final = (find_contacts,)

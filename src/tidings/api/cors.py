@@ -4,13 +4,22 @@
 from collections.abc import Iterable
 from typing import Final
 
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
 HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, X-Request-Id"
 EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
 REMEMBERED_SECONDS: Final = 600
+
+_PREFLIGHT: Final = Response(
+    status_code=204,
+    headers={
+        "Access-Control-Allow-Methods": METHODS,
+        "Access-Control-Allow-Headers": HEADERS,
+        "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
+    },
+)
 
 
 def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:
@@ -27,26 +36,19 @@ def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:
     }
 
 
-def answering_preflights(app: ASGIApp, allowed: frozenset[str]) -> ASGIApp:
-    """The application, with browsers' questions before a request answered for the list's origins.
+class PreflightMiddleware:
+    """Answers browsers' questions before a request, for the list's origins.
 
     Everyone else's are answered like any other request with that method.
     """
 
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP or not _is_preflight(scope, allowed):
-            await app(scope, receive, send)
-            return
-        told = {
-            "Access-Control-Allow-Methods": METHODS,
-            "Access-Control-Allow-Headers": HEADERS,
-            "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
-        }
-        headers = [(name.lower().encode(), value.encode()) for name, value in told.items()]
-        await send({"type": "http.response.start", "status": 204, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    def __init__(self, app: ASGIApp, allowed: frozenset[str]) -> None:
+        self._app = app
+        self._allowed = allowed
 
-    return answering
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = _PREFLIGHT if _is_preflight(scope, self._allowed) else self._app
+        await app(scope, receive, send)
 
 
 def _is_preflight(scope: Scope, allowed: frozenset[str]) -> bool:

@@ -4,8 +4,6 @@
 from typing import Final, Literal, Protocol
 
 import msgspec
-from litestar.di import NamedDependency
-from litestar.params import SkipValidation
 
 from tidings.api.operations import operation
 from tidings.model.refusals import Unavailable
@@ -51,11 +49,11 @@ async def get_health() -> Alive:
     key=None,
     refusals=(Unavailable,),
 )
-async def get_readiness(health: NamedDependency[SkipValidation[Health]]) -> Ready:
+async def get_readiness(health: Health) -> Ready:
     """503 while starting, draining, or without a store."""
     if health.trouble is not None:
         raise Unavailable(health.trouble)
     return Ready()
 
 
-HANDLERS: Final = (get_health, get_readiness)
+OPERATIONS: Final = (get_health, get_readiness)

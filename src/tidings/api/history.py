@@ -4,14 +4,13 @@
 from typing import Final
 
 import msgspec
-from litestar.di import NamedDependency
 
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit, Sequence
-from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import costs, limits
-from tidings.model.ids import SEQUENCE_MAX
+from tidings.model.ids import SEQUENCE_MAX, ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Invalid
 from tidings.ports.log import Page
 from tidings.wire.records import EntryRecord, MessageRecord, entry_record, message_record
@@ -66,7 +65,7 @@ class EntriesAfter(msgspec.Struct):
     cost=lambda asked: costs.page(asked.limit),
 )
 async def list_messages(
-    user: User, chat: Chat, asked: NamedDependency[MessagesQuery], verbs: Verbs
+    user: UserKey, chat: ChatId, asked: MessagesQuery, verbs: ChatVerbs
 ) -> MessagesBefore | MessagesAfter:
     """Newest first, or with `after` oldest first. Expired messages are left out, redacted ones stay
     as tombstones.
@@ -90,7 +89,7 @@ async def list_messages(
     cost=lambda asked: costs.page(asked.limit),
 )
 async def list_entries(
-    user: User, chat: Chat, asked: NamedDependency[EntriesQuery], verbs: Verbs
+    user: UserKey, chat: ChatId, asked: EntriesQuery, verbs: ChatVerbs
 ) -> EntriesAfter:
     """Everything that happened, tombstones included, oldest first."""
     page = await verbs.read.entries(user, chat, after=asked.after, limit=asked.limit)
@@ -102,4 +101,4 @@ def _messages(page: Page) -> list[MessageRecord]:
     return [message_record(entry, page.receipts) for entry in page.entries]
 
 
-HANDLERS: Final = (list_messages, list_entries)
+OPERATIONS: Final = (list_messages, list_entries)

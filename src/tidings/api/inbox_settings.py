@@ -3,14 +3,10 @@
 
 from typing import Any, Final
 
-from litestar import Response
-from litestar.params import FromPath, JSONBody
-
-from tidings.actions.identity import require_tenant
-from tidings.api.auditing import Audited
+from tidings.actions.identity import Caller, require_tenant
+from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.api.fields import Category, Description, KeepDays, Name, SchemaVersion
-from tidings.api.injected import Caller, Inboxes
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import InboxNotFound, TenantNotFound
@@ -39,9 +35,7 @@ class InboxChange(Body, frozen=True, kw_only=True):
     key="tenant",
     refusals=(TenantNotFound,),
 )
-async def get_settings(
-    caller: Caller, tenant: FromPath[str], inbox_verbs: Inboxes
-) -> dict[str, Any]:
+async def get_settings(caller: Caller, tenant: str, inbox_verbs: InboxVerbs) -> dict[str, Any]:
     """As they were put; an empty object if none ever were."""
     require_tenant(caller, tenant)
     return await inbox_verbs.settings.get(tenant)
@@ -57,7 +51,7 @@ async def get_settings(
     audit=Audited(settings=("login.phone", "login.register", "invites")),
 )
 async def put_settings(
-    caller: Caller, tenant: FromPath[str], data: JSONBody[dict[str, Any]], inbox_verbs: Inboxes
+    caller: Caller, tenant: str, data: dict[str, Any], inbox_verbs: InboxVerbs
 ) -> dict[str, Any]:
     """Any JSON object up to 16 KiB. `inbox` in it, `{keep_days?, late_joiners?}`, counts for all
     inboxes that do not say it themselves. `login`, `{phone?, register?}`, says whether users log
@@ -79,7 +73,7 @@ async def put_settings(
     refusals=(TenantNotFound, InboxNotFound),
 )
 async def get_inbox(
-    caller: Caller, tenant: FromPath[str], inbox: FromPath[str], inbox_verbs: Inboxes
+    caller: Caller, tenant: str, inbox: str, inbox_verbs: InboxVerbs
 ) -> InboxRecord:
     """As it was put, at most a second ago."""
     require_tenant(caller, tenant)
@@ -97,11 +91,11 @@ async def get_inbox(
 )
 async def put_inbox(
     caller: Caller,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    data: JSONBody[InboxChange],
-    inbox_verbs: Inboxes,
-) -> Response[InboxRecord]:
+    tenant: str,
+    inbox: str,
+    data: InboxChange,
+    inbox_verbs: InboxVerbs,
+) -> Answer[InboxRecord]:
     """201 if it is new. What was posted before keeps the terms it was posted on."""
     require_tenant(caller, tenant)
     config = InboxConfig(
@@ -114,7 +108,7 @@ async def put_inbox(
         message_schema=data.message_schema,
     )
     is_new = await inbox_verbs.configs.put(tenant, inbox, config)
-    return Response(inbox_record(inbox, config), status_code=201 if is_new else 200)
+    return Answer(inbox_record(inbox, config), status=201 if is_new else 200)
 
 
-HANDLERS: Final = (get_settings, put_settings, get_inbox, put_inbox)
+OPERATIONS: Final = (get_settings, put_settings, get_inbox, put_inbox)

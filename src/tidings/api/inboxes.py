@@ -4,13 +4,10 @@
 from typing import Final, Literal
 
 import msgspec
-from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody
 
 from tidings.actions.inbox.reading import Wanted
 from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.api.fields import Category, Limit, ReadIds, Time
-from tidings.api.injected import Inboxes, User
 from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
 from tidings.model import costs, limits
@@ -69,10 +66,10 @@ def mark_cost(change: ReadChange) -> int:
     cost=lambda asked: costs.page(asked.limit),
 )
 async def list_notifications(
-    user: User,
-    inbox: FromPath[str],
-    asked: NamedDependency[NotificationsQuery],
-    inbox_verbs: Inboxes,
+    user: UserKey,
+    inbox: str,
+    asked: NotificationsQuery,
+    inbox_verbs: InboxVerbs,
 ) -> NotificationList:
     """Newest first. What was taken back or has expired is left out."""
     return await listed(inbox_verbs, user, inbox, asked, asked.limit)
@@ -87,7 +84,7 @@ async def list_notifications(
     body_cost=mark_cost,
 )
 async def mark_notifications_read(
-    user: User, inbox: FromPath[str], data: JSONBody[ReadChange], inbox_verbs: Inboxes
+    user: UserKey, inbox: str, data: ReadChange, inbox_verbs: InboxVerbs
 ) -> UnreadRecord:
     """Ids that the user does not have are passed over. Answers with what is left unread."""
     return await marked(inbox_verbs, user, inbox, data)
@@ -100,7 +97,7 @@ async def mark_notifications_read(
     summary="Count my unread notifications",
     refusals=(InboxNotFound,),
 )
-async def count_unread(user: User, inbox: FromPath[str], inbox_verbs: Inboxes) -> UnreadRecord:
+async def count_unread(user: UserKey, inbox: str, inbox_verbs: InboxVerbs) -> UnreadRecord:
     """Those without a category count in the total only."""
     return unread_record(await inbox_verbs.unread(user, inbox))
 
@@ -135,4 +132,4 @@ async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChang
     return unread_record(await verbs.read.before(user, inbox, time))
 
 
-HANDLERS: Final = (list_notifications, mark_notifications_read, count_unread)
+OPERATIONS: Final = (list_notifications, mark_notifications_read, count_unread)

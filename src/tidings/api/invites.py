@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from tidings.api.injected import Chat, User, Verbs
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
-from tidings.model.ids import user_id
+from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.invites import Invite
 from tidings.model.refusals import ChatNotFound, InviteNotFound, LimitReached
 from tidings.model.roles import Role
@@ -38,7 +38,7 @@ class InviteList(msgspec.Struct):
 
 
 @operation("GET", "/v1/me/invites", tag=TAG, summary="List my invitations")
-async def list_invites(user: User, verbs: Verbs) -> InviteList:
+async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
     """All at once: at most 100 wait. After 30 days one is gone."""
     return InviteList([invite_record(invite) for invite in await verbs.invites(user)])
 
@@ -50,7 +50,7 @@ async def list_invites(user: User, verbs: Verbs) -> InviteList:
     summary="Accept an invitation",
     refusals=(InviteNotFound, ChatNotFound, LimitReached),
 )
-async def accept_invite(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
+async def accept_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
     """The caller is a member from then on; who is one already gets the same answer."""
     await verbs.accept_invite(user, chat)
     return chat_record(await verbs.get(user, chat))
@@ -64,7 +64,7 @@ async def accept_invite(user: User, chat: Chat, verbs: Verbs) -> ChatRecord:
     statuses=(204,),
     refusals=(ChatNotFound,),
 )
-async def decline_invite(user: User, chat: Chat, verbs: Verbs) -> None:
+async def decline_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> None:
     """Nobody is told. It need not be there. For 7 days nobody can ask the caller into this group
     again."""
     await verbs.decline_invite(user, chat)
@@ -83,4 +83,4 @@ def invite_record(invite: Invite) -> InviteRecord:
     )
 
 
-HANDLERS: Final = (list_invites, accept_invite, decline_invite)
+OPERATIONS: Final = (list_invites, accept_invite, decline_invite)

@@ -4,12 +4,10 @@
 from typing import Final
 
 import msgspec
-from litestar.di import NamedDependency
-from litestar.params import FromPath
 
-from tidings.actions.identity import require_root
+from tidings.actions.identity import Caller, require_root
+from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.api.fields import Limit
-from tidings.api.injected import Caller, JobsSetAside
 from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
@@ -55,7 +53,7 @@ class AsideList(msgspec.Struct):
     refusals=(CursorInvalid,),
 )
 async def list_jobs_aside(
-    caller: Caller, asked: NamedDependency[AsideQuery], jobs_aside: JobsSetAside
+    caller: Caller, asked: AsideQuery, jobs_aside: LookAfterJobs
 ) -> AsideList:
     """Those that failed too often to be tried again by themselves; oldest notification first."""
     require_root(caller)
@@ -72,9 +70,7 @@ async def list_jobs_aside(
     statuses=(202,),
     refusals=(JobNotFound, QueueUnavailable),
 )
-async def replay_job(
-    caller: Caller, aside_id: FromPath[str], jobs_aside: JobsSetAside
-) -> AsideRecord:
+async def replay_job(caller: Caller, aside_id: str, jobs_aside: LookAfterJobs) -> AsideRecord:
     """It goes back into the queue; users who have their copy keep it as it is."""
     require_root(caller)
     return _record(await jobs_aside.replay(aside_id))
@@ -89,7 +85,7 @@ async def replay_job(
     statuses=(204,),
     refusals=(JobNotFound,),
 )
-async def drop_job(caller: Caller, aside_id: FromPath[str], jobs_aside: JobsSetAside) -> None:
+async def drop_job(caller: Caller, aside_id: str, jobs_aside: LookAfterJobs) -> None:
     """Nobody will do it; the notification it belongs to never counts as delivered to all."""
     require_root(caller)
     await jobs_aside.drop(aside_id)
@@ -108,4 +104,4 @@ def _record(aside: SetAside) -> AsideRecord:
     )
 
 
-HANDLERS: Final = (list_jobs_aside, replay_job, drop_job)
+OPERATIONS: Final = (list_jobs_aside, replay_job, drop_job)

@@ -4,10 +4,9 @@
 from typing import Final
 
 import msgspec
-from litestar.params import FromPath
 
-from tidings.actions.identity import require_root
-from tidings.api.injected import Caller, Identity
+from tidings.actions.identity import Caller, require_root
+from tidings.api.callers import IdentityVerbs
 from tidings.api.operations import operation
 from tidings.model.refusals import Conflict, TenantNotFound, UserNotFound
 from tidings.ports.secrets import KeyRefused
@@ -42,7 +41,7 @@ class RotationRefused(Conflict):
     key="root",
     refusals=(RotationRefused,),
 )
-async def rotate_keys(caller: Caller, identity: Identity) -> RotationRecord:
+async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord:
     """Everything goes on meanwhile. A rotation that was stopped is taken up where it stood."""
     require_root(caller)
     try:
@@ -61,7 +60,7 @@ async def rotate_keys(caller: Caller, identity: Identity) -> RotationRecord:
     refusals=(TenantNotFound, UserNotFound),
 )
 async def erase_user_content(
-    caller: Caller, tenant: FromPath[str], user_id: FromPath[str], identity: Identity
+    caller: Caller, tenant: str, user_id: str, identity: IdentityVerbs
 ) -> ErasureRecord:
     """All of it, everywhere, for ever: its keys are destroyed, and every message of the user reads
     `erased`. The user stays and may write anew.
@@ -69,4 +68,4 @@ async def erase_user_content(
     return ErasureRecord(await identity.erase_user_content(caller, tenant, user_id))
 
 
-HANDLERS: Final = (rotate_keys, erase_user_content)
+OPERATIONS: Final = (rotate_keys, erase_user_content)

@@ -7,18 +7,13 @@ and posted they are one by one: a body that waits for that takes its size and no
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 
-from litestar.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
+from tidings.api.operations import Operation
 from tidings.model import limits
 from tidings.model.refusals import RateLimited
-
-_HELD: Final = "tidings_held"
-"""Where what a request holds until it is answered is kept."""
-_DECODING: Final = "tidings_decoding"
-"""Where a request that has a slot finds what lets one of them be decoded at a time."""
 
 
 class LargeBodies:
@@ -29,20 +24,30 @@ class LargeBodies:
         self._tenants: dict[str, _Slots] = {}
         self._decoding = asyncio.Semaphore(1)
 
-    async def enter(self, scope: Scope, body_bytes_max: int, tenant: str) -> None:
-        """Wait for a slot, if the body may be large; it is kept until the request is answered.
+    def slot(self, scope: Scope, operation: Operation) -> AbstractAsyncContextManager[None]:
+        """Waits for a slot, if the body may be large, and has it while the context is open.
 
-        `body_bytes_max` is what the operation takes.
-
-        Raises:
+        Entering raises:
             RateLimited: Too many wait already, or waiting took too long.
         """
-        if body_bytes_max <= limits.REQUEST_BODY_BYTES_MAX:
+        if operation.body_bytes_max > limits.REQUEST_BODY_BYTES_MAX and _may_be_large(scope):
+            return self._slot(scope["path_params"]["tenant"])
+        return nullcontext()
+
+    @asynccontextmanager
+    async def turn_to_decode(self, body: bytes) -> AsyncIterator[None]:
+        """Wait until no other large body is decoded or posted; the turn lasts as the context does.
+
+        Raises:
+            RateLimited: Waiting took too long.
+        """
+        if len(body) <= limits.REQUEST_BODY_BYTES_MAX:
+            yield
             return
-        scope["state"][_DECODING] = self._decoding
-        if _may_be_large(scope):
-            held: AsyncExitStack = scope["state"][_HELD]
-            await held.enter_async_context(self._slot(tenant))
+        async with AsyncExitStack() as taken:
+            async with _not_too_long():
+                await taken.enter_async_context(self._decoding)
+            yield
 
     @asynccontextmanager
     async def _slot(self, tenant: str) -> AsyncIterator[None]:
@@ -73,27 +78,6 @@ class _Slots:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)
         self.users = 0
         """Requests that have a slot or wait for one."""
-
-
-async def wait_to_decode(scope: Scope) -> None:
-    """Wait until no other large body is being decoded or posted; until the answer it is our turn.
-
-    Raises:
-        RateLimited: That took too long.
-    """
-    async with _not_too_long():
-        await scope["state"][_HELD].enter_async_context(scope["state"][_DECODING])
-
-
-def giving_back(app: ASGIApp) -> ASGIApp:
-    """The application, with what a request holds given back once it is answered, or broke off."""
-
-    async def holding(scope: Scope, receive: Receive, send: Send) -> None:
-        async with AsyncExitStack() as held:
-            scope["state"][_HELD] = held
-            await app(scope, receive, send)
-
-    return holding
 
 
 def _may_be_large(scope: Scope) -> bool:

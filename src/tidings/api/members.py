@@ -4,16 +4,14 @@
 from typing import Final
 
 import msgspec
-from litestar import Response
-from litestar.params import FromPath, JSONBody
 
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ChatIds
-from tidings.api.injected import Chat, User, Verbs
 from tidings.api.invites import InviteRecord, invite_record
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model import costs, limits
-from tidings.model.ids import USER, UserKey, tenant_of, user_id, user_key
+from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
 from tidings.model.invites import Invite
 from tidings.model.refusals import (
     ChatNotFound,
@@ -55,7 +53,7 @@ ANY_ROLE: Final = MemberChange()
     refusals=(ChatNotFound,),
     cost=limits.MEMBER_LIST_TOKENS,
 )
-async def list_members(user: User, chat: Chat, verbs: Verbs) -> MemberList:
+async def list_members(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> MemberList:
     """All of them at once: a group has at most 1000."""
     members = await verbs.members(user, chat)
     return MemberList([_record(other, member) for other, member in members.items()])
@@ -72,12 +70,12 @@ async def list_members(user: User, chat: Chat, verbs: Verbs) -> MemberList:
     ),
 )  # fmt: skip
 async def put_member(
-    user: User,
-    chat: Chat,
-    user_id: FromPath[str],
-    verbs: Verbs,
-    data: JSONBody[MemberChange] = ANY_ROLE,
-) -> Response[MemberRecord | InviteRecord]:
+    user: UserKey,
+    chat: ChatId,
+    user_id: str,
+    verbs: ChatVerbs,
+    data: MemberChange = ANY_ROLE,
+) -> Answer[MemberRecord | InviteRecord]:
     """Admins add members; owners add anyone and change roles. 201 if the member is new, 202 with an
     invitation if the user is asked first.
     """
@@ -86,11 +84,11 @@ async def put_member(
         raise UserNotFound
     outcome = await verbs.put_member(user, chat, other, data.role)
     if isinstance(outcome, Invite):
-        return Response(invite_record(outcome), status_code=202)
+        return Answer(invite_record(outcome), status=202)
     member = (await verbs.members(user, chat)).get(other)
     if member is None:
         raise MemberNotFound
-    return Response(_record(other, member), status_code=201 if outcome else 200)
+    return Answer(_record(other, member), status=201 if outcome else 200)
 
 
 @operation(
@@ -101,7 +99,7 @@ async def put_member(
     statuses=(204,),
     refusals=(ChatNotFound, MemberNotFound, DirectChatFixed),
 )
-async def remove_member(user: User, chat: Chat, user_id: FromPath[str], verbs: Verbs) -> None:
+async def remove_member(user: UserKey, chat: ChatId, user_id: str, verbs: ChatVerbs) -> None:
     """Anyone may leave. When the last owner goes, the longest-standing admin, else member, becomes
     owner.
     """
@@ -140,7 +138,7 @@ class LeftList(msgspec.Struct):
     summary="Leave many chats",
     body_cost=lambda leaving: costs.leave(len(leaving.chats)),
 )
-async def leave_chats(user: User, data: JSONBody[Leaving], verbs: Verbs) -> LeftList:
+async def leave_chats(user: UserKey, data: Leaving, verbs: ChatVerbs) -> LeftList:
     """Up to 100, each as by leaving it alone. Chats one is not in, or has left before, are
     `chat.not_found`, direct chats `chat.direct`; what is `retryable` can be asked for again.
     """
@@ -163,4 +161,4 @@ def _record(user: UserKey, member: Member) -> MemberRecord:
     return MemberRecord(user_id(user), member.role, rfc3339(member.joined_at))
 
 
-HANDLERS: Final = (list_members, put_member, remove_member, leave_chats)
+OPERATIONS: Final = (list_members, put_member, remove_member, leave_chats)

@@ -4,13 +4,9 @@
 import asyncio
 from typing import Final
 
-from litestar import Response
-from litestar.params import FromPath, JSONBody
-
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, TtlSeconds
-from tidings.api.injected import Chat, Place, User, Verbs
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, locate
@@ -54,17 +50,17 @@ class MessageChange(Body, frozen=True):
     refusals=(ChatNotFound, ContentEmpty, ContentTooLarge, SendConflict, ChatBusy, QuotaReached),
 )
 async def post_message(
-    user: User, chat: Chat, data: JSONBody[NewMessage], verbs: Verbs
-) -> Response[MessageRecord]:
+    user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs
+) -> Answer[MessageRecord]:
     """The same `client_message_id` again answers 200 with `Idempotent-Replay: true` and the message
     as it is now. An answer that was lost is asked for again the same way. Who is no member any
     more is told place, id and time of an own message, and nothing of what became of it.
     """
     entry, is_replay = await _post(verbs, user, chat, data)
     if not is_replay:
-        return Response(message_record(entry, ()), status_code=201)
+        return Answer(message_record(entry, ()), status=201)
     record = await _replayed(verbs, user, entry)
-    return Response(record, status_code=200, headers={"Idempotent-Replay": "true"})
+    return Answer(record, status=200, headers={"Idempotent-Replay": "true"})
 
 
 @operation(
@@ -74,7 +70,7 @@ async def post_message(
     summary="Get a message",
     refusals=(ChatNotFound, MessageNotFound),
 )
-async def get_message(user: User, chat: Chat, place: Place, verbs: Verbs) -> MessageRecord:
+async def get_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> MessageRecord:
     """A message whose content is gone says why."""
     return await _one(verbs, user, chat, place)
 
@@ -86,7 +82,7 @@ async def get_message(user: User, chat: Chat, place: Place, verbs: Verbs) -> Mes
     summary="Get a message by its id",
     refusals=(MessageNotFound,),
 )
-async def find_message(user: User, message_id: FromPath[str], verbs: Verbs) -> MessageRecord:
+async def find_message(user: UserKey, message_id: str, verbs: ChatVerbs) -> MessageRecord:
     """The id alone is enough to find it, and says nothing to whoever is not in its chat."""
     found = locate(message_id)
     if found is None:
@@ -105,7 +101,7 @@ async def find_message(user: User, message_id: FromPath[str], verbs: Verbs) -> M
     refusals=(ChatNotFound, MessageNotFound, MessageGone, ContentEmpty, ContentTooLarge, ChatBusy),
 )
 async def edit_message(
-    user: User, chat: Chat, place: Place, data: JSONBody[MessageChange], verbs: Verbs
+    user: UserKey, chat: ChatId, place: int, data: MessageChange, verbs: ChatVerbs
 ) -> MessageRecord:
     """For its sender."""
     await verbs.edit(user, chat, place, data.content)
@@ -120,7 +116,7 @@ async def edit_message(
     statuses=(204,),
     refusals=(ChatNotFound, MessageNotFound, ChatBusy),
 )
-async def redact_message(user: User, chat: Chat, place: Place, verbs: Verbs) -> None:
+async def redact_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> None:
     """For its sender, admins and owners. The content goes for everyone, the place stays."""
     await verbs.redact(user, chat, place)
 
@@ -164,4 +160,4 @@ async def _one(verbs: ChatVerbs, user: UserKey, chat: ChatId, sequence: int) -> 
     return message_record(page.entries[0], page.receipts)
 
 
-HANDLERS: Final = (post_message, get_message, find_message, edit_message, redact_message)
+OPERATIONS: Final = (post_message, get_message, find_message, edit_message, redact_message)

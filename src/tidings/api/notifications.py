@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifications, for the tenant that posts them: posting, progress, taking back."""
 
-from typing import Annotated, Final
+from typing import Final
 
-from litestar import Response
-from litestar.params import FromPath, HeaderParameter, JSONBody
-
-from tidings.actions.identity import Caller as AnyCaller
-from tidings.actions.identity import require_tenant
+from tidings.actions.identity import Caller, require_tenant
 from tidings.actions.inbox.verbs import InboxVerbs
-from tidings.api.auditing import NotAudited
 from tidings.api.fields import (
     Category,
     HostSystemId,
@@ -19,8 +14,7 @@ from tidings.api.fields import (
     Sender,
     Uids,
 )
-from tidings.api.injected import Caller, Inboxes
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, NotAudited, operation
 from tidings.api.requests import Body
 from tidings.model import costs, limits
 from tidings.model.postings import Posting
@@ -48,7 +42,6 @@ POST_REFUSALS: Final[tuple[type[Refusal], ...]] = (
     InboxBusy,
     QueueUnavailable,
 )
-RequestKey = Annotated[str | None, HeaderParameter(name="Idempotency-Key")]
 
 
 class Users(Body, frozen=True, kw_only=True, tag_field="kind", tag="users"):
@@ -98,12 +91,12 @@ def post_cost(new: NewNotification) -> int:
 )
 async def post_notification(
     caller: Caller,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    data: JSONBody[NewNotification],
-    inbox_verbs: Inboxes,
-    request_key: RequestKey = None,
-) -> Response[PostedRecord]:
+    tenant: str,
+    inbox: str,
+    data: NewNotification,
+    inbox_verbs: InboxVerbs,
+    request_key: str | None,
+) -> Answer[PostedRecord]:
     """To listed users it is delivered by and by; to everyone it is there at once. With an
     `Idempotency-Key` the same request answers the same within a day, with
     `Idempotent-Replay: true`, and completes what broke off.
@@ -121,10 +114,10 @@ async def post_notification(
 )
 async def get_notification(
     caller: Caller,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    notification_id: FromPath[str],
-    inbox_verbs: Inboxes,
+    tenant: str,
+    inbox: str,
+    notification_id: str,
+    inbox_verbs: InboxVerbs,
 ) -> ProgressRecord:
     """Exact for listed users; for everyone both numbers are estimates."""
     require_tenant(caller, tenant)
@@ -149,10 +142,10 @@ async def get_notification(
 )
 async def redact_notification(
     caller: Caller,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    notification_id: FromPath[str],
-    inbox_verbs: Inboxes,
+    tenant: str,
+    inbox: str,
+    notification_id: str,
+    inbox_verbs: InboxVerbs,
 ) -> None:
     """Whoever looks after the answer sees nothing of it, also while it is still being delivered."""
     require_tenant(caller, tenant)
@@ -161,12 +154,12 @@ async def redact_notification(
 
 async def post(
     verbs: InboxVerbs,
-    caller: AnyCaller,
+    caller: Caller,
     tenant: str,
     inbox: str,
     data: NewNotification,
     request_key: str | None,
-) -> Response[PostedRecord]:
+) -> Answer[PostedRecord]:
     """Post, whichever path the request came by."""
     require_tenant(caller, tenant)
     posting = Posting(
@@ -179,11 +172,11 @@ async def post(
         schema_version=data.schema_version,
     )
     posted = await verbs.post(tenant, inbox, posting, request_key)
-    return Response(
+    return Answer(
         PostedRecord(posted.notification_id, posted.recipients, posted.estimated, posted.status),
-        status_code=202,
-        headers={"Idempotent-Replay": "true"} if posted.is_replay else None,
+        status=202,
+        headers={"Idempotent-Replay": "true"} if posted.is_replay else {},
     )
 
 
-HANDLERS: Final = (post_notification, get_notification, redact_notification)
+OPERATIONS: Final = (post_notification, get_notification, redact_notification)

@@ -3,17 +3,11 @@
 
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from litestar import HttpMethod, Request, Response
-from litestar.datastructures import State
-from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
-
-from tidings.api.auditing import Audited, NotAudited, recorded
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.api.requests import Query, read_query
 from tidings.model import limits
@@ -30,11 +24,42 @@ from tidings.model.refusals import (
 UNCOUNTED: Final = ("/healthz", "/readyz")
 """Whoever watches over the process is never told to come back later."""
 
-ALWAYS: Final = Audited()
-"""What is recorded, with nothing particular about it."""
-
 Key = Literal["root", "tenant", "user"]
 Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a handler returns if the status or the headers depend on what happened."""
+
+    content: T
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """How an operation is recorded."""
+
+    target: str | None = None
+    """The field of the body or the answer that says what it is done to; None if the path does."""
+    settings: tuple[str, ...] = ()
+    """Of a body that may hold anything: what in it is worth recording, with dots between names."""
+    is_frequent: bool = False
+    """It changes nothing in the store, and may come thousands of times a second: it is recorded
+    once, before its answer leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAudited:
+    """It is not recorded, for this reason."""
+
+    reason: str
+
+
+ALWAYS: Final = Audited()
+"""What is recorded, with nothing particular about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +91,8 @@ class Operation:
     """What a request takes from its caller's bucket, or how its query tells."""
     body_cost: Callable[[Any], int] | None
     """How the body tells what a request costs, where only the body does."""
+    handler: Callable[..., Awaitable[Any]]
+    """What it does; each of its parameters is given by its name."""
 
     def cost_of(self, query_string: bytes) -> int:
         """What a request costs as far as its address tells."""
@@ -97,17 +124,18 @@ def operation(
     audit: Audited | NotAudited = ALWAYS,
     cost: int | Callable[[Any], int] = 1,
     body_cost: Callable[[Any], int] | None = None,
-) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
     """Make a function the handler of an operation.
 
-    Its parameter `data` is the body, `asked` the query; what it returns is the answer. `refusals`
-    are those beyond the ones that follow from the rest. What takes a key of root or of a tenant and
+    Its parameter `data` is the body, `asked` the query; `arguments.py` knows the other names. What
+    it returns is the answer, with the first of `statuses` unless it is an `Answer`. `refusals` are
+    those beyond the ones that follow from the rest. What takes a key of root or of a tenant and
     does not only read is recorded in the audit trail, unless `audit` says why not.
     """
 
-    def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
+    def declare(function: Callable[..., Awaitable[Any]]) -> Operation:
         hints = get_type_hints(function)
-        declared = Operation(
+        return Operation(
             method=method,
             path=path,
             name=function.__name__,
@@ -126,28 +154,10 @@ def operation(
             audit=audit if key in ("root", "tenant") and method != "GET" else None,
             cost=cost,
             body_cost=body_cost,
+            handler=function,
         )
-        return _handler(declared, function)
 
     return declare
-
-
-def _handler(declared: Operation, function: Callable[..., Any]) -> HTTPRouteHandler:
-    query = declared.query
-
-    async def asked(request: Request[object, object, State]) -> Query:
-        assert query is not None
-        return read_query(request.scope["query_string"], query)
-
-    return HTTPRouteHandler(
-        declared.path.replace("}", ":str}"),
-        http_method=HttpMethod(declared.method),
-        status_code=declared.statuses[0],
-        name=declared.name,
-        opt={"operation": declared},
-        request_max_body_size=declared.body_bytes_max,
-        dependencies={"asked": Provide(asked)} if query else None,
-    )(recorded(declared.audit, function) if isinstance(declared.audit, Audited) else function)
 
 
 def _has_default(function: Callable[..., Any], name: str) -> bool:
@@ -156,7 +166,7 @@ def _has_default(function: Callable[..., Any], name: str) -> bool:
 
 
 def _answers(returned: Any) -> tuple[type, ...]:  # noqa: ANN401 - any annotation
-    if get_origin(returned) is Response:
+    if get_origin(returned) is Answer:
         (returned,) = get_args(returned)
     if returned is type(None):
         return ()

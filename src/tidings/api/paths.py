@@ -4,8 +4,6 @@
 import re
 from typing import Any, Final
 
-from litestar.params import FromPath
-
 from tidings.actions.jobs_aside import ASIDE
 from tidings.actions.signing_keys import KEY_ID
 from tidings.model import limits
@@ -56,21 +54,21 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
 """The form of each parameter, as the OpenAPI document tells it."""
 
 
-async def chat(chat_id: FromPath[str]) -> ChatId:
+def chat(chat_id: str) -> ChatId:
     """The chat a path names."""
     if CHAT.fullmatch(chat_id) is None:
         raise ChatNotFound
     return ChatId(chat_id)
 
 
-async def place(sequence: FromPath[str]) -> int:
+def place(sequence: str) -> int:
     """The sequence a path names."""
     if _SEQUENCE.fullmatch(sequence) is None or int(sequence) > SEQUENCE_MAX:
         raise MessageNotFound
     return int(sequence)
 
 
-async def limit_in_path(limit: FromPath[str]) -> int:
+def limit_in_path(limit: str) -> int:
     """How many a path asks for."""
     if _LIMIT.fullmatch(limit) is None or int(limit) > limits.PAGE_MAX:
         raise Invalid(f"limit: 1 to {limits.PAGE_MAX}", "/limit")

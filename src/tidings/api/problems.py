@@ -7,22 +7,13 @@ from math import ceil
 from typing import ClassVar, Final
 
 import msgspec
-from litestar import Request, Response
-from litestar.datastructures import State
-from litestar.exceptions import (
-    HTTPException,
-    MethodNotAllowedException,
-    NotFoundException,
-)
-from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+from starlette.responses import Response
 
 from tidings.model.limits import SECOND_MS
 from tidings.model.refusals import (
     Invalid,
-    NotFound,
     Refusal,
     SmsUnavailable,
-    TooLarge,
     TooMany,
     Unauthenticated,
 )
@@ -86,7 +77,7 @@ def status_of(kind: type[Refusal]) -> int:
     return kind.status if issubclass(kind, HttpRefusal) else http_status(kind())
 
 
-def answer_refusal(_: Request[object, object, State], refusal: Refusal) -> Response[Problem]:
+def answer_refusal(refusal: Refusal) -> Response:
     """A refusal as its HTTP answer."""
     status = status_of(type(refusal))
     problem = Problem(
@@ -97,40 +88,18 @@ def answer_refusal(_: Request[object, object, State], refusal: Refusal) -> Respo
         code=refusal.code,
         errors=_field_errors(refusal),
     )
-    return Response(problem, status_code=status, media_type=MEDIA_TYPE, headers=_headers(refusal))
+    content = msgspec.json.encode(problem)
+    return Response(content, status, _headers(refusal), MEDIA_TYPE)
 
 
-def answer_http_exception(
-    request: Request[object, object, State], error: HTTPException
-) -> Response[Problem]:
-    """What the framework refuses by itself, in our own words."""
-    match error:
-        case NotFoundException():
-            return answer_refusal(request, NotFound())
-        case MethodNotAllowedException():
-            methods = (error.headers or {}).get("allow", "").split(", ")
-            # The framework counts OPTIONS in, which our guard refuses.
-            return answer_refusal(request, MethodNotAllowed(set(methods) - {"OPTIONS"}))
-        case RequestEntityTooLarge():
-            return answer_refusal(request, TooLarge("the body is too large"))
-        case HTTPException(status_code=400):
-            return answer_refusal(request, Invalid())
-        case _:
-            return answer_failure(request, error)
-
-
-def answer_failure(request: Request[object, object, State], error: Exception) -> Response[Problem]:
+def answer_failure(method: str, path: str, error: Exception) -> Response:
     """An error of ours: everything to the log, nothing to the caller."""
     log.error(
         "request failed",
         exc_info=error,
-        extra={
-            "action": "request_failed",
-            "method": request.method,
-            "route": request.scope.get("path_template"),
-        },
+        extra={"action": "request_failed", "method": method, "route": path},
     )
-    return answer_refusal(request, ServerFailed())
+    return answer_refusal(ServerFailed())
 
 
 def _field_errors(refusal: Refusal) -> list[FieldError] | None:

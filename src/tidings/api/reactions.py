@@ -4,11 +4,10 @@
 from typing import Final
 
 import msgspec
-from litestar.params import FromPath
 
-from tidings.api.injected import Chat, Place, User, Verbs
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
-from tidings.model.ids import user_id
+from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import (
     ChatBusy,
     ChatNotFound,
@@ -36,7 +35,7 @@ class ReactionList(msgspec.Struct):
     summary="List the reactions to a message",
     refusals=(ChatNotFound, MessageNotFound),
 )
-async def list_reactions(user: User, chat: Chat, place: Place, verbs: Verbs) -> ReactionList:
+async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> ReactionList:
     """At most 1000."""
     found = await verbs.reactions(user, chat, place)
     return ReactionList(
@@ -53,7 +52,7 @@ async def list_reactions(user: User, chat: Chat, place: Place, verbs: Verbs) -> 
     refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
 )
 async def add_reaction(
-    user: User, chat: Chat, place: Place, emoji: FromPath[str], verbs: Verbs
+    user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
 ) -> None:
     """The same again changes nothing. A message takes at most 20 different emoji."""
     await verbs.react(user, chat, place, emoji)
@@ -68,10 +67,10 @@ async def add_reaction(
     refusals=(ChatNotFound, MessageNotFound, MessageGone, ChatBusy),
 )
 async def remove_reaction(
-    user: User, chat: Chat, place: Place, emoji: FromPath[str], verbs: Verbs
+    user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
 ) -> None:
     """One's own. Where there is none, nothing changes."""
     await verbs.react(user, chat, place, emoji, away=True)
 
 
-HANDLERS: Final = (list_reactions, add_reaction, remove_reaction)
+OPERATIONS: Final = (list_reactions, add_reaction, remove_reaction)

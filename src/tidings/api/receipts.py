@@ -4,13 +4,12 @@
 from typing import Final
 
 import msgspec
-from litestar.params import JSONBody
 
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Sequence
-from tidings.api.injected import Chat, User, Verbs
 from tidings.api.operations import operation
 from tidings.api.requests import Body
-from tidings.model.ids import user_id
+from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import ChatNotFound, ReceiptBeyondHead
 from tidings.wire.records import ReceiptRecord
 
@@ -48,7 +47,7 @@ class ReceiptList(msgspec.Struct):
     refusals=(ChatNotFound, ReceiptBeyondHead),
 )
 async def mark_receipt(
-    user: User, chat: Chat, data: JSONBody[ReceiptChange], verbs: Verbs
+    user: UserKey, chat: ChatId, data: ReceiptChange, verbs: ChatVerbs
 ) -> ReceiptState:
     """Marks only move forward; a lower one changes nothing."""
     receipt, unread = await verbs.mark(user, chat, data.delivered, data.read)
@@ -62,7 +61,7 @@ async def mark_receipt(
     summary="See how far everyone is",
     refusals=(ChatNotFound,),
 )
-async def list_receipts(user: User, chat: Chat, verbs: Verbs) -> ReceiptList:
+async def list_receipts(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ReceiptList:
     """One row for each member."""
     receipts = await verbs.receipts(user, chat)
     return ReceiptList(
@@ -70,4 +69,4 @@ async def list_receipts(user: User, chat: Chat, verbs: Verbs) -> ReceiptList:
     )
 
 
-HANDLERS: Final = (mark_receipt, list_receipts)
+OPERATIONS: Final = (mark_receipt, list_receipts)

@@ -4,7 +4,7 @@
 import re
 from typing import Final
 
-from litestar.types import Scope
+from starlette.types import Scope
 
 from tidings.ports.world import Chance
 
@@ -14,7 +14,7 @@ _REQUEST_ID: Final = "tidings_request_id"
 
 def request_id(scope: Scope, chance: Chance) -> str:
     """The caller's own id for the request if it is a plain one, else a new one; always the same."""
-    state = scope.setdefault("state", {})
+    state = scope["state"]
     known: str | None = state.get(_REQUEST_ID)
     if known is None:
         known = state[_REQUEST_ID] = _given(scope) or chance.token(8).hex()
@@ -22,7 +22,8 @@ def request_id(scope: Scope, chance: Chance) -> str:
 
 
 def _given(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    for name, value in headers:
         if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
             return value.decode()
     return None

@@ -5,16 +5,13 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
-from litestar import Request
-from litestar.datastructures import State
-from litestar.exceptions import InternalServerException
-from litestar.types import Empty, Scope
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
-from tidings.api.large_bodies import wait_to_decode
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.model import limits
 from tidings.model.refusals import Invalid, NotFound, TooLarge
@@ -22,12 +19,11 @@ from tidings.model.refusals import Invalid, NotFound, TooLarge
 B = TypeVar("B")
 Q = TypeVar("Q", bound="Query")
 
-CHARGE: Final = "tidings_charge"
-"""Where the guard leaves what takes the price of a body, of operations whose body tells it."""
 QUERY_PARAMETERS_MAX: Final = 20
 COMPLAINT_CHARS_MAX: Final = 200
 """How much of a field's own name an answer repeats."""
 
+_HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
 _AT: Final = re.compile(r" - at `\$(.*)`$")
 _FIELD: Final = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -44,46 +40,43 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a request asks for in its address. Likewise."""
 
 
-class StrictRequest(Request[object, object, State]):
-    """A request whose JSON body is read as the type its operation declares."""
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """The bytes of a request's body. Larger ones than allowed are refused, unread if they say so.
 
-    async def body(self) -> bytes:
-        """The bytes of the body, at most as many as the limit allows."""
-        if self._body is Empty:
-            self._body = self._connection_state.body = await self._collected()
-        body = await super().body()
-        if not body and not self.route_handler.opt["operation"].is_body_optional:
-            raise Invalid("a body is needed", "")
-        return body
+    Raises:
+        TooLarge: There are more bytes than that.
+        Invalid: The client went away before the end.
+    """
+    too_large = TooLarge("the body is too large")
+    if _announced_length(request.headers) > bytes_max:
+        raise too_large
+    # One piece that grows: pieces in a list would be there twice while they are joined.
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > bytes_max:
+                raise too_large
+    except ClientDisconnect:
+        raise Invalid("the body is not complete") from None
+    return cast("bytes", body)  # whoever reads it reads both
 
-    async def _collected(self) -> bytes:
-        """One piece that grows: pieces in a list would be there twice while they are joined."""
-        body = bytearray()
-        try:
-            async for piece in self.stream():
-                body += piece
-        except InternalServerException:
-            raise Invalid("the body is not complete") from None
-        return cast("bytes", body)  # whoever reads it reads both
 
-    async def json(self) -> Any:  # noqa: ANN401 - declared so by the framework
-        """The body as its declared type."""
-        check_media_type(self.headers)
-        body = await self.body()
-        if is_large := len(body) > limits.REQUEST_BODY_BYTES_MAX:
-            await wait_to_decode(self.scope)
-        check_parts(body)
-        value = read_json(body, self.route_handler.opt["operation"].body)
-        charge: Callable[[Any], Awaitable[None]] | None = self.scope["state"].pop(CHARGE, None)
-        if charge is not None:
-            await charge(value)
-        if is_large:
-            await asyncio.sleep(0)
-            body = without_plain_lists(body)
-        check_names(body)
-        # Not needed again, and the framework would keep it until the request is forgotten.
-        self._body = self._connection_state.body = b""
-        return value
+async def read_value(body: bytes, kind: type[B], charge: Callable[[B], Awaitable[None]]) -> B:
+    """The value that a JSON body holds, read strictly; `charge` takes what it costs.
+
+    Raises:
+        Invalid: It is not JSON, or not of this type, or could be read in two ways.
+        TooLarge: It has too many parts.
+    """
+    check_parts(body)
+    value = read_json(body, kind)
+    await charge(value)
+    if len(body) > limits.REQUEST_BODY_BYTES_MAX:
+        await asyncio.sleep(0)
+        body = without_plain_lists(body)
+    check_names(body)
+    return value
 
 
 def check_media_type(headers: Mapping[str, str]) -> None:
@@ -166,17 +159,36 @@ def check_no_query(query_string: bytes) -> None:
         raise Invalid(f"{name}: unknown parameter", f"/{name}")
 
 
-def check_path(scope: Scope, *, may_end_in_slash: bool = False) -> None:
-    """Refuse as not there every path that only looks like one of ours after decoding."""
+def check_host(headers: Mapping[str, str]) -> None:
+    """Refuse a request whose host cannot be the name of one."""
+    if _HOST.fullmatch(headers.get("host", "")) is None:
+        raise Invalid
+
+
+def check_path(scope: Scope, template: str) -> None:
+    """Refuse as not there every path that only looks like one of ours after decoding.
+
+    `template` is the path of the route that was found. The router looks with a `$` at the end,
+    which also stands before a last line feed.
+    """
+    if scope["path"].endswith("\n") and not template.endswith("}"):
+        raise NotFound
     raw = scope.get("raw_path") or scope["path"].encode()
     if raw == b"/":
         return
-    if may_end_in_slash:
+    if template.endswith("/"):
         raw = raw.removesuffix(b"/")
     segments = [unquote_to_bytes(segment) for segment in raw.split(b"/")[1:]]
     for segment in segments:
         if not segment or b"/" in segment or not _is_utf8(segment):
             raise NotFound
+
+
+def _announced_length(headers: Mapping[str, str]) -> int:
+    try:
+        return int(headers.get("content-length", "0"))
+    except ValueError:
+        raise Invalid from None
 
 
 def _parameters(query_string: bytes) -> dict[str, str]:

@@ -4,10 +4,9 @@
 from typing import Final
 
 import msgspec
-from litestar.params import FromPath
 
-from tidings.actions.identity import require_user
-from tidings.api.injected import Caller, Logins
+from tidings.actions.identity import Caller, require_user
+from tidings.actions.login_verbs import LoginVerbs
 from tidings.api.operations import operation
 from tidings.model.refusals import SessionNotFound, TenantNotFound, UserNotFound
 from tidings.model.times import rfc3339
@@ -34,7 +33,7 @@ class SessionList(msgspec.Struct):
 
 
 @operation("GET", "/v1/sessions", tag=TAG, summary="List my sessions")
-async def list_sessions(caller: Caller, logins: Logins) -> SessionList:
+async def list_sessions(caller: Caller, logins: LoginVerbs) -> SessionList:
     """Newest first."""
     current = require_user(caller).session
     return SessionList([_record(one, current) for one in await logins.sessions(caller)])
@@ -48,7 +47,7 @@ async def list_sessions(caller: Caller, logins: Logins) -> SessionList:
     statuses=(204,),
     refusals=(SessionNotFound,),
 )
-async def revoke_session(caller: Caller, session_id: FromPath[str], logins: Logins) -> None:
+async def revoke_session(caller: Caller, session_id: str, logins: LoginVerbs) -> None:
     """Its sockets are closed within five seconds."""
     await logins.revoke_session(caller, session_id)
 
@@ -61,7 +60,7 @@ async def revoke_session(caller: Caller, session_id: FromPath[str], logins: Logi
     statuses=(204,),
     refusals=(UserNotFound,),
 )
-async def revoke_own_sessions(caller: Caller, logins: Logins) -> None:
+async def revoke_own_sessions(caller: Caller, logins: LoginVerbs) -> None:
     """This one too, and every token that the user was given up to now."""
     await logins.revoke_sessions.own(caller)
 
@@ -76,7 +75,7 @@ async def revoke_own_sessions(caller: Caller, logins: Logins) -> None:
     refusals=(TenantNotFound, UserNotFound),
 )
 async def revoke_user_sessions(
-    caller: Caller, tenant: FromPath[str], user_id: FromPath[str], logins: Logins
+    caller: Caller, tenant: str, user_id: str, logins: LoginVerbs
 ) -> None:
     """And every token that the user was given up to now."""
     await logins.revoke_sessions.of(caller, tenant, user_id)
@@ -93,4 +92,4 @@ def _record(session: Session, current: str | None) -> SessionRecord:
     )
 
 
-HANDLERS: Final = (list_sessions, revoke_session, revoke_own_sessions, revoke_user_sessions)
+OPERATIONS: Final = (list_sessions, revoke_session, revoke_own_sessions, revoke_user_sessions)

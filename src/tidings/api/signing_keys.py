@@ -4,17 +4,14 @@
 from typing import Final
 
 import msgspec
-from litestar import Response
-from litestar.di import NamedDependency
-from litestar.params import FromPath
 
+from tidings.actions.identity import Caller
 from tidings.actions.json_web_keys import JsonWebKeySet
 from tidings.actions.signing_key_making import SigningKeyRow
 from tidings.actions.tenants import check_tenant
-from tidings.api.auditing import Audited
+from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import TenantName
-from tidings.api.injected import Caller, Identity
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Query
 from tidings.model.refusals import (
     Conflict,
@@ -59,9 +56,7 @@ class PublishedQuery(Query, frozen=True):
     key="tenant",
     refusals=(TenantNotFound,),
 )
-async def list_signing_keys(
-    caller: Caller, tenant: FromPath[str], identity: Identity
-) -> SigningKeyList:
+async def list_signing_keys(caller: Caller, tenant: str, identity: IdentityVerbs) -> SigningKeyList:
     """Newest first: the first one signs."""
     rows = await identity.signing_keys.all(caller, tenant)
     return SigningKeyList([_record(row) for row in rows])
@@ -78,7 +73,7 @@ async def list_signing_keys(
     audit=Audited(target="key_id"),
 )
 async def make_signing_key(
-    caller: Caller, tenant: FromPath[str], identity: Identity
+    caller: Caller, tenant: str, identity: IdentityVerbs
 ) -> SigningKeyRecord:
     """It signs from now on; tokens of the one before still count."""
     return _record(await identity.signing_keys.make(caller, tenant))
@@ -94,7 +89,7 @@ async def make_signing_key(
     refusals=(TenantNotFound, KeyNotFound, Conflict),
 )
 async def remove_signing_key(
-    caller: Caller, tenant: FromPath[str], signing_key_id: FromPath[str], identity: Identity
+    caller: Caller, tenant: str, signing_key_id: str, identity: IdentityVerbs
 ) -> None:
     """Not the one that signs. Tokens it signed count no more, and their sockets close, within five
     seconds."""
@@ -110,18 +105,18 @@ async def remove_signing_key(
     refusals=(StoreUnavailable,),
 )
 async def get_published_keys(
-    asked: NamedDependency[PublishedQuery], identity: Identity
-) -> Response[JsonWebKeySet]:
+    asked: PublishedQuery, identity: IdentityVerbs
+) -> Answer[JsonWebKeySet]:
     """As a JSON Web Key Set, for whoever checks our tokens; empty if there is no such tenant."""
     if asked.tenant is None:
         raise Invalid("tenant: the keys of which tenant")
     check_tenant(asked.tenant)
     keys = JsonWebKeySet(await identity.signing_keys.published(asked.tenant))
-    return Response(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})
+    return Answer(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})
 
 
 def _record(row: SigningKeyRow) -> SigningKeyRecord:
     return SigningKeyRecord(row.key_id, rfc3339(row.created_at), row.signs)
 
 
-HANDLERS: Final = (list_signing_keys, make_signing_key, remove_signing_key, get_published_keys)
+OPERATIONS: Final = (list_signing_keys, make_signing_key, remove_signing_key, get_published_keys)

@@ -3,12 +3,8 @@
 
 from typing import Final
 
-from litestar import Response
-from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody
-
-from tidings.actions.identity import require_tenant
-from tidings.api.auditing import Audited
+from tidings.actions.identity import Caller, require_tenant
+from tidings.actions.inbox.verbs import InboxVerbs
 from tidings.api.fields import NotificationId
 from tidings.api.inboxes import (
     NotificationList,
@@ -18,20 +14,19 @@ from tidings.api.inboxes import (
     mark_cost,
     marked,
 )
-from tidings.api.injected import Caller, Inboxes, LimitInPath, User
 from tidings.api.notifications import (
     MISSING,
     POST_REFUSALS,
     POSTING,
     NewNotification,
-    RequestKey,
     post,
     post_cost,
 )
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, Audited, operation
 from tidings.api.paths import check_own_tenant
 from tidings.api.requests import Body
 from tidings.model import costs, limits
+from tidings.model.ids import UserKey
 from tidings.model.refusals import CursorInvalid, InboxBusy, InboxNotFound, TenantNotFound
 from tidings.wire.inbox_records import PostedRecord, UnreadRecord, unread_record
 
@@ -59,12 +54,12 @@ class Redaction(Body, frozen=True):
 )
 async def stack_post(
     caller: Caller,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    data: JSONBody[NewNotification],
-    inbox_verbs: Inboxes,
-    request_key: RequestKey = None,
-) -> Response[PostedRecord]:
+    tenant: str,
+    inbox: str,
+    data: NewNotification,
+    inbox_verbs: InboxVerbs,
+    request_key: str | None,
+) -> Answer[PostedRecord]:
     """The same as posting to the inbox's notifications."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
 
@@ -81,10 +76,10 @@ async def stack_post(
 )
 async def stack_redact(
     caller: Caller,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    data: JSONBody[Redaction],
-    inbox_verbs: Inboxes,
+    tenant: str,
+    inbox: str,
+    data: Redaction,
+    inbox_verbs: InboxVerbs,
 ) -> None:
     """The id stands in the body."""
     require_tenant(caller, tenant)
@@ -100,12 +95,12 @@ async def stack_redact(
     cost=costs.page(limits.PAGE_MAX),
 )
 async def stack_list(
-    user: User,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    limit_in_path: LimitInPath,
-    asked: NamedDependency[PartQuery],
-    inbox_verbs: Inboxes,
+    user: UserKey,
+    tenant: str,
+    inbox: str,
+    limit_in_path: int,
+    asked: PartQuery,
+    inbox_verbs: InboxVerbs,
 ) -> NotificationList:
     """The last ones, newest first."""
     check_own_tenant(tenant, user)
@@ -121,11 +116,11 @@ async def stack_list(
     body_cost=mark_cost,
 )
 async def stack_mark_read(
-    user: User,
-    tenant: FromPath[str],
-    inbox: FromPath[str],
-    data: JSONBody[ReadChange],
-    inbox_verbs: Inboxes,
+    user: UserKey,
+    tenant: str,
+    inbox: str,
+    data: ReadChange,
+    inbox_verbs: InboxVerbs,
 ) -> UnreadRecord:
     """With or without the slash at the end."""
     check_own_tenant(tenant, user)
@@ -140,11 +135,11 @@ async def stack_mark_read(
     refusals=(TenantNotFound, InboxNotFound),
 )
 async def stack_count_unread(
-    user: User, tenant: FromPath[str], inbox: FromPath[str], inbox_verbs: Inboxes
+    user: UserKey, tenant: str, inbox: str, inbox_verbs: InboxVerbs
 ) -> UnreadRecord:
     """In all and by category."""
     check_own_tenant(tenant, user)
     return unread_record(await inbox_verbs.unread(user, inbox))
 
 
-HANDLERS: Final = (stack_post, stack_redact, stack_list, stack_mark_read, stack_count_unread)
+OPERATIONS: Final = (stack_post, stack_redact, stack_list, stack_mark_read, stack_count_unread)

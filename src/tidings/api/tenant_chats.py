@@ -3,11 +3,11 @@
 
 from typing import Final
 
-from litestar.params import FromPath
-
-from tidings.api.injected import Caller, Chat, Verbs
+from tidings.actions.identity import Caller
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
 from tidings.api.tenant_jobs import JobRecord, job_record
+from tidings.model.ids import ChatId
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -28,7 +28,7 @@ TAG: Final = "Moderation"
     refusals=(TenantNotFound, ChatNotFound, MemberNotFound, DirectChatFixed),
 )
 async def remove_member_as_tenant(
-    caller: Caller, tenant: FromPath[str], chat: Chat, user_id: FromPath[str], verbs: Verbs
+    caller: Caller, tenant: str, chat: ChatId, user_id: str, verbs: ChatVerbs
 ) -> None:
     """Anybody, owners too: when the last one goes, the longest-standing admin, else member, becomes
     owner. The entry `removed` has the sender `~tenant`.
@@ -46,7 +46,7 @@ async def remove_member_as_tenant(
     refusals=(TenantNotFound, ChatNotFound),
 )
 async def delete_chat_as_tenant(
-    caller: Caller, tenant: FromPath[str], chat: Chat, verbs: Verbs
+    caller: Caller, tenant: str, chat: ChatId, verbs: ChatVerbs
 ) -> JobRecord:
     """Any chat, direct ones too. From the answer on nothing is taken in; members and messages are
     removed by a job. Asked again it answers with that job, as far as it is then.
@@ -54,4 +54,4 @@ async def delete_chat_as_tenant(
     return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
 
 
-HANDLERS: Final = (remove_member_as_tenant, delete_chat_as_tenant)
+OPERATIONS: Final = (remove_member_as_tenant, delete_chat_as_tenant)

@@ -4,9 +4,9 @@
 from typing import Final, Literal
 
 import msgspec
-from litestar.params import FromPath
 
-from tidings.api.injected import Caller, Verbs
+from tidings.actions.identity import Caller
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
 from tidings.model.deletions import Deletion, Phase
 from tidings.model.refusals import JobNotFound, TenantNotFound
@@ -42,9 +42,7 @@ class JobRecord(msgspec.Struct):
     key="tenant",
     refusals=(TenantNotFound, JobNotFound),
 )
-async def get_job(
-    caller: Caller, tenant: FromPath[str], job_id: FromPath[str], verbs: Verbs
-) -> JobRecord:
+async def get_job(caller: Caller, tenant: str, job_id: str, verbs: ChatVerbs) -> JobRecord:
     """Its phase is `started`, then `members_removed`, `keys_removed` and `done`."""
     return job_record(await verbs.job(caller, tenant, job_id))
 
@@ -62,4 +60,4 @@ def job_record(job: Deletion) -> JobRecord:
     )
 
 
-HANDLERS: Final = (get_job,)
+OPERATIONS: Final = (get_job,)

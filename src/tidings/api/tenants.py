@@ -4,14 +4,12 @@
 from typing import Final
 
 import msgspec
-from litestar import Response
-from litestar.params import FromPath, JSONBody
 
+from tidings.actions.identity import Caller
 from tidings.actions.tenants import NewTenantKey
-from tidings.api.auditing import Audited
+from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import Device, Name, Quota, TokenSeconds, UserId
-from tidings.api.injected import Caller, Identity
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body
 from tidings.model import limits
 from tidings.model.refusals import KeyNotFound, LimitReached, TenantNotFound, UserDeactivated
@@ -84,15 +82,15 @@ AS_BEFORE: Final = TenantChange()
 )
 async def put_tenant(
     caller: Caller,
-    tenant: FromPath[str],
-    identity: Identity,
-    data: JSONBody[TenantChange] = AS_BEFORE,
-) -> Response[TenantRecord]:
+    tenant: str,
+    identity: IdentityVerbs,
+    data: TenantChange = AS_BEFORE,
+) -> Answer[TenantRecord]:
     """201 if it is new. Suspended, all that is the tenant's is refused, and its sockets close,
     within five seconds."""
     quotas = None if data.quotas is None else Quotas(**msgspec.structs.asdict(data.quotas))
     put, is_new = await identity.put_tenant(caller, tenant, data.name, quotas, data.suspended)
-    return Response(_record(put), status_code=201 if is_new else 200)
+    return Answer(_record(put), status=201 if is_new else 200)
 
 
 @operation(
@@ -103,7 +101,7 @@ async def put_tenant(
     key="tenant",
     refusals=(TenantNotFound,),
 )
-async def get_tenant(caller: Caller, tenant: FromPath[str], identity: Identity) -> TenantRecord:
+async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> TenantRecord:
     """Its name, its quotas, and whether it is suspended."""
     return _record(await identity.get_tenant(caller, tenant))
 
@@ -118,9 +116,7 @@ async def get_tenant(caller: Caller, tenant: FromPath[str], identity: Identity) 
     refusals=(TenantNotFound,),
     audit=Audited(target="key_id"),
 )
-async def make_tenant_key(
-    caller: Caller, tenant: FromPath[str], identity: Identity
-) -> NewTenantKey:
+async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) -> NewTenantKey:
     """The key is shown this once; what is kept is its digest."""
     return await identity.make_tenant_key(caller, tenant)
 
@@ -135,7 +131,7 @@ async def make_tenant_key(
     refusals=(TenantNotFound, KeyNotFound),
 )
 async def revoke_tenant_key(
-    caller: Caller, tenant: FromPath[str], key_id: FromPath[str], identity: Identity
+    caller: Caller, tenant: str, key_id: str, identity: IdentityVerbs
 ) -> None:
     """It is refused from the next request on."""
     await identity.revoke_tenant_key(caller, tenant, key_id)
@@ -152,7 +148,7 @@ async def revoke_tenant_key(
     audit=Audited(target="user_id", is_frequent=True),
 )
 async def make_token(
-    caller: Caller, tenant: FromPath[str], data: JSONBody[TokenRequest], identity: Identity
+    caller: Caller, tenant: str, data: TokenRequest, identity: IdentityVerbs
 ) -> TokenRecord:
     """The user is created if there is none."""
     made = await identity.make_token(caller, tenant, data.user_id, data.device, data.expires_in)
@@ -170,4 +166,4 @@ def _record(tenant: Tenant) -> TenantRecord:
     )
 
 
-HANDLERS: Final = (put_tenant, get_tenant, make_tenant_key, revoke_tenant_key, make_token)
+OPERATIONS: Final = (put_tenant, get_tenant, make_tenant_key, revoke_tenant_key, make_token)

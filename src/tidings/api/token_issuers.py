@@ -4,12 +4,12 @@
 from typing import Final
 
 import msgspec
-from litestar.params import FromPath, JSONBody
 
+from tidings.actions.identity import Caller
 from tidings.actions.json_web_keys import JsonWebKey
 from tidings.actions.own_keys import registered
+from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import IssuerKeys, Name
-from tidings.api.injected import Caller, Identity
 from tidings.api.operations import operation
 from tidings.api.requests import Body
 from tidings.model.refusals import KeyNotFound, TenantNotFound
@@ -43,7 +43,7 @@ class TokenIssuerRecord(msgspec.Struct):
     refusals=(TenantNotFound, KeyNotFound),
 )
 async def get_token_issuer(
-    caller: Caller, tenant: FromPath[str], identity: Identity
+    caller: Caller, tenant: str, identity: IdentityVerbs
 ) -> TokenIssuerRecord:
     """404 while none are registered."""
     return _record(await identity.token_issuers.get(caller, tenant))
@@ -58,7 +58,7 @@ async def get_token_issuer(
     refusals=(TenantNotFound,),
 )
 async def put_token_issuer(
-    caller: Caller, tenant: FromPath[str], data: JSONBody[TokenIssuerChange], identity: Identity
+    caller: Caller, tenant: str, data: TokenIssuerChange, identity: IdentityVerbs
 ) -> TokenIssuerRecord:
     """In place of all that were there. Tokens of those left out, or changed, count no more, and
     their sockets close, within five seconds."""
@@ -75,7 +75,7 @@ async def put_token_issuer(
     statuses=(204,),
     refusals=(TenantNotFound, KeyNotFound),
 )
-async def remove_token_issuer(caller: Caller, tenant: FromPath[str], identity: Identity) -> None:
+async def remove_token_issuer(caller: Caller, tenant: str, identity: IdentityVerbs) -> None:
     """Tokens they signed count no more, and their sockets close, within five seconds."""
     await identity.token_issuers.remove(caller, tenant)
 
@@ -84,4 +84,4 @@ def _record(issuer: TokenIssuer) -> TokenIssuerRecord:
     return TokenIssuerRecord(issuer.issuer, registered(issuer), rfc3339(issuer.updated_at))
 
 
-HANDLERS: Final = (get_token_issuer, put_token_issuer, remove_token_issuer)
+OPERATIONS: Final = (get_token_issuer, put_token_issuer, remove_token_issuer)

@@ -4,12 +4,11 @@
 from typing import Final
 
 import msgspec
-from litestar import Response
-from litestar.params import FromPath, JSONBody
 
+from tidings.actions.identity import Caller
+from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import Name, PhoneNumber
-from tidings.api.injected import Caller, Identity
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model.ids import user_id as id_of
 from tidings.model.refusals import LimitReached, PhoneTaken, TenantNotFound, UserNotFound
@@ -63,11 +62,11 @@ AS_BEFORE: Final = UserChange()
 )
 async def put_user(
     caller: Caller,
-    tenant: FromPath[str],
-    user_id: FromPath[str],
-    identity: Identity,
-    data: JSONBody[UserChange] = AS_BEFORE,
-) -> Response[UserRecord]:
+    tenant: str,
+    user_id: str,
+    identity: IdentityVerbs,
+    data: UserChange = AS_BEFORE,
+) -> Answer[UserRecord]:
     """201 if the user is new. With another phone number than before, or none (null), or
     deactivated, the user's sessions and tokens end."""
     is_active = None if data.deactivated is None else not data.deactivated
@@ -76,19 +75,17 @@ async def put_user(
     )
     profile = msgspec.structs.asdict(_record(user))
     record = UserRecord(**profile, deactivated=user.deactivated_at is not None)
-    return Response(record, status_code=201 if is_new else 200)
+    return Answer(record, status=201 if is_new else 200)
 
 
 @operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))
-async def get_me(caller: Caller, identity: Identity) -> ProfileRecord:
+async def get_me(caller: Caller, identity: IdentityVerbs) -> ProfileRecord:
     """The caller's own."""
     return _record(await identity.get_profile(caller))
 
 
 @operation("PATCH", "/v1/me", tag=TAG, summary="Change my profile", refusals=(UserNotFound,))
-async def patch_me(
-    caller: Caller, data: JSONBody[ProfileChange], identity: Identity
-) -> ProfileRecord:
+async def patch_me(caller: Caller, data: ProfileChange, identity: IdentityVerbs) -> ProfileRecord:
     """The phone number is the tenant's to change."""
     return _record(await identity.patch_profile(caller, data.display_name))
 
@@ -100,7 +97,7 @@ async def patch_me(
     summary="Get the profile of a user",
     refusals=(UserNotFound,),
 )
-async def get_user(caller: Caller, user_id: FromPath[str], identity: Identity) -> ProfileRecord:
+async def get_user(caller: Caller, user_id: str, identity: IdentityVerbs) -> ProfileRecord:
     """Of the caller's own tenant."""
     return _record(await identity.get_profile(caller, user_id))
 
@@ -115,4 +112,4 @@ def _record(user: User) -> ProfileRecord:
     )
 
 
-HANDLERS: Final = (put_user, get_me, patch_me, get_user)
+OPERATIONS: Final = (put_user, get_me, patch_me, get_user)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to services that speak the JSON protocol of AWS: signed, sent once, told apart."""
+"""A small client for AWS services that use the JSON protocol: signs, sends, and names errors."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buses: how facts reach those who deliver them."""
+"""How events travel from the process that stored a fact to those that deliver it."""

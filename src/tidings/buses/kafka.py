@@ -15,7 +15,8 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from tidings.buses.kafka_clients import KafkaServers
-from tidings.buses.kafka_producers import CLOSE_SECONDS_MAX, start_producer, stop_producer
+from tidings.buses.kafka_closing import PRODUCER_SECONDS_MAX, stop_producer
+from tidings.buses.kafka_producers import start_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, Event
@@ -74,7 +75,7 @@ class KafkaPublisher:
             await self._task
         if self._producer is not None:
             with suppress(TimeoutError, KafkaError):
-                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                async with asyncio.timeout(PRODUCER_SECONDS_MAX):
                     while self._waiting:
                         await self._send(*self._waiting.popleft())
                     await self._producer.flush()

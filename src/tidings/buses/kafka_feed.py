@@ -15,7 +15,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tidings.buses.kafka_clients import KafkaServers, start_client
-from tidings.buses.kafka_producers import start_producer, stop_producer
+from tidings.buses.kafka_closing import CONSUMER_SECONDS_MAX, stop_consumer, stop_producer
+from tidings.buses.kafka_producers import start_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
 from tidings.buses.offsets import Offsets
 from tidings.model import limits
@@ -28,7 +29,6 @@ GROUP_DEFAULT: Final = "tidings-delivery"
 TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
-CLOSE_SECONDS_MAX: Final = 5.0
 ASIDE_BYTES_MAX: Final = 512 * limits.KIB
 """How much of a record is put aside: with what is written about it, it has to fit again."""
 ASIDE_WAITING_MAX: Final = 1_000
@@ -142,7 +142,7 @@ class KafkaFeed:
         if self._consumer is not None:
             await self._commit()
             consumer, self._consumer = self._consumer, None
-            await _stop(consumer)
+            await stop_consumer(consumer)
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await stop_producer(producer)
@@ -164,7 +164,7 @@ class KafkaFeed:
         try:
             await start_client(consumer)
         except BaseException as error:
-            await _stop(consumer)
+            await stop_consumer(consumer)
             if isinstance(error, KafkaError | OSError):
                 raise FeedUnavailable(str(error)) from error
             raise
@@ -182,7 +182,7 @@ class KafkaFeed:
             return
         places = {TopicPartition(self._topic, partition): news[partition] for partition in news}
         try:
-            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+            async with asyncio.timeout(CONSUMER_SECONDS_MAX):
                 await self._consumer.commit(places)
         except (KafkaError, OSError, TimeoutError) as error:
             # The events come again, to whoever has the partition then.
@@ -198,20 +198,6 @@ class KafkaFeed:
         for partition in partitions:
             self._offsets.give_away(partition)
         self._aside = deque(one for one in self._aside if one[0].partition not in partitions)
-
-
-async def _stop(consumer: Any) -> None:  # noqa: ANN401
-    """Leave the group and let go of every connection, whether the group says good-bye or not."""
-    try:
-        async with asyncio.timeout(CLOSE_SECONDS_MAX):
-            await consumer.stop()
-    except (KafkaError, OSError, TimeoutError):
-        # It still waits for the group, and would leave tasks and connections behind.
-        if consumer._coordinator is not None:
-            await consumer._coordinator._stop_heartbeat_task()
-            await consumer._coordinator._stop_commit_offsets_refresh_task()
-            await consumer._fetcher.close()
-        await consumer._client.close()
 
 
 class _GivesAway(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -14,8 +14,9 @@ from aiokafka.errors import KafkaError
 
 from tidings.buses.job_codec import NotAJob, decode_job, encode_job
 from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_closing import stop_producer
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.buses.kafka_producers import start_producer, stop_producer
+from tidings.buses.kafka_producers import start_producer
 from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
 from tidings.ports.feed import FeedUnavailable, Received
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken

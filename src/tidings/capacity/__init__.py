@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a load costs: the units of each use case, of other designs too, and the bill of a month."""
+"""The planner: what a load needs on DynamoDB, and what it costs per month."""

@@ -9,18 +9,18 @@ from tidings.capacity.ours import Cost
 
 CONTACTS: Final = 50
 
-ASK: Final = "ask for a code"
+ASK: Final = "request a code"
 FIRST_LOGIN: Final = "log in, a new user"
 NEXT_LOGIN: Final = "log in, again on the same device"
 REFRESH: Final = "refresh a session"
 FIRST_SIGHT: Final = "a token that a process sees for the first time"
 LOOK: Final = "the feed of revocations, every two seconds for each process"
-FIRST_NUMBER: Final = "a user gets a number"
-NEXT_NUMBER: Final = "a user gets another number"
+FIRST_NUMBER: Final = "a user gets a phone number"
+NEXT_NUMBER: Final = "a user gets another phone number"
 END_SESSION: Final = "end a session"
 END_ALL: Final = "end all of a user's sessions and tokens"
-MAKE_TOKEN: Final = "a token for a user, and its entry in the audit trail"
-RECORD_ACT: Final = "any other administrative act: its entry in the audit trail"
+MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
+RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
 FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 
 

@@ -41,13 +41,13 @@ def inbox_cases() -> Iterator[InboxCase]:
         name = post_name(users, in_store=True)
         yield InboxCase(name, ours.post(users, TEXT, in_store=True))
     for has_key in (False, True):
-        name = "post to everyone, with a key" if has_key else "post to everyone"
+        name = "broadcast, with a key" if has_key else "broadcast"
         cost = ours.post_to_everyone(TEXT, has_key=has_key)
         yield InboxCase(name, cost, s4.post(EVERYONE, TEXT))
     most, text = max(AUDIENCES), TEXT
     listed, everyone = (ours.redact(TEXT, is_for_everyone=one) for one in (False, True))
-    yield InboxCase(f"redact, of {most:,} users", listed, s4.redact(most, text))
-    yield InboxCase("redact, of everyone", everyone, s4.redact(EVERYONE, text))
+    yield InboxCase(f"retract, of {most:,} users", listed, s4.redact(most, text))
+    yield InboxCase("retract a broadcast", everyone, s4.redact(EVERYONE, text))
     yield InboxCase(f"progress, of {most:,} users", ours.progress(TEXT))
     yield InboxCase(f"list of {COPIES}", ours.list_page(COPIES, TEXT), s4.list(COPIES, TEXT))
     for copies in (COPIES, COPIES_MOST):
@@ -55,4 +55,4 @@ def inbox_cases() -> Iterator[InboxCase]:
     yield InboxCase(f"read one of {COPIES}", ours.read_one(COPIES), s4.read_one(TEXT))
     marked = s4.read_before(COPIES, TEXT)
     yield InboxCase(f"read all of {COPIES}", ours.read_before(COPIES), marked)
-    yield InboxCase("an inbox looked at anew, once a second at most", ours.look_anew())
+    yield InboxCase("an inbox read again, at most once a second", ours.look_anew())

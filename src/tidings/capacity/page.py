@@ -15,7 +15,7 @@ from tidings.capacity.prices import Prices
 from tidings.capacity.report import as_text
 from tidings.capacity.use_cases import UseCase, use_cases
 
-_HEADS: Final = ("Use case", "to the answer", "in all", "a million of them")
+_HEADS: Final = ("Use case", "Until the answer", "In total", "Price of a million")
 _PLACE: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
 
 
@@ -23,12 +23,12 @@ def filled_in(page: str) -> str:
     """The page with each generated part as it should be."""
     load, prices, machine = Load(), Prices(), Machine()
     planned = plan(load, prices)
-    example = as_text(planned, fleet(planned, machine), machine, design="s2")
+    example = as_text(planned, fleet(planned, machine), machine)
     for name, content in (
         ("use cases", _use_cases(prices)),
         ("use cases of the inbox", _inbox_cases(prices)),
         ("use cases of identity", _identity_cases(prices)),
-        ("capacity", f"```\n$ tidings capacity --design s2\n{example}```"),
+        ("capacity", f"```\n$ tidings capacity\n{example}```"),
     ):
         place = re.compile(_PLACE.format(name=re.escape(name)), re.DOTALL)
         assert len(place.findall(page)) == 1, f"the page has one place for: {name}"
@@ -39,11 +39,14 @@ def filled_in(page: str) -> str:
 
 def _use_cases(prices: Prices) -> str:
     cases = (_row(case, (case.s0, case.s1, case.s2), prices) for case in use_cases())
-    return _table((*_HEADS, "s0", "s1", "s2"), cases)
+    return _table((*_HEADS, "row per member", "single table", "counter and rows"), cases)
 
 
 def _inbox_cases(prices: Prices) -> str:
-    return _table((*_HEADS, "s4"), (_row(case, (case.s4,), prices) for case in inbox_cases()))
+    return _table(
+        (*_HEADS, "row per notification"),
+        (_row(case, (case.s4,), prices) for case in inbox_cases()),
+    )
 
 
 def _identity_cases(prices: Prices) -> str:

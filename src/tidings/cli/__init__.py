@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator types."""
+"""The commands that an operator types."""
 
 from tidings.cli.command_line import main
 

@@ -23,27 +23,37 @@ class BenchRefused(Exception):
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
     """What may be said after `tidings bench`."""
-    parser.add_argument("--url", help="where (the server with the data folder)")
+    parser.add_argument("--url", help="the server (the one that runs on the data folder)")
     parser.add_argument(
         "--root-key-file",
         type=Path,
         metavar="FILE",
-        help="the key to it (root.key beside the data)",
+        help="a file with the root key (root.key in the data folder)",
     )
     parser.add_argument(
         "--pairs", type=_count, nargs="+", default=[1, 10, 50, 200], metavar="N",
-        help="how many pairs of users talk (1 10 50 200)",
+        help="numbers of pairs of users who write to each other (1 10 50 200)",
     )  # fmt: skip
     parser.add_argument(
         "--window", type=_count, nargs="+", default=[1, 8], metavar="N",
-        help="how many sends each user keeps unanswered (1 8)",
+        help="numbers of unanswered sends of each user (1 8)",
     )  # fmt: skip
-    parser.add_argument("--seconds", type=float, default=5, help="how long each run takes (5)")
-    parser.add_argument("--tenant", default="bench", help="where the users are made (bench)")
     parser.add_argument(
-        "--chart", type=Path, default=CHART, metavar="FILE", help=f"where it goes ({CHART})"
+        "--seconds", type=float, default=5, help="duration of each run in seconds (5)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    parser.add_argument(
+        "--tenant", default="bench", help="the tenant in which the users are created (bench)"
+    )
+    parser.add_argument(
+        "--chart",
+        type=Path,
+        default=CHART,
+        metavar="FILE",
+        help=f"where the chart is written ({CHART})",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the results to this file, too"
+    )
     parser.set_defaults(action=None)
 
 

@@ -16,28 +16,28 @@ from tidings.capacity.prices import Prices, read_prices
 from tidings.capacity.report import as_json, as_text
 
 _WORDS: Final = {
-    "dau": "users a day",
-    "messages_per_day": "messages each of them sends",
+    "dau": "active users per day",
+    "messages_per_day": "messages that each of them sends per day",
     "message_bytes": "bytes of text in a message",
-    "group_share": "how much of it is in groups, 0 to 1",
+    "group_share": "share of messages in groups, 0 to 1",
     "group_size": "members of a group",
-    "online_share": "readers who are connected when a message comes, 0 to 1",
-    "chats": "chats of a user",
-    "opens_per_day": "how often a user comes back",
-    "reads_per_day": "pages of history a user looks at in a day",
-    "expiring_share": "messages that expire, 0 to 1",
-    "expiring_days": "days until they do",
-    "reactions_share": "reactions for each message",
-    "edits_share": "edits for each message",
-    "joins_per_day": "changes of membership by a user in a day",
-    "retention_days": "days of messages that are kept",
+    "online_share": "share of readers who are connected when a message arrives, 0 to 1",
+    "chats": "chats per user",
+    "opens_per_day": "connects per user and day",
+    "reads_per_day": "pages of history per user and day",
+    "expiring_share": "share of messages that expire, 0 to 1",
+    "expiring_days": "days until they expire",
+    "reactions_share": "reactions per message",
+    "edits_share": "edits per message",
+    "joins_per_day": "changes of membership per user and day",
+    "retention_days": "days of messages to store",
     "peak": "the busiest moment as a multiple of the average",
-    "connected_share": "users connected at that moment, 0 to 1",
+    "connected_share": "share of users connected at that moment, 0 to 1",
     "gateway_gb": "memory of a gateway in GB",
-    "request_us": "processor time of a store request in µs",
-    "message_us": "processor time of a message in µs, without the store",
-    "delivery_us": "processor time of a delivery in µs",
-    "entry_us": "a worker's processor time for an entry in µs, without the store",
+    "request_us": "CPU time of a store request in µs",
+    "message_us": "CPU time of a message in µs, without the store",
+    "delivery_us": "CPU time of a delivery in µs",
+    "entry_us": "CPU time of a worker for an entry in µs, without the store",
 }
 _LEAST: Final = {"group_size": 3, "peak": 1, "gateway_gb": 0.1, "message_bytes": 1}
 _MOST: Final = {"group_size": 1_000, "message_bytes": 4_096, "chats": 1_000, "dau": 10**10}
@@ -57,8 +57,10 @@ def add_capacity_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prices", type=Path, metavar="FILE", help="prices of your region (those of us-east-1)"
     )
-    parser.add_argument("--design", choices=["s2"], help="another design's own figures, beside")
-    parser.add_argument("--json", action="store_true", help="print it for a program")
+    parser.add_argument(
+        "--design", choices=["s2"], help="add the figures of another design, for comparison"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(action=None)
 
 

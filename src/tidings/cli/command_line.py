@@ -38,7 +38,7 @@ _FLAGS: Final = ("host", "port", "data", "roles")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what was typed; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         return _run(options)
     except ConfigMistakes as mistakes:
@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
         case "keys", _:
             return keys.status(config)
         case _:
-            print("The settings are right.")
+            print("Configuration OK.")
             return 0
 
 
@@ -127,47 +127,66 @@ def _tell(reason: str, exit_code: int) -> int:
     return exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Every command with its options; the page about the command line is made from it."""
     parser = argparse.ArgumentParser(prog="tidings", description="A messaging backend.")
     parser.add_argument("--version", action="version", version=f"tidings {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     folder = argparse.ArgumentParser(add_help=False)
-    folder.add_argument("--data", metavar="FOLDER", help="where data is kept (./tidings-data)")
+    folder.add_argument("--data", metavar="FOLDER", help="the data folder (./tidings-data)")
     address = argparse.ArgumentParser(add_help=False)
     address.add_argument("--host", help="the address to listen on (127.0.0.1)")
     address.add_argument("--port", help="the port to listen on (8080)")
-    address.add_argument("--roles", help=f"what this process does, with commas ({','.join(ROLES)})")
+    address.add_argument(
+        "--roles", help=f"roles of this process, separated by commas ({','.join(ROLES)})"
+    )
 
     serve = commands.add_parser("serve", parents=[address, folder], help="run the server")
     serve.set_defaults(action=None)
-    config = commands.add_parser("config", help="look at the settings")
+    config = commands.add_parser("config", help="check the configuration")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("check", parents=[address, folder], help="tell every mistake in them")
-    key = commands.add_parser("keys", help="look after the master key")
+    actions.add_parser(
+        "check",
+        parents=[address, folder],
+        help="report every mistake in the settings, without starting",
+    )
+    key = commands.add_parser("keys", help="manage the master key")
     actions = key.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser(
-        "rotate", parents=[folder], help="change the master key; a running server goes on"
+        "rotate", parents=[folder], help="change the master key, without stopping a running server"
     )
-    actions.add_parser("status", parents=[folder], help="say which master key is in use")
-    add_jobs_options(commands.add_parser("jobs", help="look after delivery jobs"), folder)
-    _add_chat(commands.add_parser("chat", parents=[folder], help="talk to somebody, for a try"))
-    add_notify_options(commands.add_parser("notify", parents=[folder], help="notify users"))
-    add_bench_options(commands.add_parser("bench", parents=[folder], help="measure a deployment"))
-    add_schema_options(commands.add_parser("schema", help="look after the tables on DynamoDB"))
-    add_capacity_options(commands.add_parser("capacity", help="plan tables and processes"))
+    actions.add_parser("status", parents=[folder], help="show which master key is in use")
+    add_jobs_options(commands.add_parser("jobs", help="manage delivery jobs that failed"), folder)
+    _add_chat(commands.add_parser("chat", parents=[folder], help="interactive demo chat"))
+    add_notify_options(commands.add_parser("notify", parents=[folder], help="send a notification"))
+    add_bench_options(
+        commands.add_parser(
+            "bench", parents=[folder], help="measure the throughput of a deployment"
+        )
+    )
+    add_schema_options(commands.add_parser("schema", help="manage the tables on DynamoDB"))
+    add_capacity_options(
+        commands.add_parser(
+            "capacity", help="plan the capacity and cost of a deployment on DynamoDB"
+        )
+    )
     moving.add_moving_options(
         commands.add_parser("export", parents=[folder], help="write all data to a file")
     )
     moving.add_import_options(
-        commands.add_parser("import", parents=[folder], help="read all data from one")
+        commands.add_parser(
+            "import", parents=[folder], help="read all data from a file into an empty store"
+        )
     )
-    commands.add_parser("version", help="say which version this is")
+    commands.add_parser("version", help="print the version")
     return parser
 
 
 def _add_chat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--as", dest="me", metavar="USER", required=True, help="who you are")
-    parser.add_argument("--with", dest="other", metavar="USER", help="whom to talk to (bob)")
-    parser.add_argument("--server", metavar="URL", help="where (the server with the data folder)")
+    parser.add_argument("--as", dest="me", metavar="USER", required=True, help="your user id")
+    parser.add_argument("--with", dest="other", metavar="USER", help="the other user (bob)")
+    parser.add_argument(
+        "--server", metavar="URL", help="the server (the one that runs on the data folder)"
+    )
     parser.add_argument("--tenant", default="demo", help="the tenant of both users (demo)")
     parser.set_defaults(action=None)

@@ -39,16 +39,16 @@ def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     """What may be said after `tidings jobs`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, does in (
-        ("list", "show delivery jobs that were set aside"),
+        ("list", "list the delivery jobs that failed too often"),
         ("replay", "put one of them back into the queue"),
-        ("drop", "forget one of them"),
+        ("drop", "delete one of them"),
     ):
         action = actions.add_parser(word, parents=[folder], help=does)
         action.add_argument(
-            "--server", metavar="URL", help="where (the server with the data folder)"
+            "--server", metavar="URL", help="the server (the one that runs on the data folder)"
         )
         if word != "list":
-            action.add_argument("id", metavar="ID", help="of the job, as `list` shows it")
+            action.add_argument("id", metavar="ID", help="the id of the job, from `list`")
 
 
 def jobs(config: Config, options: argparse.Namespace) -> int:

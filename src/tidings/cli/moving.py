@@ -61,7 +61,9 @@ class Ticker:
 
 def add_moving_options(parser: argparse.ArgumentParser) -> None:
     """What may be said after `tidings export` and `tidings import`."""
-    parser.add_argument("file", metavar="FILE", help="its name; - is standard output, or input")
+    parser.add_argument(
+        "file", metavar="FILE", help="the file; - is standard output, or standard input"
+    )
     parser.set_defaults(action=None)
 
 
@@ -71,7 +73,7 @@ def add_import_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unsigned",
         action="store_true",
-        help="take a file without looking at its signature; older versions wrote none",
+        help="accept a file without checking its signature; older versions wrote none",
     )
 
 

@@ -27,22 +27,24 @@ _KEY: Final = re.compile("[!-~]{1,200}")
 
 def add_notify_options(parser: argparse.ArgumentParser) -> None:
     """What may be said after `tidings notify`."""
-    parser.add_argument("--tenant", required=True, help="whose users")
-    parser.add_argument("--inbox", required=True, help="which inbox of theirs")
+    parser.add_argument("--tenant", required=True, help="the tenant")
+    parser.add_argument("--inbox", required=True, help="the inbox of the tenant")
     audience = parser.add_mutually_exclusive_group(required=True)
     audience.add_argument(
         "--users", metavar="FILE", help="a CSV file with user ids in its first column; - is stdin"
     )
-    audience.add_argument("--everyone", action="store_true", help="all users of the tenant")
-    parser.add_argument("--title", required=True, help="its first line")
-    parser.add_argument("--body", required=True, help="what it says")
-    parser.add_argument("--category", help="one that the inbox allows")
-    parser.add_argument("--cta-uri", metavar="URI", help="where a tap on it leads")
-    parser.add_argument("--sender", help="from whom it is, as users see it")
-    parser.add_argument(
-        "--key", type=_key, help="repeat under the same key: nobody is notified twice within a day"
+    audience.add_argument(
+        "--everyone", action="store_true", help="send a broadcast to all users of the tenant"
     )
-    parser.add_argument("--url", help="where (the server with the data folder)")
+    parser.add_argument("--title", required=True, help="the title of the notification")
+    parser.add_argument("--body", required=True, help="the text of the notification")
+    parser.add_argument("--category", help="a category that the inbox allows")
+    parser.add_argument("--cta-uri", metavar="URI", help="the link that a tap opens")
+    parser.add_argument("--sender", help="the sender that users see")
+    parser.add_argument(
+        "--key", type=_key, help="an idempotency key: a repeat within a day notifies nobody twice"
+    )
+    parser.add_argument("--url", help="the server (the one that runs on the data folder)")
     parser.set_defaults(action=None)
 
 

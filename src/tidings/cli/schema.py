@@ -28,17 +28,29 @@ _NO_PITR: Final = (
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
     """What may be said after `tidings schema`."""
     place = argparse.ArgumentParser(add_help=False)
-    place.add_argument("--endpoint", metavar="URL", help="where (AWS, in your region)")
-    place.add_argument("--region", help="which region (that of your AWS settings)")
-    place.add_argument("--prefix", help=f"what the names of tables begin with ({PREFIX})")
+    place.add_argument(
+        "--endpoint", metavar="URL", help="the endpoint of DynamoDB (AWS, in your region)"
+    )
+    place.add_argument("--region", help="the region (that of your AWS settings)")
+    place.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("plan", parents=[place], help="say what is not as declared")
-    actions.add_parser("apply", parents=[place], help="create and change; nothing is deleted")
-    actions.add_parser("verify", parents=[place], help="end with 1 if anything is not as declared")
+    actions.add_parser(
+        "plan", parents=[place], help="show every difference from the declared tables"
+    )
+    actions.add_parser(
+        "apply", parents=[place], help="create and change tables; nothing is deleted"
+    )
+    actions.add_parser(
+        "verify", parents=[place], help="exit with 1 if anything differs from the declared tables"
+    )
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, help=f"write the {name} files")
         files.add_argument(
-            "--to", type=Path, default=Path(kind), metavar="FOLDER", help=f"({kind})"
+            "--to",
+            type=Path,
+            default=Path(kind),
+            metavar="FOLDER",
+            help=f"the folder to write to ({kind})",
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: flags, environment and file made into checked values, all mistakes told at once."""
+"""Settings from flags, environment and file, checked, with all mistakes reported at once."""
 
 from tidings.config.loading import FILE_NAME, ConfigMistakes, load_config
 from tidings.config.settings import ROLES, Config

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens after a fact is stored."""
+"""Delivers stored entries and notifications to connections, and sends push notices."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets: the door, the protocol of one connection, and who is connected."""
+"""Sockets and HTTP connections: the listener, the protocol, and the connected users."""

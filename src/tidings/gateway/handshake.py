@@ -4,11 +4,9 @@
 import asyncio
 import base64
 import binascii
-import logging
 from typing import Final
 
 from picows import WSUpgradeRequest
-from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
 
 from tidings.gateway import refusing
 from tidings.gateway.connection import Connection
@@ -16,30 +14,10 @@ from tidings.gateway.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.desk import Desk
 from tidings.gateway.entrance import Entrance
 from tidings.gateway.http_heads import Headers, header_values
+from tidings.gateway.socket_protocol import make_socket_protocol
 
 VERSION: Final = b"13"
 KEY_BYTES: Final = 16
-SOCKET_BYTES_MAX: Final = 256 * 1024
-"""What the socket layer takes at all. Between the protocol's own limit and this one a client is
-told 4413; beyond it the socket layer closes by itself, with 1009, before it has read the frame."""
-READ_BUFFER_BYTES: Final = 2_048
-HANDSHAKE_SECONDS_MAX: Final = 10
-
-log = logging.getLogger("tidings.socket")
-
-
-class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types here
-    """One WebSocket connection: leaves the counts of connections when it ends."""
-
-    __slots__ = ("limits", "slot")
-
-    limits: ConnectionLimits | None
-    slot: Slot | None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.limits is not None and self.slot is not None:
-            self.limits.leave(self.slot)
-        super().connection_lost(exc)
 
 
 class Handshake:
@@ -87,24 +65,7 @@ class Handshake:
         def admit(_request: WSUpgradeRequest) -> Connection:
             return Connection(self._desk, self._entrance, address)
 
-        protocol = SocketProtocol(
-            None,
-            None,
-            False,
-            admit,
-            log,
-            True,
-            HANDSHAKE_SECONDS_MAX,
-            False,
-            20,
-            20,
-            WSAutoPingStrategy.PING_WHEN_IDLE,
-            False,
-            SOCKET_BYTES_MAX,
-            None,
-            READ_BUFFER_BYTES,
-        )
-        protocol.limits, protocol.slot = limits, slot
+        protocol = make_socket_protocol(admit, limits, slot)
         [key] = header_values(headers, b"sec-websocket-key")
         return protocol, _request_head(key)
 

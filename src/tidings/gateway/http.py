@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.server import ServerState
 
 from tidings.gateway.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.http_protocol import HttpProtocol
 from tidings.gateway.socket_maker import SocketMaker
+from tidings.gateway.uvicorn_internals import ServerState
 
 DRAIN_SECONDS_MAX: Final = 10.0
 CHECK_SECONDS: Final = 2.0

@@ -7,12 +7,11 @@ from typing import Final
 
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from tidings.gateway import refusing
 from tidings.gateway.http_framing import RequestFraming
 from tidings.gateway.read_gate import ReadGate
+from tidings.gateway.uvicorn_internals import HttpToolsProtocol, ServerState
 from tidings.model import limits
 
 REQUEST_SECONDS_MAX: Final = limits.REQUEST_MS_MAX / limits.SECOND_MS

@@ -11,8 +11,6 @@ from email.utils import formatdate
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-from uvicorn.server import ServerState
 
 from tidings.gateway import refusing
 from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
@@ -20,6 +18,7 @@ from tidings.gateway.http_heads import Head, read_head
 from tidings.gateway.http_parsing import ParsingProtocol, Refused
 from tidings.gateway.read_gate import ReadGate, hand_over
 from tidings.gateway.socket_maker import SocketMaker
+from tidings.gateway.uvicorn_internals import RequestResponseCycle, ServerState
 from tidings.model import limits
 
 UNREAD_SECONDS_MAX: Final = limits.UNREAD_ANSWER_MS_MAX / limits.SECOND_MS

@@ -4,7 +4,7 @@
 import asyncio
 from collections.abc import Callable
 
-from uvicorn.protocols.http.flow_control import FlowControl
+from tidings.gateway.uvicorn_internals import FlowControl
 
 
 class ReadGate(FlowControl):

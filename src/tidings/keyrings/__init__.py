@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the keys of a deployment are kept: a private file beside the data, or the environment."""
+"""Where the keys of a deployment are stored: a private file or the environment."""

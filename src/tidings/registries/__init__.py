@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registries: which gateway holds which connection, and the way from process to gateway."""
+"""Which gateway has which connection, and how processes send messages to gateways."""

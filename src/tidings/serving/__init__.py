@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serving: from settings to an open port, and back again without losing anything."""
+"""Opens the port, serves until the process is asked to stop, and drains."""
 
 from tidings.serving.server import serve
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines that keep things: one folder each, with sibling files of the same names."""
+"""The engines that store data: one folder each, with sibling files of the same names."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: plain HTML, CSS and ES modules, served as they are, nothing loaded from elsewhere."""
+"""The pages for the browser: plain HTML, CSS and ES modules, nothing loaded from other hosts."""
 
 from pathlib import Path
 from typing import Final

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes that leave and enter the process: frames, records, codes."""
+"""The shapes that enter and leave the process: frames, records, codes."""

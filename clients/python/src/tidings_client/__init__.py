@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client for Tidings: one socket that comes back by itself, an outbox, typed events."""
 
+from importlib.metadata import version
+
 from tidings_client.api import Api
 from tidings_client.backoff import Backoff
 from tidings_client.client import Client, History
@@ -118,4 +120,4 @@ __all__ = [
     "WrongUser",
 ]
 
-__version__ = "0.1.0"
+__version__ = version("tidings-client")

@@ -20,37 +20,43 @@ LIST_SESSIONS: Final = Pattern(
     "list_sessions",
     "Query",
     _SESSIONS,
-    "where a user is logged in",
+    "a user's sessions",
     index="user_sessions-index",
 )
 CHECK_USER: Final = Pattern(
-    "check_user", "GetItem", _USERS, "whether a user's credentials still count", strong=True
+    "check_user", "GetItem", _USERS, "whether a user's credentials are still valid", strong=True
 )
 
 # Logging in.
 
 KEEP_CODE: Final = Pattern("keep_code", "PutItem", _SESSIONS, "a code is about to be sent")
 READ_CODE: Final = Pattern(
-    "read_code", "GetItem", _SESSIONS, "the code before, in case the next is not sent", strong=True
+    "read_code",
+    "GetItem",
+    _SESSIONS,
+    "the previous code, in case the next one is not sent",
+    strong=True,
 )
 RESTORE_CODE: Final = Pattern(
-    "restore_code", "PutItem", _SESSIONS, "a code could not be sent: the one before counts on"
+    "restore_code", "PutItem", _SESSIONS, "a code could not be sent: the previous one stays valid"
 )
 COUNT_ATTEMPT: Final = Pattern(
-    "count_attempt", "UpdateItem", _SESSIONS, "somebody tries a code: counted before compared"
+    "count_attempt", "UpdateItem", _SESSIONS, "an attempt at a code, counted before it is compared"
 )
-USE_CODE: Final = Pattern("use_code", "UpdateItem", _SESSIONS, "a code was right, and is used up")
+USE_CODE: Final = Pattern("use_code", "UpdateItem", _SESSIONS, "a correct code is used up")
 SPEND: Final = Pattern(
-    "spend", "TransactWriteItems", _SESSIONS, "one is counted in each budget, or in none"
+    "spend", "TransactWriteItems", _SESSIONS, "charge one text to every budget, or to none"
 )
 GIVE_BACK: Final = Pattern(
-    "give_back", "TransactWriteItems", _SESSIONS, "what was counted did not happen"
+    "give_back", "TransactWriteItems", _SESSIONS, "return a charge for a text that was not sent"
 )
-ADD_UP: Final = Pattern("add_up", "UpdateItem", _SESSIONS, "how much a tenant has used today")
+ADD_UP: Final = Pattern("add_up", "UpdateItem", _SESSIONS, "add to a tenant's use of today")
 
 # Numbers and users.
 
-FIND_NUMBER: Final = Pattern("find_number", "GetItem", _USERS, "whose number it is", strong=True)
+FIND_NUMBER: Final = Pattern(
+    "find_number", "GetItem", _USERS, "the user who has a phone number", strong=True
+)
 FIND_NUMBERS: Final = Pattern(
     "find_numbers", "BatchGetItem", _USERS, "which contacts are users", strong=True
 )
@@ -58,23 +64,25 @@ CLAIM_NUMBER: Final = Pattern(
     "claim_number",
     "TransactWriteItems",
     _USERS,
-    "a user gets a first number",
+    "a user gets a first phone number",
 )
-REACTIVATE_USER: Final = Pattern(
-    "reactivate_user", "UpdateItem", _USERS, "a user who was deactivated goes on"
-)
+REACTIVATE_USER: Final = Pattern("reactivate_user", "UpdateItem", _USERS, "a user is reactivated")
 
 # Tenants.
 
 RESUME_TENANT: Final = Pattern(
-    "resume_tenant", "UpdateItem", _TENANTS, "a tenant that was suspended goes on"
+    "resume_tenant", "UpdateItem", _TENANTS, "a suspended tenant is resumed"
 )
-SET_QUOTAS: Final = Pattern("set_quotas", "UpdateItem", _TENANTS, "what a tenant may use")
+SET_QUOTAS: Final = Pattern("set_quotas", "UpdateItem", _TENANTS, "set a tenant's quotas")
 ADD_SIGNING_KEY: Final = Pattern(
     "add_signing_key", "PutItem", _TENANTS, "the next key that signs a tenant's tokens"
 )
 READ_ISSUER: Final = Pattern(
-    "read_issuer", "GetItem", _TENANTS, "with what a tenant signs tokens itself", strong=True
+    "read_issuer",
+    "GetItem",
+    _TENANTS,
+    "the keys with which a tenant signs tokens itself",
+    strong=True,
 )
 
 # Moving.

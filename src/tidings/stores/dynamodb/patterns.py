@@ -21,31 +21,37 @@ from tidings.stores.dynamodb.access import of_module
 
 CLAIM_KEY: Final = Pattern("claim_key", "PutItem", ("idempotency_keys",), "a send claims its key")
 FIND_KEY: Final = Pattern(
-    "find_key", "GetItem", ("idempotency_keys",), "what became of a claimed key", strong=True
+    "find_key", "GetItem", ("idempotency_keys",), "the outcome of a claimed key", strong=True
 )
 MOVE_HINT: Final = Pattern(
-    "move_hint", "UpdateItem", ("idempotency_keys",), "a long search is not made twice"
+    "move_hint",
+    "UpdateItem",
+    ("idempotency_keys",),
+    "remember how far a search got, so that it is not repeated",
 )
 PUT_BODY: Final = Pattern(
-    "put_body", "PutItem", ("bodies",), "content of a message that expires, before its entry"
+    "put_body",
+    "PutItem",
+    ("bodies",),
+    "the content of an expiring message, written before its entry",
 )
 READ_BODIES: Final = Pattern(
-    "read_bodies", "BatchGetItem", ("bodies",), "content of messages that expire", strong=True
+    "read_bodies", "BatchGetItem", ("bodies",), "the content of expiring messages", strong=True
 )
-CLAIM_SLOT: Final = Pattern("claim_slot", "PutItem", ("messages",), "a message takes its place")
+CLAIM_SLOT: Final = Pattern("claim_slot", "PutItem", ("messages",), "a message claims its sequence")
 CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
     ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
-    "an entry together with what it changes: members, name, a message, a reaction",
+    "an entry and what it changes, in one transaction: members, name, a message, a reaction",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
 )
 READ_LOG: Final = Pattern(
-    "read_log", "Query", ("messages",), "entries in order, up or down", strong=True
+    "read_log", "Query", ("messages",), "entries in order, ascending or descending", strong=True
 )
 READ_ENTRY: Final = Pattern("read_entry", "GetItem", ("messages",), "one entry", strong=True)
 READ_ENTRIES: Final = Pattern(
-    "read_entries", "BatchGetItem", ("messages",), "entries by their places", strong=True
+    "read_entries", "BatchGetItem", ("messages",), "entries by their sequences", strong=True
 )
 READ_OWN_REACTIONS: Final = Pattern(
     "read_own_reactions", "BatchGetItem", ("reactions",), "a reader's own reactions", strong=True
@@ -54,40 +60,46 @@ READ_REACTIONS: Final = Pattern(
     "read_reactions", "Query", ("reactions",), "who reacted to a message", strong=True
 )
 FORGET_REACTIONS: Final = Pattern(
-    "forget_reactions", "BatchWriteItem", ("reactions",), "a redacted message keeps no reactions"
+    "forget_reactions",
+    "BatchWriteItem",
+    ("reactions",),
+    "remove the reactions of a redacted message",
 )
 
 # Members and chats.
 
 CHECK_MEMBER: Final = Pattern(
-    "check_member", "GetItem", ("chat_memberships",), "whether a reader is admitted", strong=True
+    "check_member", "GetItem", ("chat_memberships",), "whether a user is a member", strong=True
 )
 LIST_MEMBERS: Final = Pattern(
     "list_members", "Query", ("chat_memberships",), "who is in a chat", strong=True
 )
-MUTE: Final = Pattern(
-    "mute", "UpdateItem", ("chat_memberships",), "no push from a chat for a while"
+MUTE: Final = Pattern("mute", "UpdateItem", ("chat_memberships",), "mute a chat for a while")
+READ_CHAT: Final = Pattern(
+    "read_chat", "GetItem", ("chats",), "a chat's type, name and creator", strong=True
 )
-READ_CHAT: Final = Pattern("read_chat", "GetItem", ("chats",), "what a chat is", strong=True)
-SHOW_CHAT: Final = Pattern("show_chat", "GetItem", ("chats",), "what a chat is, for display")
+SHOW_CHAT: Final = Pattern("show_chat", "GetItem", ("chats",), "the same, for display")
 FIND_PAIR: Final = Pattern(
     "find_pair", "GetItem", ("chats",), "the direct chat of two users", strong=True
 )
 SHOW_PAIRS: Final = Pattern(
-    "show_pairs", "BatchGetItem", ("chats",), "with whom of many a user has a direct chat"
+    "show_pairs",
+    "BatchGetItem",
+    ("chats",),
+    "which of several users have a direct chat with a user",
 )
 FIND_REQUEST: Final = Pattern(
     "find_request", "GetItem", ("idempotency_keys",), "a request to create a chat", strong=True
 )
 LIST_INVITES: Final = Pattern(
-    "list_invites", "Query", ("idempotency_keys",), "what a user is asked", strong=True
+    "list_invites", "Query", ("idempotency_keys",), "a user's open invitations", strong=True
 )
 READ_INVITE: Final = Pattern(
     "read_invite", "GetItem", ("idempotency_keys",), "whether a user is asked into a chat",
     strong=True,
 )  # fmt: skip
 KEEP_INVITE: Final = Pattern(
-    "keep_invite", "PutItem", ("idempotency_keys",), "somebody asks a user into a group"
+    "keep_invite", "PutItem", ("idempotency_keys",), "a user is invited to a group"
 )
 DECLINE_INVITE: Final = Pattern(
     "decline_invite", "UpdateItem", ("idempotency_keys",), "an invitation was declined"
@@ -96,10 +108,16 @@ DROP_INVITE: Final = Pattern(
     "drop_invite", "DeleteItem", ("idempotency_keys",), "an invitation counts no more"
 )
 KEEP_REQUEST: Final = Pattern(
-    "keep_request", "PutItem", ("idempotency_keys",), "a request that found the chat it asked for"
+    "keep_request",
+    "PutItem",
+    ("idempotency_keys",),
+    "a request to create a chat that already existed",
 )
 FINISH_REQUEST: Final = Pattern(
-    "finish_request", "UpdateItem", ("idempotency_keys",), "all people of a large chat are in it"
+    "finish_request",
+    "UpdateItem",
+    ("idempotency_keys",),
+    "all members of a large chat have been added",
 )
 CREATE_CHAT: Final = Pattern(
     "create_chat",
@@ -111,7 +129,7 @@ FIND_OWN: Final = Pattern(
     "find_own", "Query", ("messages",), "whether somebody wrote in a direct chat from before"
 )
 COUNT_CHATS: Final = Pattern(
-    "count_chats", "Query", ("delivery_state",), "whether a user may be in one more chat"
+    "count_chats", "Query", ("delivery_state",), "whether a user may join one more chat"
 )
 
 # The chat list, receipts, heads.
@@ -130,7 +148,7 @@ READ_ROLES: Final = Pattern(
     "read_roles",
     "BatchGetItem",
     ("chat_memberships",),
-    "roles and mutes that the index does not show yet",
+    "roles and mutes that the index does not have yet",
     strong=True,
 )
 SHOW_CHATS: Final = Pattern("show_chats", "BatchGetItem", ("chats",), "chats of a page of the list")
@@ -141,25 +159,28 @@ COUNT_UNREAD: Final = Pattern(
     "count_unread", "Query", ("messages",), "messages of others after the read mark"
 )
 READ_RECEIPT: Final = Pattern(
-    "read_receipt", "GetItem", ("delivery_state",), "how far a user is", strong=True
+    "read_receipt", "GetItem", ("delivery_state",), "a user's receipt", strong=True
 )
 SHOW_RECEIPTS: Final = Pattern(
-    "show_receipts", "BatchGetItem", ("delivery_state",), "how far the members of a chat are"
+    "show_receipts", "BatchGetItem", ("delivery_state",), "the receipts of a chat's members"
 )
 MOVE_RECEIPT: Final = Pattern(
     "move_receipt", "UpdateItem", ("delivery_state",), "a user has received or read more"
 )
 MAKE_OWN: Final = Pattern(
-    "make_own", "UpdateItem", ("delivery_state",), "a user has written in a chat of others, or not"
+    "make_own",
+    "UpdateItem",
+    ("delivery_state",),
+    "whether a user wrote in a chat that others created",
 )
 READ_HEADS: Final = Pattern(
-    "read_heads", "BatchGetItem", ("chat_counters",), "where the logs of a user end", strong=True
+    "read_heads", "BatchGetItem", ("chat_counters",), "the heads of a user's chats", strong=True
 )
 SHOW_HEADS: Final = Pattern(
-    "show_heads", "BatchGetItem", ("chat_counters",), "where logs end, for the chat list"
+    "show_heads", "BatchGetItem", ("chat_counters",), "heads, for the chat list"
 )
 ADVANCE_HEAD: Final = Pattern(
-    "advance_head", "UpdateItem", ("chat_counters",), "a log was delivered up to here"
+    "advance_head", "UpdateItem", ("chat_counters",), "record how far a log was delivered"
 )
 
 # Delivery.
@@ -168,11 +189,11 @@ CHECK_HEADS: Final = Pattern(
     "check_heads",
     "BatchGetItem",
     ("chat_counters",),
-    "how far the relay need not look",
+    "up to where the relay can skip",
     strong=True,
 )
 LIST_MUTES: Final = Pattern(
-    "list_mutes", "Query", ("chat_memberships",), "who wants no push from a chat"
+    "list_mutes", "Query", ("chat_memberships",), "members who muted a chat"
 )
 
 # Tenants.
@@ -183,55 +204,59 @@ CREATE_TENANT: Final = Pattern(
 )
 RENAME_TENANT: Final = Pattern("rename_tenant", "UpdateItem", ("tenants",), "a tenant's name")
 FIND_TENANT_KEY: Final = Pattern(
-    "find_tenant_key", "GetItem", ("tenants",), "who calls the API", strong=True
+    "find_tenant_key", "GetItem", ("tenants",), "identify a caller by a tenant key", strong=True
 )
 ADD_TENANT_KEY: Final = Pattern("add_tenant_key", "PutItem", ("tenants",), "a new tenant key")
 REVOKE: Final = Pattern(
     "revoke",
     "TransactWriteItems",
     ("tenants", "users", "sessions", "keys"),
-    "what is of no use any more, and that it is not",
+    "revoke a credential and record it in the feed",
     deletes=("tenants", "users"),
 )
 READ_REVOCATIONS: Final = Pattern(
-    "read_revocations", "Query", ("tenants",), "what was revoked of late", strong=True
+    "read_revocations", "Query", ("tenants",), "recent revocations", strong=True
 )
 LIST_SIGNING_KEYS: Final = Pattern(
-    "list_signing_keys", "Query", ("tenants",), "what user tokens are checked with", strong=True
+    "list_signing_keys", "Query", ("tenants",), "the keys that verify user tokens", strong=True
 )
 SCAN_SIGNING_KEYS: Final = Pattern(
     "scan_signing_keys", "Scan", ("tenants",), "a rotation looks for signing keys", strong=True
 )
 REWRAP_SIGNING_KEY: Final = Pattern(
-    "rewrap_signing_key", "UpdateItem", ("tenants",), "a rotation takes over a signing key"
+    "rewrap_signing_key", "UpdateItem", ("tenants",), "a rotation re-encrypts a signing key"
 )
 
 # Users.
 
 SHOW_USER: Final = Pattern("show_user", "GetItem", ("users",), "a profile")
 FIND_USER: Final = Pattern(
-    "find_user", "GetItem", ("users",), "a profile that was not seen at first", strong=True
+    "find_user", "GetItem", ("users",), "a profile that the first, relaxed read missed", strong=True
 )
 CREATE_USER: Final = Pattern("create_user", "PutItem", ("users",), "a new user")
 CHANGE_USER: Final = Pattern("change_user", "UpdateItem", ("users",), "a profile changes")
 SHOW_USERS: Final = Pattern("show_users", "BatchGetItem", ("users",), "many profiles")
 FIND_USERS: Final = Pattern(
-    "find_users", "BatchGetItem", ("users",), "profiles that were not seen at first", strong=True
+    "find_users",
+    "BatchGetItem",
+    ("users",),
+    "profiles that the first, relaxed read missed",
+    strong=True,
 )
 KEEP_LAST_SEEN: Final = Pattern(
     "keep_last_seen", "UpdateItem", ("users",), "when a user was last online"
 )
 LIST_SHARED_CHATS: Final = Pattern(
-    "list_shared_chats", "Query", ("delivery_state",), "in which chats a user has peers"
+    "list_shared_chats", "Query", ("delivery_state",), "the chats that a user shares with others"
 )
 LIST_PEERS: Final = Pattern(
-    "list_peers", "Query", ("chat_memberships",), "with whom a user shares a chat"
+    "list_peers", "Query", ("chat_memberships",), "users who share a chat with a user"
 )
 
 # Secrets.
 
 READ_DATA_KEY: Final = Pattern(
-    "read_data_key", "GetItem", ("keys",), "what an author's content is sealed with", strong=True
+    "read_data_key", "GetItem", ("keys",), "the key that encrypts an author's content", strong=True
 )
 ADD_DATA_KEY: Final = Pattern("add_data_key", "UpdateItem", ("keys",), "an author's new data key")
 DESTROY_DATA_KEY: Final = Pattern(
@@ -241,7 +266,7 @@ SCAN_DATA_KEYS: Final = Pattern(
     "scan_data_keys", "Scan", ("keys",), "a rotation looks for data keys", strong=True
 )
 REWRAP_DATA_KEY: Final = Pattern(
-    "rewrap_data_key", "UpdateItem", ("keys",), "a rotation takes over a data key"
+    "rewrap_data_key", "UpdateItem", ("keys",), "a rotation re-encrypts a data key"
 )
 READ_VALUE: Final = Pattern(
     "read_value", "GetItem", ("tenants",), "a value of the deployment", strong=True
@@ -251,7 +276,10 @@ LIST_MASTER_KEYS: Final = Pattern(
     "list_master_keys", "Query", ("tenants",), "which master keys wrap data keys", strong=True
 )
 CLOSE_MASTER_KEY: Final = Pattern(
-    "close_master_key", "UpdateItem", ("tenants",), "a rotation is about to look for its last ones"
+    "close_master_key",
+    "UpdateItem",
+    ("tenants",),
+    "a rotation marks an old master key before its last search",
 )
 STRIKE_OFF_MASTER_KEY: Final = Pattern(
     "strike_off_master_key", "DeleteItem", ("tenants",), "a master key wraps no data key any more"

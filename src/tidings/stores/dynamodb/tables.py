@@ -85,7 +85,7 @@ MESSAGES: Final = Table(
 )
 BODIES: Final = Table(
     name="bodies",
-    holds="the content of messages that expire; a deletion in its stream is a cleanup",
+    holds="the content of expiring messages; a deletion in its stream means cleanup",
     partition=_CHAT,
     sort=Key("body_id"),
     ttl=TTL,
@@ -94,7 +94,7 @@ BODIES: Final = Table(
 )
 IDEMPOTENCY_KEYS: Final = Table(
     name="idempotency_keys",
-    holds="claimed keys: of sends by chat, of requests to create a chat under `r#<user>`;"
+    holds="claimed keys: of sends under the chat, of requests to create a chat under `r#<user>`;"
     " invitations under `i#<user>`",
     partition=_CHAT,
     sort=Key("claim"),
@@ -103,7 +103,7 @@ IDEMPOTENCY_KEYS: Final = Table(
 )
 CHAT_COUNTERS: Final = Table(
     name="chat_counters",
-    holds="the head copy of each chat: delivered up to here; no content",
+    holds="a copy of each chat's head: how far it was delivered; no content",
     partition=_CHAT,
 )
 CHATS: Final = Table(
@@ -114,7 +114,7 @@ CHATS: Final = Table(
 )
 CHAT_MEMBERSHIPS: Final = Table(
     name="chat_memberships",
-    holds="who is in which chat: role, since when, muted until when",
+    holds="the members of each chat: role, time of joining, end of muting",
     partition=_CHAT,
     sort=_USER,
     indexes=(Index("user_chats-index", partition=_USER, sort=_CHAT),),
@@ -122,25 +122,25 @@ CHAT_MEMBERSHIPS: Final = Table(
 )
 REACTIONS: Final = Table(
     name="reactions",
-    holds="who reacted to a message, one item each",
+    holds="the reactions to each message, one item each",
     partition=Key("message_id"),
     sort=Key("reaction"),
 )
 DELIVERY_STATE: Final = Table(
     name="delivery_state",
-    holds="a user's chats with the receipts: how far received, how far read",
+    holds="a user's chats and receipts: how far received and how far read",
     partition=_USER,
     sort=_CHAT,
 )
 USERS: Final = Table(
     name="users",
-    holds="profiles, when a user was last seen; the claim of a phone number under `p#`",
+    holds="profiles and last-seen times; the claim of a phone number under `p#`",
     partition=_USER,
     capacity=Provisioned(read=Range(20, 2_000), write=Range(5, 500)),
 )
 SESSIONS: Final = Table(
     name="sessions",
-    holds="where users are logged in; login codes under `c#`, what was spent of budgets under `b#`",
+    holds="users' sessions; login codes under `c#`, used SMS budgets under `b#`",
     partition=Key("session_id"),
     indexes=(Index("user_sessions-index", partition=_USER),),
     capacity=Provisioned(read=Range(10, 1_000), write=Range(5, 500)),
@@ -149,28 +149,28 @@ SESSIONS: Final = Table(
 )
 KEYS: Final = Table(
     name="keys",
-    holds="each author's data key, wrapped; kept apart so that a destroyed one stays destroyed",
+    holds="each author's encrypted data key; kept apart so that a destroyed key stays destroyed",
     partition=Key("author"),
     pitr=False,
     backup_days=KEY_BACKUP_DAYS,
 )
 TENANTS: Final = Table(
     name="tenants",
-    holds="tenants, signing keys, tenant keys by id, what was revoked, values of the deployment,"
+    holds="tenants, signing keys, tenant keys by id, revocations, values of the deployment,"
     " jobs that delete a chat",
     partition=Key("pk"),
     sort=Key("sk"),
 )
 INBOX: Final = Table(
     name="inbox",
-    holds="inboxes, notifications, each user's copies and read marks, jobs of a lone process",
+    holds="inboxes, notifications, each user's copies and read marks, jobs of a single process",
     partition=Key("pk"),
     sort=Key("sk"),
     ttl=TTL,
 )
 AUDIT: Final = Table(
     name="audit",
-    holds="the audit trail: administrative acts of each tenant and month; nobody deletes one",
+    holds="the audit trail: administrative actions by tenant and month; nobody can delete one",
     partition=Key("pk"),
     sort=Key("sk"),
     indexes=(Index("all_acts-index", partition=Key("month"), sort=Key("sk")),),

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What we use of uvicorn that is not its public interface. No other module imports it from there.
+
+`ParsingProtocol` and `HttpProtocol` override methods of `HttpToolsProtocol` and read and write its
+attributes; `ReadGate` overrides `FlowControl`. A new release of uvicorn may change any of it, so
+its version is capped in `pyproject.toml`, and a unit test compares the source of every function
+that we depend on with the one we have read.
+"""
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+__all__ = ["FlowControl", "HttpToolsProtocol", "RequestResponseCycle", "ServerState"]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documentation names code that exists: a renamed file or function must be renamed there too."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLLOW = ROOT / "docs/concepts/follow-one-message.md"
+GUARANTEES = ROOT / "docs/operations/guarantees.md"
+
+# A step: the link to a file, then the function in it, in the next cell or in the sentence before.
+STEP = re.compile(r"\]\(([^)]+\.py)\) \| `([\w.]+)`")
+MENTION = re.compile(r"`(\w+\.\w+)` in \[`[^`]+`\]\(([^)]+\.py)\)")
+TEST = re.compile(r"`(?:(\w+(?:/\w+)*)/)?(test_\w+)`")
+
+
+def steps() -> list[tuple[str, str]]:
+    """Each file that the page names, with the function named beside it."""
+    text = FOLLOW.read_text(encoding="utf-8")
+    mentions = [(path, function) for function, path in MENTION.findall(text)]
+    return [*STEP.findall(text), *mentions]
+
+
+def functions_of(path: Path) -> set[str]:
+    """All functions and methods of a module, methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found |= {
+                f"{node.name}.{one.name}"
+                for one in node.body
+                if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+    return found
+
+
+def test_the_page_names_every_step() -> None:
+    numbers = re.findall(r"^\| (D?\d+) \|", FOLLOW.read_text(encoding="utf-8"), re.MULTILINE)
+    assert numbers == [*map(str, range(1, 23)), *(f"D{n}" for n in range(1, 12))]
+    assert len(steps()) >= len(numbers), "every step names a file and a function"
+
+
+@pytest.mark.parametrize(("link", "function"), steps())
+def test_a_step_names_a_function_that_exists(link: str, function: str) -> None:
+    path = (FOLLOW.parent / link).resolve()
+    assert path.is_file(), f"{link} has moved: name its new place in {FOLLOW.name}"
+    assert function in functions_of(path), f"{link} has no {function}: correct {FOLLOW.name}"
+
+
+def test_guarantees_name_tests_that_exist() -> None:
+    names = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    missing = []
+    for folder, name in TEST.findall(GUARANTEES.read_text(encoding="utf-8")):
+        is_there = (
+            name in names if not folder else (ROOT / "tests" / folder / f"{name}.py").exists()
+        )
+        if not is_there:
+            missing.append(f"{folder}/{name}".removeprefix("/"))
+    assert not missing, f"correct {GUARANTEES.name}: {', '.join(missing)}"
+
+
+def test_pages_name_test_files_that_exist() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    missing = [
+        f"{page.name}: {path}"
+        for page in pages
+        for path in re.findall(r"\btests/[\w/]+\.py", page.read_text(encoding="utf-8"))
+        if not (ROOT / path).is_file()
+    ]
+    assert not missing, "\n".join(missing)
