@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.faults.crowd import CATCH_UP_SECONDS_MAX, gather_crowd
 from tests.faults.history import History
+from tests.faults.verdict import count
 from tests.faults.workload import Workload
 from tests.harness.people import Town
 from tests.harness.server import POLL_SECONDS, ServerProcess
@@ -35,6 +36,7 @@ async def crash_under_load(
     *,
     seed: int,
     crashes: int,
+    in_flight_min: int = 0,
     acknowledged_min: int = 0,
     spoilt_starts: float = 0.1,
     prepare: Act = change_nothing,
@@ -43,6 +45,7 @@ async def crash_under_load(
 ) -> History:
     """Load a running server, crash and restart it, and return what the clients saw.
 
+    There are `crashes`, and more until `in_flight_min` of them have hit a send in flight.
     `prepare` may change the server once everyone has an account and nobody is connected yet;
     `spoilt_starts` is the share of starts that are crashed too. It ends with a server that runs
     and with everyone's logs read; devices have `catch_up_seconds` to come to the end of them.
@@ -57,7 +60,10 @@ async def crash_under_load(
             async with asyncio.TaskGroup() as group:
                 workload = Workload(crowd, history, chance)
                 group.create_task(workload.run())
-                for number in range(1, crashes + 1):
+                while (
+                    len(history.kills) < crashes or count(history).kills_in_flight < in_flight_min
+                ):
+                    number = len(history.kills) + 1
                     await _random_moment(workload, chance, is_early=number % EARLY_EVERY == 0)
                     history.killed()
                     await crash(server)

@@ -9,14 +9,18 @@ import pytest
 from tests.faults.checker import check
 from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
-from tests.faults.verdict import ACKNOWLEDGED_MIN
+from tests.faults.verdict import ACKNOWLEDGED_MIN, KILLS_IN_FLIGHT_MIN
 from tests.harness.server import NO_LIMITS, ServerProcess
 
 
 async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
     async with ServerProcess(folder / "data", environment=NO_LIMITS) as server:
         history = await crash_under_load(
-            server, seed=seed, crashes=kills, acknowledged_min=2 * ACKNOWLEDGED_MIN
+            server,
+            seed=seed,
+            crashes=kills,
+            in_flight_min=KILLS_IN_FLIGHT_MIN,
+            acknowledged_min=2 * ACKNOWLEDGED_MIN,
         )
         # Leaves a write-ahead log behind for the scan to look into.
         await server.kill()
@@ -32,7 +36,7 @@ async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 async def test_nothing_is_lost_when_the_server_is_killed(tmp_path: Path, say: Say) -> None:
-    await kill_run(tmp_path, say, seed=1, kills=25)
+    await kill_run(tmp_path, say, seed=1, kills=22)
 
 
 @pytest.mark.soak

@@ -16,7 +16,7 @@ from tests.harness.client_socket import ConnectionLost, Refused
 from tests.harness.device import Device
 from tests.harness.people import Person
 
-THINK_SECONDS_MAX: Final = 0.08
+THINK_SECONDS_MAX: Final = 0.03
 BURST: Final = 5
 TOO_LONG: Final = 4_097
 LIVE_SECONDS_MAX: Final = 60.0

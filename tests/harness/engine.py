@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from tests.harness.dynamo_tables import REGION
-from tests.harness.spare_tables import spare_tables
+from tests.harness.dynamo_tables import REGION, some_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
 
@@ -31,7 +30,8 @@ async def some_engine(engine: str, endpoint: Callable[[], str]) -> AsyncIterator
         yield {}
         return
     where = endpoint()
-    async with spare_tables(where) as prefix:
+    # New ones: a server reads the streams of its tables, and those tell of what was there before.
+    async with some_tables(where) as prefix:
         yield on_tables(where, prefix)
 
 

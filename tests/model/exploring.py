@@ -12,13 +12,23 @@ Moves = Callable[[State], Iterable[tuple[str, State]]]
 
 
 class Exploration(Generic[State]):
-    """All states reachable from a first one, each with a shortest way to it."""
+    """All states reachable from a first one, each with a shortest way to it.
 
-    def __init__(self, start: State, moves: Moves[State]) -> None:
+    It ends early at a state for which `is_enough` holds.
+    """
+
+    def __init__(
+        self,
+        start: State,
+        moves: Moves[State],
+        is_enough: Callable[[State], bool] = lambda _: False,
+    ) -> None:
         self._came_by: dict[State, tuple[str, State] | None] = {start: None}
         waiting = deque([start])
         while waiting:
             state = waiting.popleft()
+            if is_enough(state):
+                return
             for name, following in moves(state):
                 if following not in self._came_by:
                     self._came_by[following] = (name, state)
