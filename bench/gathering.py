@@ -7,12 +7,11 @@ from typing import Final, Self
 
 from picows import WSListener
 
-from tidings.load.people import TENANT, People
-from tidings.load.rest import LoadStopped, Rest
-from tidings.load.results import Latency, latency_of, together
-from tidings.load.side_by_side import side_by_side
-from tidings.load.talker import Talker, connect
-from tidings.load.watch import Watch
+from tidings.tools.load.crowd import TENANT, People
+from tidings.tools.load.rest import LoadStopped, Rest
+from tidings.tools.load.results import Latency, latency_of, together
+from tidings.tools.load.talker import Talker, connect
+from tidings.tools.load.watch import Watch, side_by_side
 
 CONNECTING_MAX: Final = 50
 LIVE_SECONDS_MAX: Final = 60.0

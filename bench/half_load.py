@@ -18,9 +18,9 @@ from bench.awake import kept_awake
 from bench.server import SERVER_CORE, own_server
 from bench.steadiness import idle_share, spans_of, took_ms, witnessed
 from bench.throughput import throughput
-from tidings.load import runs
-from tidings.load.crowd import Crowd
-from tidings.load.results import Latency, Result, latency_of
+from tidings.tools.load import runs
+from tidings.tools.load.crowd import Crowd
+from tidings.tools.load.results import Latency, Result, latency_of
 
 PAIRS: Final = 200
 ALONE: Final = 1

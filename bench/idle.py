@@ -11,12 +11,10 @@ import msgspec
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from bench.server import Target, own_server
-from tidings.load.files import allow_connections
-from tidings.load.people import People, User
-from tidings.load.rest import LoadStopped, Rest
-from tidings.load.side_by_side import side_by_side
-from tidings.load.talker import connect
-from tidings.load.watch import Watch
+from tidings.tools.load.crowd import LoadUser, People
+from tidings.tools.load.rest import LoadStopped, Rest
+from tidings.tools.load.talker import connect
+from tidings.tools.load.watch import Watch, allow_connections, side_by_side
 
 PER_SOURCE: Final = 15_000
 """How many connections go out from one loopback address: it has about 28,000 ports."""
@@ -132,7 +130,7 @@ async def idle(target: Target, connections: int, *, with_chats: bool) -> IdleRes
     )
 
 
-async def _users(target: Target, count: int, *, with_chats: bool) -> list[User]:
+async def _users(target: Target, count: int, *, with_chats: bool) -> list[LoadUser]:
     rest = Rest(target.url)
     people = People(rest, target.root_key)
     try:

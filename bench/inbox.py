@@ -13,11 +13,11 @@ import msgspec
 
 from bench.plain_socket import PlainSocket
 from bench.server import Target, own_folder, own_server
-from tidings.load.people import TENANT, People
-from tidings.load.rest import Rest
-from tidings.load.side_by_side import side_by_side
 from tidings.model.ids import user_key
-from tidings.stores.sqlite.connections import DATABASE, connect
+from tidings.stores.sqlite.engine.connections import DATABASE, connect
+from tidings.tools.load.crowd import TENANT, People
+from tidings.tools.load.rest import Rest
+from tidings.tools.load.watch import side_by_side
 
 OTHER: Final = "other"
 INBOX: Final = "news"

@@ -19,8 +19,8 @@ import msgspec
 
 from bench.server import own_server
 from bench.stages import STAGES, by_component, by_stage
-from tidings.load import runs
-from tidings.load.crowd import Crowd
+from tidings.tools.load import runs
+from tidings.tools.load.crowd import Crowd
 
 RATE: Final = 499
 TAIL_SECONDS: Final = 1.0

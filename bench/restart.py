@@ -14,9 +14,9 @@ import msgspec
 
 from bench.seeds import Seed, copied, seeded
 from bench.server import launch, ready
-from tidings.load.crowd import Crowd
-from tidings.load.talker import Talker
-from tidings.stores.sqlite.connections import DATABASE
+from tidings.stores.sqlite.engine.connections import DATABASE
+from tidings.tools.load.crowd import Crowd
+from tidings.tools.load.talker import Talker
 
 LOAD_PAIRS: Final = 50
 LOAD_WINDOW: Final = 8

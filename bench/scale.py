@@ -22,9 +22,9 @@ from bench.server import Target, launch, own_folder, ready, unpin
 from scripts.services.dynamodb_local import DynamoDBLocal
 from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.redis_server import RedisServer
-from tidings.load import runs
-from tidings.load.crowd import Crowd
-from tidings.load.results import HEAD, Result, line
+from tidings.tools.load import runs
+from tidings.tools.load.crowd import Crowd
+from tidings.tools.load.results import HEAD, Result, line
 
 ROLES: Final = ("gateway,api", "gateway,api", "worker,relay", "worker")
 REGION: Final = "eu-west-1"

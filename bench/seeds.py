@@ -16,16 +16,16 @@ import msgspec
 from bench.server import Target, own_folder, own_server
 from tidings.assembly import Core, open_core
 from tidings.config import Config
-from tidings.load.people import People
-from tidings.load.rest import Rest
-from tidings.load.talker import CONTENT
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Key
+from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.ports.log import Kept, Outcome, Run
-from tidings.stores.sqlite.schema import MIGRATIONS
-from tidings.stores.sqlite.trouble import StoreBroken
+from tidings.stores.sqlite.engine.schema import MIGRATIONS
+from tidings.stores.sqlite.errors import StoreBroken
+from tidings.tools.load.crowd import People
+from tidings.tools.load.rest import Rest
+from tidings.tools.load.talker import CONTENT
 
 TENANT: Final = "bench"
 WRITER: Final = "ann"
@@ -151,8 +151,8 @@ def _entry(
     return entry
 
 
-def _key(entry: Entry) -> Key:
+def _key(entry: Entry) -> SendKey:
     assert entry.client_message_id is not None
-    return Key(
+    return SendKey(
         entry.sender, entry.client_message_id, bytes(16), entry.created_at + limits.SEND_KEY_MS
     )

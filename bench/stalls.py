@@ -18,11 +18,11 @@ from bench.probe import Sample
 from bench.seeds import Seed, copied, fill, seeded
 from bench.server import Target, own_server
 from bench.steadiness import witnessed
-from tidings.load import runs
-from tidings.load.crowd import Crowd
-from tidings.load.rest import Rest
-from tidings.load.results import HEAD, Latency, Result, latency_of, line
-from tidings.stores.sqlite.connections import DATABASE
+from tidings.stores.sqlite.engine.connections import DATABASE
+from tidings.tools.load import runs
+from tidings.tools.load.crowd import Crowd
+from tidings.tools.load.rest import Rest
+from tidings.tools.load.results import HEAD, Latency, Result, latency_of, line
 
 STALL_MS: Final = 20.0
 TTL_SECONDS: Final = 2

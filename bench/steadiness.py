@@ -26,8 +26,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.load.results import Latency
-from tidings.load.talker import Talker
+from tidings.tools.load.results import Latency
+from tidings.tools.load.talker import Talker
 
 INTERVAL_SECONDS: Final = 0.002
 STEPS: Final = 200

@@ -5,13 +5,13 @@ from argparse import ArgumentParser, Namespace
 from typing import Final
 
 from bench.server import OUTPUT, Target, own_server
-from tidings.load import runs
-from tidings.load.crowd import Crowd
-from tidings.load.files import allow_connections
-from tidings.load.picture import picture
-from tidings.load.results import HEAD, Result, line
-from tidings.load.talker import CONTENT as CONTENT
-from tidings.load.talker import RECEIVED_EVERY as RECEIVED_EVERY
+from tidings.tools.load import runs
+from tidings.tools.load.chart import picture
+from tidings.tools.load.crowd import Crowd
+from tidings.tools.load.results import HEAD, Result, line
+from tidings.tools.load.talker import CONTENT as CONTENT
+from tidings.tools.load.talker import RECEIVED_EVERY as RECEIVED_EVERY
+from tidings.tools.load.watch import allow_connections
 
 ABOUT: Final = (
     "Durable 1:1 messages: encrypted, idempotent, fsync before each answer, stored receipts, "

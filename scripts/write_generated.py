@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scripts import command_line_page, package_picture
-from tidings.capacity import page as cost_page
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.schema import cloudformation, matrix, terraform
+from tidings.tools.capacity import cost_page as cost_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs/reference/tables.md")

@@ -18,7 +18,7 @@ from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
 from tests.harness.phones import PHONE_LOGIN
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tidings.api.operations import Operation
-from tidings.ports.jobs import Job, SetAside
+from tidings.ports.jobs import DeadLetter, Job
 
 SHORT_SECONDS: Final = 60
 EXPIRED_MS: Final = 100_000
@@ -215,7 +215,7 @@ async def _furnish_aside(scene: Scene) -> None:
         posted_at=scene.rest.clock.now(),
         expires_at=scene.rest.clock.now() + EXPIRED_MS,
     )
-    aside = SetAside(
+    aside = DeadLetter(
         aside_id=f"{scene.number:026}-0", job=job, reason="-", at=scene.rest.clock.now()
     )
     await scene.rest.core.store.jobs_aside.keep(aside)

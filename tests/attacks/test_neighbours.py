@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.rest_world import Rest
 from tidings.model.ids import ChatId, UserKey, tenant_of
-from tidings.stores.sqlite import chats, listing
+from tidings.stores.sqlite.chat import chat_list, chats
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,7 +24,7 @@ class SlowList:
         self.go_on = threading.Event()
         self.begun = threading.Semaphore(0)
         self._tenant = tenant
-        self._real = listing.page_of_chats
+        self._real = chat_list.page_of_chats
         monkeypatch.setattr(chats, "page_of_chats", self._page_of_chats)
 
     def _page_of_chats(

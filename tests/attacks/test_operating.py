@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.canary import canary
 from tests.integration.rest_world import Rest, problem
-from tidings.actions.chats import GetChat
+from tidings.actions.chat.chats import GetChat
 from tidings.cli.logs import JsonLines
 from tidings.model.limits import DAY_MS
 

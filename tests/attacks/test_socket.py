@@ -34,10 +34,10 @@ async def test_what_a_handshake_brings_along_is_nobodys_identity(
     brought = {
         "Cookie": f"token={ann.token}; access_token={ann.token}; session={ann.token}",
         "Authorization": f"Bearer {ann.token}",
-        "X-Tenant-ID": "elsewhere",
+        "X-Tenant-ID": "remote_gateways",
         "X-User-Id": ann.user_id,
     }
-    path = f"/v1/ws?tenant=elsewhere&user={ann.user_id}&device=stolen"
+    path = f"/v1/ws?tenant=remote_gateways&user={ann.user_id}&device=stolen"
     for frame in ({"op": "ping"}, {"op": "auth", "token": ann.token}):
         async with await RawSocket.connect(server.port) as raw:
             raw.write(upgrade_request(server.port, path, headers=brought))

@@ -8,9 +8,8 @@ from typing import Final
 
 from tests.contract.engines import Store
 from tidings.model import limits
-from tidings.model.chat_list import ChatRow
-from tidings.model.chats import Chat, ChatState, ChatType
-from tidings.model.entries import Entry, Key, Person
+from tidings.model.chats import Chat, ChatRow, ChatState, ChatType
+from tidings.model.entries import Entry, Person, SendKey
 from tidings.model.ids import ChatId, UserKey, ulid, user_key
 from tidings.model.limits import DAY_MS, SEND_KEY_MS
 from tidings.model.roles import Role
@@ -113,10 +112,10 @@ def deleted(*, by: UserKey = ANN) -> Entry:
     return Entry(chat_id=NOWHERE, kind="deleted", sender=by)
 
 
-def key(entry: Entry, digest: bytes = b"digest", expires_at: int = NOW + SEND_KEY_MS) -> Key:
+def key(entry: Entry, digest: bytes = b"digest", expires_at: int = NOW + SEND_KEY_MS) -> SendKey:
     """The key to claim for a message."""
     assert entry.client_message_id is not None
-    return Key(entry.sender, entry.client_message_id, digest, expires_at)
+    return SendKey(entry.sender, entry.client_message_id, digest, expires_at)
 
 
 def request(
@@ -193,7 +192,7 @@ def submit(
     store: Store,
     state: ChatState,
     *entries: Entry,
-    keys: Sequence[Key | None] | None = None,
+    keys: Sequence[SendKey | None] | None = None,
     now: int = NOW,
 ) -> "asyncio.Future[Outcome]":
     """Send a run after the state's head on its way; the state takes it in if it is kept."""
@@ -225,7 +224,7 @@ async def append(
     store: Store,
     state: ChatState,
     *entries: Entry,
-    keys: Sequence[Key | None] | None = None,
+    keys: Sequence[SendKey | None] | None = None,
     now: int = NOW,
 ) -> Outcome:
     """Append a run after the state's head and say what came of it."""

@@ -14,12 +14,12 @@ from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
 from tests.harness.spare_tables import spare_tables
-from tidings.capacity.charges import Units
-from tidings.capacity.use_cases import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from tidings.assembly.system import back_off
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
-from tidings.world import back_off
+from tidings.tools.capacity.charges import Units
+from tidings.tools.capacity.use_cases import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
 
 Reading = dict[str, Units]
 Chat = tuple[ChatId, list[UserKey]]
@@ -95,7 +95,7 @@ async def a_ground(endpoint: str, folder: Path) -> AsyncIterator[Ground]:
         wire = Wire(prefix)
         with wire.watched(), pytest.MonkeyPatch.context() as patch:
             # Whom it makes it would count five seconds later, amid what another process does.
-            patch.setattr(home.store.users._counts, "made", lambda _: None)
+            patch.setattr(home.store.users._is_valid, "made", lambda _: None)
             yield Ground(endpoint, prefix, folder, home, wire)
 
 

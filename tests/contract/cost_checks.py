@@ -2,9 +2,9 @@
 """What is demanded of the bill of a use case."""
 
 from tests.contract.cost_cases import Bill, Reading
-from tidings.capacity.charges import NOTHING, Units, by_pattern, requests_by_pattern
-from tidings.capacity.ours import Cost
 from tidings.stores.dynamodb.patterns import Pattern, declared
+from tidings.tools.capacity.charges import NOTHING, Units, by_pattern, requests_by_pattern
+from tidings.tools.capacity.costs import Cost
 
 Budget = tuple[Units, Units]
 """At most, to the answer and in all: in figures, whatever the formulas say."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.harness.dynamo_tables import open_tables
-from tidings.ports.failpoints import Failpoints, NoFailpoints, Place
 from tidings.ports.store import Store as Store
+from tidings.ports.world import Failpoints, NoFailpoints, Place
 from tidings.stores.sqlite.store import open_store
 
 

@@ -13,14 +13,14 @@ from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.harness.phones import PHONE_LOGIN
 from tests.unit.worlds import HandClock
-from tidings.actions.auditing import Intent
-from tidings.actions.identity import Root, UserCaller
-from tidings.actions.revocation_watch import RevocationWatch
-from tidings.actions.sessions import TokenPair
-from tidings.actions.signing_key_making import SigningKeyMaker
-from tidings.actions.tenants import MakeToken, PutTenant
-from tidings.capacity import identity_cases as cases
+from tidings.actions.identity.audit import Intent
+from tidings.actions.identity.caller import Root, UserCaller
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.actions.identity.sessions import TokenPair
+from tidings.actions.identity.signing_keys import SigningKeyMaker
+from tidings.actions.identity.tenants import MakeToken, PutTenant
 from tidings.model.ids import UserKey, user_id
+from tidings.tools.capacity import identity_cases as cases
 
 TENANT = "acme"
 DEVICE = "phone"

@@ -10,7 +10,7 @@ from tests.contract.builders import NOW
 from tests.contract.engines import Store
 from tidings.model.ids import ulid
 from tidings.model.limits import DAY_MS
-from tidings.model.notifications import Announcement, Copy, Notification
+from tidings.model.notifications import Broadcast, Copy, Notification
 from tidings.ports.inboxes import PostKey
 from tidings.ports.jobs import Job, Taken
 
@@ -58,9 +58,9 @@ def a_broadcast(
     mark: str | None = None,
     box: bytes = b"sealed",
     expires_at: int = EXPIRES,
-) -> Announcement:
+) -> Broadcast:
     """Something for everyone, with every field said."""
-    return Announcement(
+    return Broadcast(
         tenant=tenant,
         inbox=inbox,
         sequence=sequence,
@@ -77,9 +77,9 @@ def a_broadcast(
     )
 
 
-def a_retraction(sequence: int, target: str, *, mark: str | None = None) -> Announcement:
+def a_retraction(sequence: int, target: str, *, mark: str | None = None) -> Broadcast:
     """That something was taken back."""
-    return Announcement(
+    return Broadcast(
         tenant=TENANT,
         inbox=INBOX,
         sequence=sequence,
@@ -91,7 +91,7 @@ def a_retraction(sequence: int, target: str, *, mark: str | None = None) -> Anno
     )
 
 
-async def announce_all(store: Store, count: int, box: bytes = b"sealed") -> list[Announcement]:
+async def announce_all(store: Store, count: int, box: bytes = b"sealed") -> list[Broadcast]:
     """A log of so many broadcasts."""
     made = [a_broadcast(sequence, box=box) for sequence in range(1, count + 1)]
     for announcement in made:

@@ -15,11 +15,11 @@ from tests.harness.canary import canary
 from tests.integration.inbox_world import running_jobs
 from tidings.actions.inbox import log_views, settings
 from tidings.actions.inbox.posting import Posted
-from tidings.actions.inbox.reading import Wanted
-from tidings.capacity.inbox_cases import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
+from tidings.actions.inbox.reading import ListFilter
 from tidings.model.ids import UserKey, user_id
 from tidings.model.notifications import Copy, InboxConfig
 from tidings.model.postings import Posting
+from tidings.tools.capacity.inbox_cases import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
 
 TENANT = "acme"
 INBOX = "default"
@@ -155,7 +155,7 @@ async def reads(inbox: InboxGround) -> None:
     await fill(home, busy)
 
     async def list_page(process: Process) -> None:
-        seen, cursor = await process.core.inbox.list(user, QUIET, Wanted(limit=COPIES))
+        seen, cursor = await process.core.inbox.list(user, QUIET, ListFilter(limit=COPIES))
         assert (len(seen), cursor is None) == (COPIES, False)
 
     for name, act in {

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.harness.dynamo_tables import REGION, some_tables
-from tidings.stores.dynamodb.client import Dynamo
-from tidings.stores.dynamodb.recording import Usage
-from tidings.stores.dynamodb.retrying import Budget, Retrying
-from tidings.stores.dynamodb.revocations import DynamoRevocations
-from tidings.stores.dynamodb.transport import Transport, open_transport
-from tidings.stores.dynamodb.trouble import Canceled, Reason, Unanswered
-from tidings.world import SystemChance, SystemClock
+from tidings.assembly.system import SystemChance, SystemClock
+from tidings.stores.dynamodb.client.access import Usage
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Canceled, Reason, Unanswered
+from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 

@@ -16,18 +16,18 @@ from tests.harness.canary import canary
 from tests.harness.dynamo_tables import REGION
 from tests.unit.worlds import HandClock
 from tidings.assembly import Core, open_core
-from tidings.capacity.charges import NOTHING, Units
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
-from tidings.model.chat_list import Held
+from tidings.model.chats import HeldChat
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 from tidings.ports.receipts import Move
 from tidings.stores.dynamodb import store as store_module
-from tidings.stores.dynamodb.recording import Usage
+from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore
+from tidings.tools.capacity.charges import NOTHING, Units
 
 WAIT_SECONDS: Final = 30.0
 _READERS_AT_ONCE: Final = 64
@@ -177,7 +177,7 @@ class Process:
             while any(one.receipt.read < one.head.sequence for one in await self._settled(user)):
                 await asyncio.sleep(0.05)
 
-    async def _settled(self, user: UserKey) -> list[Held]:
+    async def _settled(self, user: UserKey) -> list[HeldChat]:
         chats = await self.store.chats.held(user)
         for one in chats:
             await self.store.heads.settled(one.chat_id)

@@ -30,30 +30,29 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import DynamoEngine, SqliteEngine, Store
 from tests.harness.dynamo_tables import REGION
-from tidings.actions.exporting import export_all
-from tidings.actions.importing import Imported, import_all
-from tidings.actions.tallying import VERSION, Tally, encode
+from tidings.actions.export.exporting import VERSION, Tally, encode, export_all
+from tidings.actions.export.importing import Imported, import_all
+from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.invites import Invite
 from tidings.model.limits import DAY_MS
+from tidings.ports.export_facts import ExportProgress, ExportStart, Fact, Source, Target, Written
 from tidings.ports.log import Kept
-from tidings.ports.moving import Fact, Opening, Progress, Source, Target, Written
 from tidings.ports.people import SigningKey, Tenant, TenantKey
 from tidings.ports.receipts import Move
-from tidings.ports.revocations import Revocation
 from tidings.ports.secrets import WrappedKey
-from tidings.stores.dynamodb import exporting as tables_out
-from tidings.stores.dynamodb import importing as tables_in
-from tidings.stores.dynamodb.client import open_client
-from tidings.stores.dynamodb.exporting import CHATS_AT_ONCE, PAGE_ENTRIES
+from tidings.ports.sessions import Revocation
+from tidings.stores.dynamodb.client.dynamo import open_client
+from tidings.stores.dynamodb.export import exporting as tables_out
+from tidings.stores.dynamodb.export import importing as tables_in
+from tidings.stores.dynamodb.export.exporting import CHATS_AT_ONCE, PAGE_ENTRIES
+from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.patterns import Pattern
-from tidings.stores.dynamodb.scanning import whole_table
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.stores.sqlite import exporting as folder_out
-from tidings.stores.sqlite import importing as folder_in
-from tidings.world import SystemChance, SystemClock, wait_patiently
+from tidings.stores.sqlite.export import exporting as folder_out
+from tidings.stores.sqlite.export import importing as folder_in
 
 LATER: Final = NOW + DAY_MS
 """When exports are made: some things have expired by then."""
@@ -142,7 +141,7 @@ async def import_into(place: Place, export: bytes) -> Imported:
 def export_of(*facts: Fact, version: int = VERSION) -> bytes:
     """An export that holds just these."""
     tally = Tally()
-    lines = [encode(one) + b"\n" for one in (Opening(version=version, epoch="e"), *facts)]
+    lines = [encode(one) + b"\n" for one in (ExportStart(version=version, epoch="e"), *facts)]
     for line in lines:
         tally.add(line)
     for fact in facts:
@@ -165,13 +164,13 @@ class DiesWriting:
     def __init__(self, target: Target, write: int) -> None:
         self._target = target
         self._left = write
-        self._reached = Progress()
+        self._reached = ExportProgress()
 
-    async def begin(self) -> Progress:
+    async def begin(self) -> ExportProgress:
         self._reached = await self._target.begin()
         return self._reached
 
-    async def write(self, facts: Sequence[Written], progress: Progress) -> None:
+    async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
         self._left -= 1
         if self._left == 0:
             await self._target.write(facts[: len(facts) // 2], self._reached)

@@ -19,7 +19,7 @@ from tests.contract.inbox_builders import (
 from tests.contract.moving_ground import LATER
 from tidings.model.ids import UserKey
 from tidings.model.notifications import InboxConfig
-from tidings.ports.jobs import SetAside
+from tidings.ports.jobs import DeadLetter
 
 OTHER_TENANT: Final = "acme-2"
 OTHER_ANN: Final = UserKey(f"{OTHER_TENANT}:ann")
@@ -46,7 +46,7 @@ async def fill_inbox(store: Store) -> None:
     await store.jobs.put(some_jobs(3, users=("ann", "Bob")))
     await store.jobs.put(some_jobs(2, tenant=OTHER_TENANT, category="offers"))
     for number, job in enumerate(some_jobs(2)):
-        aside = SetAside(aside_id=new_id(), job=job, reason=f"no reason {number} 🌻", at=NOW)
+        aside = DeadLetter(aside_id=new_id(), job=job, reason=f"no reason {number} 🌻", at=NOW)
         await store.jobs_aside.keep(aside)
 
 

@@ -11,8 +11,8 @@ from tests.contract.moving_ground import Place, export_from, import_into
 from tests.contract.moving_places import OTHER, Places
 from tidings.model.audit import Act, AuditEntry
 from tidings.model.limits import AUDIT_MS, DAY_MS
-from tidings.stores.dynamodb import audit as dynamodb_audit
-from tidings.stores.sqlite.connections import DATABASE
+from tidings.stores.dynamodb.identity import audit as dynamodb_audit
+from tidings.stores.sqlite.engine.connections import DATABASE
 
 NOW = 1_900_000_000_000
 MONTH_MS = 31 * DAY_MS

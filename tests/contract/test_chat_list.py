@@ -24,7 +24,7 @@ from tests.contract.builders import (
     some_users,
 )
 from tests.contract.engines import Store
-from tidings.model.chat_list import ChatRow
+from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt, Unread

@@ -27,7 +27,7 @@ from tidings.model.deletions import Deletion, Phase, chat_of
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, tenant_itself
 from tidings.ports.log import Kept, SlotTaken
-from tidings.stores.sqlite import deletions
+from tidings.stores.sqlite.chat import deletions
 
 LATER = NOW + 5
 NOBODY = tenant_itself("acme")

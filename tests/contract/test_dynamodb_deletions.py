@@ -22,8 +22,8 @@ from tests.harness.dynamo_tables import open_tables, some_tables
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.ports.log import Kept
-from tidings.stores.dynamodb.access import READS
-from tidings.stores.dynamodb.client import Dynamo
+from tidings.stores.dynamodb.client.access import READS
+from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.patterns import Pattern
 
 

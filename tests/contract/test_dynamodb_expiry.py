@@ -23,14 +23,14 @@ from tests.contract.engines import DynamoEngine, Store
 from tests.harness.dynamo_tables import REGION, some_tables
 from tests.harness.services import DynamoDBLocal
 from tests.harness.spare_tables import spare_tables
+from tidings.assembly.system import SystemClock
 from tidings.model.chats import ChatState
 from tidings.model.limits import DAY_MS
 from tidings.ports.log import Kept
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.client.writes import item_from_wire
 from tidings.stores.dynamodb.schema.live import live_tables
 from tidings.stores.dynamodb.tables import request_keys_of, ttl_seconds
-from tidings.stores.dynamodb.transport import Transport, open_transport
-from tidings.stores.dynamodb.values import item_from_wire
-from tidings.world import SystemClock
 
 SWEPT_SECONDS_MAX = 60
 

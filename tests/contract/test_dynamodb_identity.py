@@ -24,17 +24,17 @@ from tidings.model.limits import DAY_MS, SESSION_MS
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
 from tidings.ports.people import Quotas
 from tidings.ports.sessions import Session
-from tidings.stores.dynamodb.access import Pattern
-from tidings.stores.dynamodb.client import Dynamo
-from tidings.stores.dynamodb.identity_patterns import LIST_SESSIONS, READ_SESSION
-from tidings.stores.dynamodb.logins import ATTEMPTS_MAX, DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.client.access import Pattern
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.identity.identity_patterns import LIST_SESSIONS, READ_SESSION
+from tidings.stores.dynamodb.identity.logins import ATTEMPTS_MAX, DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.sessions import REVOKED_KEPT_MS, DynamoSessions
+from tidings.stores.dynamodb.identity.tenants import DynamoTenants
+from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.patterns import FIND_USER, LIST_SIGNING_KEYS
-from tidings.stores.dynamodb.revocations import DynamoRevocations
-from tidings.stores.dynamodb.sessions import REVOKED_KEPT_MS, DynamoSessions
 from tidings.stores.dynamodb.tables import ttl_seconds
-from tidings.stores.dynamodb.tenants import DynamoTenants
-from tidings.stores.dynamodb.trouble import Item
-from tidings.stores.dynamodb.users import DynamoUsers
 
 
 class People:

@@ -23,23 +23,24 @@ from tests.contract.inbox_builders import (
 )
 from tests.harness.dynamo_tables import REGION, open_tables
 from tests.harness.spare_tables import spare_tables
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import ulid_time, user_key
-from tidings.stores.dynamodb import inbox_jobs, user_counts
-from tidings.stores.dynamodb.client import Dynamo, open_client
-from tidings.stores.dynamodb.inbox_items import (
+from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.identity import user_counts
+from tidings.stores.dynamodb.inbox import jobs
+from tidings.stores.dynamodb.inbox.items import (
     copy_key,
     log_key,
     log_partition,
     marks_key,
     portions_key,
 )
-from tidings.stores.dynamodb.inbox_read_marks import NEEDLESS_MAX, SINGLE_MAX
+from tidings.stores.dynamodb.inbox.read_marks import NEEDLESS_MAX, SINGLE_MAX
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import DynamoStore
 from tidings.stores.dynamodb.tables import ttl_seconds
-from tidings.stores.dynamodb.trouble import Item
-from tidings.world import SystemChance, SystemClock
 
 LOOK = Pattern("look", "GetItem", ("inbox",), "this test", strong=True)
 
@@ -186,7 +187,7 @@ async def test_jobs_of_a_process_that_is_gone_are_found(
     assert await store.jobs.take(10) == []
     async with other as second:
         await second.jobs.put(later)
-    monkeypatch.setattr(inbox_jobs, "ANEW_SECONDS", -1.0)
+    monkeypatch.setattr(jobs, "ANEW_SECONDS", -1.0)
     assert [one.job for one in await take_so_many(store, 2)] == later
 
 

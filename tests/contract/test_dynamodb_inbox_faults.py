@@ -21,21 +21,21 @@ from tests.contract.inbox_builders import (
 )
 from tests.contract.lossy_tables import Place
 from tests.harness.dynamo_tables import REGION, some_tables
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.ids import user_id, user_key
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.jobs import Job, JobsUnavailable
-from tidings.stores.dynamodb import retrying
-from tidings.stores.dynamodb.client import Dynamo
-from tidings.stores.dynamodb.inbox_copies import DynamoCopies
-from tidings.stores.dynamodb.inbox_jobs import DynamoJobs
-from tidings.stores.dynamodb.inbox_notifications import DynamoNotifications
-from tidings.stores.dynamodb.inbox_settings import DynamoInboxSettings
+from tidings.stores.dynamodb.client import retrying
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item, Throttled, Unanswered
+from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.inbox.copies import DynamoCopies
+from tidings.stores.dynamodb.inbox.jobs import DynamoJobs
+from tidings.stores.dynamodb.inbox.notifications import DynamoNotifications
+from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings
 from tidings.stores.dynamodb.patterns import Pattern
-from tidings.stores.dynamodb.retrying import Budget, Retrying
-from tidings.stores.dynamodb.transport import Transport, open_transport
-from tidings.stores.dynamodb.trouble import Item, Throttled, Unanswered
-from tidings.world import SystemChance, SystemClock
 
 CROWD = 5_000
 PORTION = 100

@@ -26,16 +26,16 @@ from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
 from tests.harness.dynamo_tables import REGION
 from tests.harness.spare_tables import spare_tables
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.audit import Act, AuditEntry
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notifications import InboxConfig
 from tidings.ports.log import Kept
-from tidings.stores.dynamodb.client import open_client
+from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.world import SystemChance, SystemClock
 
 ITEM_BYTES_MAX = 200 * limits.KIB
 """Half of what DynamoDB takes."""

@@ -11,12 +11,16 @@ from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
+from tidings.assembly.system import SystemChance
 from tidings.ports.people import SigningKey
-from tidings.stores.dynamodb.masters import MasterList
-from tidings.stores.dynamodb.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
-from tidings.stores.dynamodb.tenants import DynamoTenants
-from tidings.stores.dynamodb.users import DynamoUsers
-from tidings.world import SystemChance
+from tidings.stores.dynamodb.identity.secrets import (
+    DynamoDataKeys,
+    DynamoDeployment,
+    MasterList,
+    ensure_epoch,
+)
+from tidings.stores.dynamodb.identity.tenants import DynamoTenants
+from tidings.stores.dynamodb.identity.users import DynamoUsers
 
 
 @pytest.fixture

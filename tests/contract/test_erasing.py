@@ -14,9 +14,9 @@ from tests.contract.builders import ANN, BOB, NOW, a_chat, key, message
 from tests.contract.engines import DynamoEngine, Store
 from tests.harness.spare_tables import spare_tables
 from tests.unit.worlds import CHAT, Gate, Urandom, Watched, read, write
-from tidings.actions.data_keys import KeyLeases
-from tidings.actions.revocation_watch import RevocationWatch
-from tidings.actions.vault import Vault
+from tidings.actions.content.data_keys import KeyLeases
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.keyrings.file import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry

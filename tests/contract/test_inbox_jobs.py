@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.inbox_builders import in_order, some_jobs, take_so_many
-from tidings.ports.jobs import Job, SetAside, Taken
+from tidings.ports.jobs import DeadLetter, Job, Taken
 
 
 def jobs_of(taken: Sequence[Taken]) -> list[Job]:
@@ -132,9 +132,9 @@ async def test_after_a_restart_what_was_not_finished_comes_again(engine: Engine)
 # Jobs set aside.
 
 
-def aside(aside_id: str, reason: str = "nobody could") -> SetAside:
+def aside(aside_id: str, reason: str = "nobody could") -> DeadLetter:
     (job,) = some_jobs(1, category="offers")
-    return SetAside(aside_id=aside_id, job=job, reason=reason, at=NOW)
+    return DeadLetter(aside_id=aside_id, job=job, reason=reason, at=NOW)
 
 
 async def test_a_job_set_aside_is_found(engine: Engine) -> None:

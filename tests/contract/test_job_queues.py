@@ -15,12 +15,11 @@ from tests.harness.delivery_office import at_once
 from tests.harness.dynamo_tables import REGION
 from tests.harness.message_cipher import a_cipher
 from tests.harness.queues import a_queue
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.assembly.system import SystemClock
+from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_jobs import KafkaJobs
-from tidings.buses.kafka_topics import Topics
 from tidings.buses.sqs import open_sqs_jobs
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
-from tidings.world import SystemClock
 
 Open = Callable[[], AbstractAsyncContextManager[Jobs]]
 """Opens the same queue again, as another process would."""

@@ -5,18 +5,18 @@ import pytest
 
 from tests.contract.builders import a_chat
 from tests.contract.engines import Store
-from tidings.actions.appending import Appender
-from tidings.actions.changing import Change
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import AwaitedChange
+from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.model.refusals import ChatBusy
-from tidings.world import SystemChance, SystemClock, back_off
 
 
 @pytest.mark.attack("F02")
 async def test_what_a_chat_cannot_take_soon_is_told_to_come_again(store: Store) -> None:
     chat = (await a_chat(store)).chat_id
     appender = Appender(store.log, InProcessBus(), SystemClock(), SystemChance(), back_off)
-    changes = [Change(lambda _state, _now: []) for _ in range(store.log.waiting_max + 2)]
+    changes = [AwaitedChange(lambda _state, _now: []) for _ in range(store.log.waiting_max + 2)]
     for change in changes:
         appender.propose(chat, change)
     refused = [

@@ -97,11 +97,11 @@ async def test_a_code_can_be_used_at_its_last_attempt(store: Store) -> None:
 async def test_who_guesses_from_elsewhere_leaves_attempts_to_who_asked(store: Store) -> None:
     codes, code = store.login_codes, a_code(asked_by="home")
     await codes.put(code)
-    elsewhere = [
+    remote_gateways = [
         await codes.attempt("acme", PHONE, NOW, tried_by)
         for tried_by in ("here", "there", None, "here", None, "where")
     ]
-    assert elsewhere == [code] * limits.CODE_ATTEMPTS_ELSEWHERE_MAX + [None] * 3
+    assert remote_gateways == [code] * limits.CODE_ATTEMPTS_ELSEWHERE_MAX + [None] * 3
     left = limits.CODE_ATTEMPTS_MAX - limits.CODE_ATTEMPTS_ELSEWHERE_MAX
     home = [await codes.attempt("acme", PHONE, NOW, "home") for _ in range(left + 1)]
     assert home == [code] * left + [None]
@@ -131,7 +131,7 @@ async def test_the_code_before_is_put_back_with_its_attempts(store: Store) -> No
     codes, before = store.login_codes, a_code(asked_by="home")
     assert await codes.find("acme", PHONE) is None
     await codes.put(before)
-    for tried_by in ("home", "elsewhere"):
+    for tried_by in ("home", "remote_gateways"):
         assert await codes.attempt("acme", PHONE, NOW, tried_by) == before
     kept = await codes.find("acme", PHONE)
     assert kept == KeptCode(code=before, attempts=2, attempts_elsewhere=1)

@@ -32,13 +32,13 @@ from tests.contract.moving_ground import (
 from tests.contract.moving_places import OTHER, Places, small_export
 from tests.harness.dynamo_tables import open_tables
 from tests.harness.spare_tables import spare_tables
-from tidings.actions import importing
-from tidings.actions.importing import OtherImport, check, import_all
+from tidings.actions.export import importing
+from tidings.actions.export.importing import OtherImport, check, import_all
 from tidings.model.ids import ChatId
+from tidings.ports.export_facts import RequestKeyFact
 from tidings.ports.log import Kept
-from tidings.ports.moving import RequestKeyFact
-from tidings.stores.dynamodb.exporting import CHATS_AT_ONCE
-from tidings.stores.trouble import StoreRefused
+from tidings.stores.dynamodb.export.exporting import CHATS_AT_ONCE
+from tidings.stores.errors import StoreRefused
 
 # There and back.
 

@@ -18,13 +18,13 @@ from tests.contract.builders import (
 from tests.contract.engines import Store
 from tests.contract.moving_ground import Place, export_from, export_of, import_into, lines_of
 from tests.contract.moving_places import OTHER, Places
-from tidings.actions.importing import Damaged, check
+from tidings.actions.export.importing import Damaged, check
 from tidings.model.chats import ChatState, ChatType
 from tidings.model.deletions import Phase
 from tidings.model.entries import Kind
 from tidings.model.ids import tenant_itself
+from tidings.ports.export_facts import ChatFact, EntryFact
 from tidings.ports.log import Kept
-from tidings.ports.moving import ChatFact, EntryFact
 
 NOBODY = tenant_itself("acme")
 

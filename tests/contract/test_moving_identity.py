@@ -36,12 +36,12 @@ from tests.contract.moving_identity import (
     identity_answers,
 )
 from tests.contract.moving_places import OTHER, Places
-from tidings.actions import importing
-from tidings.actions.importing import check, import_all
+from tidings.actions.export import importing
+from tidings.actions.export.importing import check, import_all
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import PhoneTaken
-from tidings.ports.moving import RevocationFact, TenantFact, UserFact
-from tidings.stores.trouble import StoreRefused
+from tidings.ports.export_facts import RevocationFact, TenantFact, UserFact
+from tidings.stores.errors import StoreRefused
 
 COUNTS: Final = {
     "tenant": 2,

@@ -32,21 +32,21 @@ from tests.contract.moving_ground import (
 from tests.contract.moving_inbox import EXPIRED, OVER, fill_inbox, inbox_answers
 from tests.contract.moving_places import OTHER, Places
 from tests.harness.dynamo_tables import REGION
-from tidings.actions import importing
-from tidings.actions.exporting import ChangedMeanwhile, export_all
-from tidings.actions.importing import check, import_all
+from tidings.actions.export import importing
+from tidings.actions.export.exporting import ChangedDuringExport, export_all
+from tidings.actions.export.importing import check, import_all
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import UserKey
+from tidings.ports.export_facts import Fact, Source
+from tidings.ports.export_inbox_facts import CopyFact, converted
 from tidings.ports.jobs import Job
-from tidings.ports.moving import Fact, Source
-from tidings.ports.moving_inbox import CopyFact, converted
-from tidings.stores.dynamodb import exporting_inbox
-from tidings.stores.dynamodb.client import open_client
-from tidings.stores.dynamodb.inbox_patterns import SCAN_INBOX
-from tidings.stores.dynamodb.scanning import whole_table
+from tidings.stores.dynamodb.client.dynamo import open_client
+from tidings.stores.dynamodb.export import exporting_inbox
+from tidings.stores.dynamodb.export.scanning import whole_table
+from tidings.stores.dynamodb.inbox.inbox_patterns import SCAN_INBOX
 from tidings.stores.dynamodb.tables import TTL
-from tidings.stores.trouble import StoreRefused
-from tidings.world import SystemChance, SystemClock
+from tidings.stores.errors import StoreRefused
 
 COUNTS: Final = {
     "tenant_settings": 2,
@@ -228,7 +228,7 @@ async def test_an_export_names_the_inbox_that_was_posted_to(
                 assert await store.notifications.announce(a_broadcast(7))
             else:
                 await store.notifications.put(a_notification(new_id(LATER)))
-            with pytest.raises(ChangedMeanwhile) as changed:
+            with pytest.raises(ChangedDuringExport) as changed:
                 await export_all(_AlreadyRead(source), LATER, len, lambda _: None)
         assert changed.value.names == [f"{TENANT}/{INBOX}"]
 

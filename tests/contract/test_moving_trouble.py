@@ -23,13 +23,12 @@ from tests.contract.moving_ground import (
     lines_of,
 )
 from tests.contract.moving_places import Places, small_export
-from tidings.actions.exporting import ChangedMeanwhile, export_all
-from tidings.actions.importing import Damaged, check
-from tidings.actions.tallying import Tally, encode
+from tidings.actions.export.exporting import ChangedDuringExport, Tally, encode, export_all
+from tidings.actions.export.importing import Damaged, check
 from tidings.model.ids import ChatId
+from tidings.ports.export_facts import Fact, Source
 from tidings.ports.log import Kept
-from tidings.ports.moving import Fact, Source
-from tidings.stores.trouble import StoreRefused
+from tidings.stores.errors import StoreRefused
 
 
 async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
@@ -43,7 +42,7 @@ async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
 
         async with place.source() as source:
             written: list[bytes] = []
-            with pytest.raises(ChangedMeanwhile) as changed:
+            with pytest.raises(ChangedDuringExport) as changed:
                 disturbed = _Disturbed(source, write)
                 await export_all(disturbed, LATER, written.append, lambda _: None)
         assert sorted(changed.value.names) == sorted([moving.chat_id, *made])

@@ -9,12 +9,12 @@ from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey
 from tidings.ports.log import Kept
-from tidings.stores.dynamodb.chats import DynamoChats
-from tidings.stores.dynamodb.items import receipt_key
+from tidings.stores.dynamodb.chat.chats import DynamoChats
+from tidings.stores.dynamodb.chat.items import receipt_key
 from tidings.stores.dynamodb.patterns import MAKE_OWN, READ_RECEIPT
-from tidings.stores.sqlite.connections import DATABASE
-from tidings.stores.sqlite.schema import MIGRATIONS
-from tidings.stores.sqlite.schema_own_chats import OWN_CHATS, OWN_CHATS_BEFORE
+from tidings.stores.sqlite.engine.connections import DATABASE
+from tidings.stores.sqlite.engine.schema import MIGRATIONS
+from tidings.stores.sqlite.engine.schema_steps import OWN_CHATS, OWN_CHATS_BEFORE
 
 
 async def say(store: Store, state: ChatState, *users: UserKey) -> None:

@@ -11,7 +11,7 @@ from tidings.model import limits
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import PhoneTaken
 from tidings.ports.people import User
-from tidings.ports.revocations import Revocation
+from tidings.ports.sessions import Revocation
 
 ELSEWHERE = user_key("other", "ann")
 

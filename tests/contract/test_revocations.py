@@ -6,7 +6,7 @@ import asyncio
 from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
-from tidings.ports.revocations import Revocation, RevokedKind
+from tidings.ports.sessions import Revocation, RevokedKind
 
 
 def a_revocation(subject: str, kind: RevokedKind = "user") -> Revocation:

@@ -6,8 +6,8 @@ import asyncio
 from tests.contract.builders import ANN, BOB, CAT, NOW, some_users
 from tests.contract.engines import Engine, Store
 from tidings.model.ids import UserKey
-from tidings.ports.revocations import Revocation
 from tidings.ports.secrets import WrappedKey
+from tidings.ports.sessions import Revocation
 
 
 def a_key(

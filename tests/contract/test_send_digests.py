@@ -10,16 +10,16 @@ import pytest
 from tests.contract.builders import ANN, BOB, NOW, a_chat
 from tests.contract.engines import Store
 from tests.unit.worlds import HandClock, Urandom
-from tidings.actions.appending import Appender
-from tidings.actions.posting import PLAIN_TEXT, Post
-from tidings.actions.send_digests import is_same_send
-from tidings.actions.vault import Vault
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.sending import PLAIN_TEXT, Post
+from tidings.actions.content.vault import Vault
+from tidings.actions.content.wrapping import is_same_send
+from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.keyrings.file import FileKeyring
-from tidings.model.entries import Entry, Key
+from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal, SendConflict
-from tidings.world import back_off
 
 
 class Sender:
@@ -44,7 +44,7 @@ class Sender:
 
     async def kept_digest(self) -> bytes:
         """What the store knows of the send."""
-        sent = await self.store.log.find_sent(self.chat, Key(ANN, "m1", b"", 0), NOW)
+        sent = await self.store.log.find_sent(self.chat, SendKey(ANN, "m1", b"", 0), NOW)
         assert sent is not None
         return sent.digest
 

@@ -10,8 +10,7 @@ from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import a_session, at_once, make_user
 from tidings.model.ids import UserKey, ulid
 from tidings.model.limits import SESSION_MS
-from tidings.ports.revocations import Revocation
-from tidings.ports.sessions import Session, Standing
+from tidings.ports.sessions import Revocation, Session, StoredCredentials
 
 NOWHERE = ulid(NOW, bytes(10))
 
@@ -174,8 +173,8 @@ async def test_a_session_ended_while_it_is_rotated_stays_ended(store: Store) -> 
 
 
 async def test_nothing_is_known_of_who_is_not_there(store: Store) -> None:
-    assert await store.sessions.standing(ANN, None) == Standing(is_known=False)
-    assert await store.sessions.standing(ANN, NOWHERE) == Standing(is_known=False)
+    assert await store.sessions.standing(ANN, None) == StoredCredentials(is_known=False)
+    assert await store.sessions.standing(ANN, NOWHERE) == StoredCredentials(is_known=False)
 
 
 async def test_a_user_stands_with_the_session_that_is_named(store: Store) -> None:
@@ -183,10 +182,10 @@ async def test_a_user_stands_with_the_session_that_is_named(store: Store) -> Non
     opened = a_session()
     await store.sessions.open(opened)
 
-    known = Standing(is_known=True)
+    known = StoredCredentials(is_known=True)
     assert await store.sessions.standing(ANN, None) == known
     assert await store.sessions.standing(ANN, NOWHERE) == known
-    expected = Standing(is_known=True, session=opened)
+    expected = StoredCredentials(is_known=True, session=opened)
     assert await store.sessions.standing(ANN, opened.session_id) == expected
 
 
@@ -195,7 +194,7 @@ async def test_a_session_is_shown_whosever_it_is(store: Store) -> None:
     await make_user(store)
     of_bob = a_session(BOB)
     await store.sessions.open(of_bob)
-    expected = Standing(is_known=True, session=of_bob)
+    expected = StoredCredentials(is_known=True, session=of_bob)
     assert await store.sessions.standing(ANN, of_bob.session_id) == expected
 
 
@@ -203,5 +202,5 @@ async def test_a_standing_tells_at_once_what_was_taken_away(store: Store) -> Non
     await make_user(store)
     await store.users.set_active(ANN, False, NOW + 3)
     await store.users.revoke_tokens(ANN, NOW + 4_000)
-    expected = Standing(is_known=True, deactivated_at=NOW + 3, revoked_at=NOW + 4_000)
+    expected = StoredCredentials(is_known=True, deactivated_at=NOW + 3, revoked_at=NOW + 4_000)
     assert await store.sessions.standing(ANN, None) == expected

@@ -23,14 +23,14 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import SqliteEngine
 from tidings.ports.secrets import WrappedKey
-from tidings.stores.sqlite.connections import DATABASE, connect
-from tidings.stores.sqlite.schema import VERSION
-from tidings.stores.sqlite.trouble import StoreRefused
+from tidings.stores.sqlite.engine.connections import DATABASE, connect
+from tidings.stores.sqlite.engine.schema import VERSION
+from tidings.stores.sqlite.errors import StoreRefused
 
 OPEN_IN_A_PROCESS = """
 import asyncio, sys
 from pathlib import Path
-from tidings.ports.failpoints import NoFailpoints
+from tidings.ports.world import NoFailpoints
 from tidings.stores.sqlite.store import open_store
 
 async def main():

@@ -22,9 +22,9 @@ from tests.contract.test_people import a_signing_key, a_tenant
 from tidings.model.limits import DAY_MS, SESSION_MS
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.people import User
-from tidings.stores.sqlite.connections import DATABASE
-from tidings.stores.sqlite.schema import MIGRATIONS, VERSION
-from tidings.stores.sqlite.users import BY_PHONE
+from tidings.stores.sqlite.engine.connections import DATABASE
+from tidings.stores.sqlite.engine.schema import MIGRATIONS, VERSION
+from tidings.stores.sqlite.identity.users import BY_PHONE
 
 BEFORE_IDENTITY = 4
 

@@ -12,8 +12,8 @@ from tests.contract.builders import ANN, NOW, some_users
 from tests.contract.engines import SqliteEngine, Store
 from tests.contract.inbox_builders import INBOX, some_jobs, take_so_many
 from tidings.ports.jobs import JobsUnavailable
-from tidings.stores.sqlite.connections import DATABASE
-from tidings.stores.sqlite.schema import MIGRATIONS
+from tidings.stores.sqlite.engine.connections import DATABASE
+from tidings.stores.sqlite.engine.schema import MIGRATIONS
 
 
 @pytest.fixture

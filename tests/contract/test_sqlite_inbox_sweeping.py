@@ -21,7 +21,7 @@ from tests.contract.inbox_builders import (
     new_id,
 )
 from tidings.model.ids import UserKey
-from tidings.stores.sqlite.connections import DATABASE
+from tidings.stores.sqlite.engine.connections import DATABASE
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import LimitReached, RateLimited
 from tidings.ports.requesters import on_behalf_of, user_requester
-from tidings.stores.sqlite import chats, membership
+from tidings.stores.sqlite.chat import chats, members
 
 EVE = user_key("other", "eve")
 LARGE = 200
@@ -54,13 +54,13 @@ async def test_a_group_of_a_thousand_is_made_in_short_turns_of_the_loop(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn, added_in = 0, Counter[int]()
-    real = membership.add
+    real = members.add
 
     def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
         added_in[turn] += len(entry.people)
         return real(db, entry, is_direct=is_direct)
 
-    monkeypatch.setattr(membership, "add", add)
+    monkeypatch.setattr(members, "add", add)
     making = asyncio.ensure_future(large_group(store, ANN, limits.GROUP_MEMBERS_MAX - 1))
     while not making.done():
         turn += 1
@@ -107,8 +107,8 @@ async def test_a_large_group_that_cannot_be_made_leaves_nothing(
 ) -> None:
     *_, last = some_users(LARGE)
     await a_chat(store, last, ANN)
-    monkeypatch.setattr(membership, "surely_has_room", lambda _total: False)
-    monkeypatch.setattr(membership, "has_room", lambda _way, total, _own: total < 1)
+    monkeypatch.setattr(members, "surely_has_room", lambda _total: False)
+    monkeypatch.setattr(members, "has_room", lambda _way, total, _own: total < 1)
     chat, entries = draft(BOB, *some_users(LARGE))
     with pytest.raises(LimitReached):
         await store.chats.create(chat, entries, request(BOB), NOW)

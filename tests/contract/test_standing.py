@@ -18,7 +18,7 @@ from tests.contract.identity_builders import (
 )
 from tests.contract.test_people import a_signing_key, a_tenant
 from tidings.ports.people import Quotas, Tenant, User
-from tidings.ports.revocations import Revocation, RevokedKind
+from tidings.ports.sessions import Revocation, RevokedKind
 
 
 async def feed(store: Store) -> list[Revocation]:

@@ -11,17 +11,17 @@ import pytest
 from tests.contract.builders import ANN, BOB, a_chat, added, key, message, page, removed
 from tests.contract.engines import Store
 from tests.unit.worlds import HandClock
-from tidings.actions.appending import Appender
-from tidings.actions.changing import Change
-from tidings.actions.proposals import Proposal
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import AwaitedChange
+from tidings.actions.chat.chat_queue import AppendRequest
+from tidings.assembly.system import SystemChance, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Key
+from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal
 from tidings.ports.log import Declined, Log
-from tidings.world import SystemChance, back_off
 
 Meanwhile = Callable[[], Awaitable[object]]
 
@@ -31,7 +31,7 @@ class Sending:
 
     def __init__(self, sender: UserKey, cmid: str) -> None:
         self._sender, self._cmid = sender, cmid
-        self.key: Key | None = key(message(sender, cmid=cmid))
+        self.key: SendKey | None = key(message(sender, cmid=cmid))
         self.is_claimed = False
         self.attempts = 0
         self.was_looked_into = False
@@ -112,7 +112,7 @@ async def sent_late(
 async def changed(appender: Appender, chat: ChatState, entry: Entry) -> None:
     """Have somebody come or go."""
     entry.chat_id = chat.chat_id
-    change = Change(lambda _state, _now: [entry])
+    change = AwaitedChange(lambda _state, _now: [entry])
     appender.propose(chat.chat_id, change)
     await change.answer
 
@@ -204,4 +204,4 @@ async def test_the_same_sends_through_two_writers_at_once_are_one_message_each(
     assert await messages(store, chat) == cmids
 
 
-_conforms: type[Proposal] = Sending
+_conforms: type[AppendRequest] = Sending

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidings.stores.dynamodb.transport import Transport
+from tidings.stores.dynamodb.client.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)

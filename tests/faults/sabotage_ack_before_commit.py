@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from typing import Final
 
 from tidings.cli import main
-from tidings.stores.sqlite import writer
-from tidings.stores.sqlite.jobs import Job
+from tidings.stores.sqlite.engine import writer
+from tidings.stores.sqlite.engine.jobs import WriteJob
 
 COMMIT_SECONDS: Final = 0.05
 """How long an answer is a lie, so that a kill has something to hit."""
@@ -21,7 +21,7 @@ honest_commit = writer.Writer._commit
 honest_finish = writer.Writer._finish
 
 
-def write_all_and_tell(self: writer.Writer, batch: list[Job]) -> list[object]:
+def write_all_and_tell(self: writer.Writer, batch: list[WriteJob]) -> list[object]:
     outcomes = honest_write_all(self, batch)
     for job, outcome in zip(batch, outcomes, strict=True):
         self._loop.call_soon(writer._tell, job, outcome)
@@ -34,7 +34,7 @@ def commit_late(self: writer.Writer) -> None:
 
 
 def finish_without_telling(
-    self: writer.Writer, commit: Future[None], batch: list[Job], outcomes: list[object]
+    self: writer.Writer, commit: Future[None], batch: list[WriteJob], outcomes: list[object]
 ) -> None:
     honest_finish(self, commit, [], [])
 

@@ -11,7 +11,7 @@ import apsw
 
 from tidings.cli import main
 from tidings.stores.sqlite import store
-from tidings.stores.sqlite.connections import connect
+from tidings.stores.sqlite.engine.connections import connect
 
 
 def connect_without_sync(path: Path) -> apsw.Connection:

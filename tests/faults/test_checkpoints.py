@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tidings.stores.sqlite.checkpoints import COPY_PAGES, NICENESS, Checkpoints
+from tidings.stores.sqlite.engine.connections import COPY_PAGES, NICENESS, Checkpoints
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.harness.client_socket import ConnectionLost
 from tests.harness.device import CANNOT_CONNECT, Device
 from tests.harness.people import Town
 from tests.harness.server import NO_LIMITS, ServerProcess
-from tidings.ports.failpoints import PLACES, Place
+from tidings.ports.world import PLACES, Place
 
 # In the last two the first visits are the sweeper's, which commits twice when the server starts.
 MATRIX: Final[Sequence[tuple[Place, int]]] = (

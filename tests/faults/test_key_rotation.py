@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.harness.people import Person, Town
 from tests.harness.server import ServerDied, ServerProcess
+from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import FileKeyring
-from tidings.world import SystemChance
 
 SENDERS = 4
 ROTATIONS = 3

@@ -16,26 +16,26 @@ from tests.harness.dynamo_tables import REGION, drop_tables, make_tables, new_pr
 from tests.harness.town import Post as Posts
 from tests.harness.town import Town
 from tests.unit.worlds import HandClock
-from tidings.actions.appending import Appender
-from tidings.actions.chats import CreateChat
-from tidings.actions.membership import PutMember, RemoveMember
-from tidings.actions.messages import Edit, Redact
-from tidings.actions.posting import Post
-from tidings.actions.removing import Removing
-from tidings.actions.vault import Vault
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.chats import CreateChat
+from tidings.actions.chat.members import PutMember, RemoveMember
+from tidings.actions.chat.messages import Edit, Redact
+from tidings.actions.chat.removing import Removing
+from tidings.actions.chat.sending import Post
+from tidings.actions.content.vault import Vault
+from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
-from tidings.delivery.delivering import Deliverer
+from tidings.delivery.deliverer import Deliverer
 from tidings.keyrings.file import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Appended, Event
-from tidings.ports.deliveries import Deliveries
-from tidings.ports.failpoints import NoFailpoints
-from tidings.stores.dynamodb.recording import Usage
+from tidings.ports.delivery import DeliveryStore
+from tidings.ports.world import NoFailpoints
+from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore, open_store
 from tidings.wire.events import EntryEvent, decode_event, entry_event
-from tidings.world import SystemChance, SystemClock, back_off
 
 ANN: Final = user_key("acme", "ann")
 BOB: Final = user_key("acme", "bob")
@@ -135,7 +135,7 @@ class Office:
 
     # Delivering.
 
-    def deliverer(self, deliveries: Deliveries | None = None) -> Deliverer:
+    def deliverer(self, deliveries: DeliveryStore | None = None) -> Deliverer:
         """A deliverer that knows nothing yet: that of another process."""
         return Deliverer(
             log=self.store.log,

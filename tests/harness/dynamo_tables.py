@@ -8,14 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Final
 from uuid import uuid4
 
-from tidings.ports.failpoints import Failpoints, NoFailpoints
-from tidings.stores.dynamodb.recording import Recorder
+from tidings.assembly.system import SystemChance, SystemClock
+from tidings.ports.world import Failpoints, NoFailpoints
+from tidings.stores.dynamodb.client.access import Recorder
+from tidings.stores.dynamodb.client.errors import Item, Rejected, Unanswered
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.schema.requests import create_table
 from tidings.stores.dynamodb.store import DynamoStore, open_store
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.stores.dynamodb.transport import Transport, open_transport
-from tidings.stores.dynamodb.trouble import Item, Rejected, Unanswered
-from tidings.world import SystemChance, SystemClock
 
 REGION: Final = "eu-west-1"
 

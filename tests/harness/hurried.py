@@ -5,12 +5,12 @@ import os
 import sys
 from typing import Final
 
-from tidings.actions import rate_limits
-from tidings.actions.quotas import TenantQuotas
+from tidings.actions.identity import rate_limits
+from tidings.actions.identity.quotas import TenantQuotas
 from tidings.cli import main
 from tidings.model import limits
 from tidings.ports.buckets import Bucket
-from tidings.stores.dynamodb import user_counts
+from tidings.stores.dynamodb.identity import user_counts
 
 HURRIED: Final = "HURRIED"
 """The variable with the names."""

@@ -8,10 +8,10 @@ from typing import Any, Final
 from uuid import uuid4
 
 from tests.harness.dynamo_tables import REGION
+from tidings.assembly.system import SystemClock
+from tidings.aws.errors import Rejected, RequestError
 from tidings.aws.transport import Transport, open_transport
-from tidings.aws.trouble import Rejected, Trouble
 from tidings.buses.sqs import SQS
-from tidings.world import SystemClock
 
 _SECONDS_MAX: Final = 20.0
 
@@ -31,7 +31,7 @@ async def sqs_transport(endpoint: str) -> AsyncIterator[Transport]:
         yield transport
 
 
-def _explain(status: int, answer: dict[str, Any]) -> Trouble:
+def _explain(status: int, answer: dict[str, Any]) -> RequestError:
     return Rejected(str(status), str(answer))
 
 

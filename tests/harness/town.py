@@ -10,11 +10,16 @@ from typing import Any
 import msgspec
 
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.bus import InboxEvent
-from tidings.ports.feed import Feed, FeedUnavailable, Received
-from tidings.ports.handover import Handover, Parcel
+from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable, InboxEvent
+from tidings.ports.cluster import (
+    ConnectionAddress,
+    EncodedEntry,
+    Handover,
+    Refreshed,
+    Registry,
+    RegistryUnavailable,
+)
 from tidings.ports.push import Push, PushNotice
-from tidings.ports.registry import Place, Refreshed, Registry, RegistryUnavailable
 
 _numbers = itertools.count(1)
 
@@ -22,22 +27,22 @@ _numbers = itertools.count(1)
 class Device:
     """One connection, with all that it was handed, in order."""
 
-    def __init__(self, town: "Town", user: UserKey, place: Place) -> None:
+    def __init__(self, town: "Town", user: UserKey, place: ConnectionAddress) -> None:
         self._town = town
         self.user = user
         self.place = place
-        self.parcels: list[Parcel] = []
+        self.encoded_entries: list[EncodedEntry] = []
         self.notices: list[dict[str, Any]] = []
 
     @property
     def sequences(self) -> list[int]:
         """The sequences handed to it, repeats included."""
-        return [parcel.sequence for parcel in self.parcels]
+        return [encoded.sequence for encoded in self.encoded_entries]
 
     @property
     def frames(self) -> list[dict[str, Any]]:
         """The entries as the client would read them."""
-        return [msgspec.json.decode(parcel.frame) for parcel in self.parcels]
+        return [msgspec.json.decode(encoded.frame) for encoded in self.encoded_entries]
 
     def frame(self, sequence: int) -> dict[str, Any]:
         """The entry with this sequence."""
@@ -60,18 +65,18 @@ class Town:
         self.silent: set[str] = set()
         self.looks: list[frozenset[UserKey]] = []
         self.hints: list[tuple[InboxEvent, str | None, str]] = []
-        self._places: defaultdict[UserKey, list[Place]] = defaultdict(list)
+        self._places: defaultdict[UserKey, list[ConnectionAddress]] = defaultdict(list)
 
     def connect(self, user: UserKey, gateway: str = "g1") -> Device:
         """A new connection: registered, as hello does first."""
-        place = Place(gateway, f"c{next(_numbers)}")
+        place = ConnectionAddress(gateway, f"c{next(_numbers)}")
         self._places[user].append(place)
         device = Device(self, user, place)
         self.devices.append(device)
         return device
 
     async def enter(self, user: UserKey, connection: str) -> bool:
-        self._places[user].append(Place("g1", connection))
+        self._places[user].append(ConnectionAddress("g1", connection))
         return True
 
     def leave(self, user: UserKey, connection: str) -> None:
@@ -81,14 +86,14 @@ class Town:
         del connections
         return Refreshed([], [])
 
-    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[Place]]:
+    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[ConnectionAddress]]:
         self.looks.append(frozenset(users))
         if self.is_registry_down:
             raise RegistryUnavailable
         return {user: list(self._places[user]) for user in self.looks[-1] if self._places[user]}
 
     async def entries(
-        self, parcels: Sequence[Parcel], users: Mapping[str, Sequence[UserKey]]
+        self, encoded_entries: Sequence[EncodedEntry], users: Mapping[str, Sequence[UserKey]]
     ) -> Mapping[str, frozenset[str]]:
         held = {}
         for gateway, wanted in users.items():
@@ -97,7 +102,7 @@ class Town:
             here = [one for one in self.devices if one.place.gateway == gateway]
             handed = [device for device in here if device.user in wanted]
             for device in handed:
-                device.parcels += parcels
+                device.encoded_entries += encoded_entries
             held[gateway] = frozenset(device.place.connection for device in handed)
         return held
 
@@ -130,7 +135,7 @@ class ListFeed:
     """A feed in memory: one partition, everything at once."""
 
     def __init__(self) -> None:
-        self._waiting: list[Received] = []
+        self._waiting: list[FeedEvent] = []
         self.finished: list[int] = []
         self.aside: list[tuple[int, str]] = []
         self.is_down = False
@@ -138,11 +143,11 @@ class ListFeed:
 
     def put(self, *values: bytes) -> list[int]:
         """Publish; returns the offsets."""
-        new = [Received(0, next(self._offset), value) for value in values]
+        new = [FeedEvent(0, next(self._offset), value) for value in values]
         self._waiting += new
         return [one.offset for one in new]
 
-    async def take(self, most: int) -> Sequence[Received]:
+    async def take(self, most: int) -> Sequence[FeedEvent]:
         if self.is_down:
             raise FeedUnavailable
         taken, self._waiting = self._waiting[:most], self._waiting[most:]
@@ -150,10 +155,10 @@ class ListFeed:
             await asyncio.sleep(0.01)
         return taken
 
-    def finish(self, received: Received) -> None:
+    def finish(self, received: FeedEvent) -> None:
         self.finished.append(received.offset)
 
-    async def put_aside(self, received: Received, reason: str) -> None:
+    async def dead_letter(self, received: FeedEvent, reason: str) -> None:
         if self.is_down:
             raise FeedUnavailable
         self.aside.append((received.offset, reason))

@@ -12,21 +12,21 @@ from typing import Any, Final, NamedTuple, TypeVar
 from tests.harness.adding import anybody
 from tests.harness.canary import canary
 from tests.unit.worlds import HandClock
-from tidings.actions.appending import Appender
-from tidings.actions.membership import PutMember, RemoveMember
-from tidings.actions.posting import Post
-from tidings.actions.removing import Removing
-from tidings.actions.sweeping import Sweeper
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.members import PutMember, RemoveMember
+from tidings.actions.chat.removing import Removing
+from tidings.actions.chat.sending import Post
+from tidings.actions.chat.sweeper import Sweeper
 from tidings.assembly import Core, open_core
+from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Event
-from tidings.ports.failpoints import Failpoints, Place
 from tidings.ports.log import Log
-from tidings.world import back_off
+from tidings.ports.world import Failpoints, Place
 
 T = TypeVar("T")
 

@@ -16,22 +16,22 @@ from typing import Any, Final
 
 from tests.contract.engines import DynamoEngine
 from tests.unit.worlds import Urandom
-from tidings.actions.appending import Appender
-from tidings.actions.data_keys import KeyLeases
-from tidings.actions.posting import Post
-from tidings.actions.reading import ReadPage
-from tidings.actions.revocation_watch import RevocationWatch
-from tidings.actions.vault import Vault
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.reading import ReadPage
+from tidings.actions.chat.sending import Post
+from tidings.actions.content.data_keys import KeyLeases
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.assembly.system import SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.keyrings.file import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal, StoreUnavailable
-from tidings.ports.failpoints import Place
-from tidings.ports.revocations import Revocation, Revocations
+from tidings.ports.sessions import Revocation, Revocations
 from tidings.ports.store import Store
-from tidings.world import SystemClock, back_off
+from tidings.ports.world import Place
 
 SHORTER: Final = 4
 """Everything that waits is so many times shorter than in a deployment."""

@@ -16,25 +16,24 @@ from tests.integration.redis_places import new_prefix
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import GatewayBench
 from tests.unit.gateway_bench import a_gateway as a_bench
-from tidings.actions.elsewhere import Elsewhere
-from tidings.gateway.comparing import Comparing
-from tidings.gateway.deliveries import Deliveries
-from tidings.gateway.desk import Desk
+from tidings.actions.remote_gateways import RemoteGateways
+from tidings.assembly.system import SystemChance
+from tidings.cluster.handover import RedisHandover
+from tidings.cluster.handover_receiver import RedisHandoverReceiver
+from tidings.cluster.redis_link import RedisLink
+from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.registry import RedisRegistry
+from tidings.gateway.context import GatewayContext, WriteLease
+from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.hub import Hub
-from tidings.gateway.upkeep import Upkeep
-from tidings.gateway.vigil import Vigil
+from tidings.gateway.reconcile import HeadReconciler
+from tidings.gateway.registration import GatewayRegistration
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Appended, Event, InboxEvent
-from tidings.ports.handover import Parcel
-from tidings.registries.handover import RedisHandover
-from tidings.registries.link import RedisLink
-from tidings.registries.mailbox import RedisMailbox
-from tidings.registries.redis import RedisRegistry
-from tidings.registries.servers import RedisServers
+from tidings.ports.cluster import EncodedEntry
 from tidings.wire.frames import encode_entry
-from tidings.world import SystemChance
 
 GAP_SECONDS: Final = 0.05
 
@@ -45,22 +44,22 @@ class Gateway:
 
     name: str
     hub: Hub
-    desk: Desk
+    context: GatewayContext
     registry: RedisRegistry
     handover: RedisHandover
-    elsewhere: Elsewhere
-    upkeep: Upkeep
-    comparing: Comparing
-    deliveries: Deliveries
-    mailbox: RedisMailbox
-    vigil: Vigil
+    remote_gateways: RemoteGateways
+    upkeep: GatewayRegistration
+    comparing: HeadReconciler
+    deliveries: HandoverReceiver
+    mailbox: RedisHandoverReceiver
+    write_lease: WriteLease
     hints: list[InboxEvent]
     """What it was told of inboxes."""
     lines: list[FakeLine] = field(default_factory=list)
 
-    def line(self, desk: Desk | None = None) -> FakeLine:
+    def line(self, context: GatewayContext | None = None) -> FakeLine:
         """A new connection, at this desk or a changed one."""
-        line = FakeLine(desk or self.desk, limits.WINDOW_ENTRIES)
+        line = FakeLine(context or self.context, limits.WINDOW_ENTRIES)
         self.lines.append(line)
         self.hub.opened(line)
         return line
@@ -70,34 +69,34 @@ class Post:
     """Hands over what was appended, as a worker does, when a test says so."""
 
     def __init__(self, bench: GatewayBench) -> None:
-        self.parcels: list[tuple[Parcel, tuple[UserKey, ...]]] = []
+        self.encoded_entries: list[tuple[EncodedEntry, tuple[UserKey, ...]]] = []
         bench.core.bus.subscribe(self._heard)
 
     def _heard(self, event: Event) -> None:
         if isinstance(event, Appended):
             people = tuple(person.user for person in event.entry.people)
             removed = people if event.entry.kind == "removed" else ()
-            parcel = a_parcel(event.entry, is_small=event.state.is_small)
-            self.parcels.append((parcel, (*event.state.members, *removed)))
+            encoded = a_parcel(event.entry, is_small=event.state.is_small)
+            self.encoded_entries.append((encoded, (*event.state.members, *removed)))
 
     async def hand(
         self, gateway: Gateway, numbers: Sequence[int] | None = None
     ) -> list[frozenset[str] | None]:
         """Hand over what was heard of, or those by number, one by one; the answers."""
         answers = []
-        for number in range(len(self.parcels)) if numbers is None else numbers:
-            parcel, users = self.parcels[number]
+        for number in range(len(self.encoded_entries)) if numbers is None else numbers:
+            encoded, users = self.encoded_entries[number]
             found = await gateway.registry.find(users)
             at = {place.gateway for places in found.values() for place in places}
-            answer = await gateway.handover.entries([parcel], dict.fromkeys(at, users))
+            answer = await gateway.handover.entries([encoded], dict.fromkeys(at, users))
             answers.append(answer.get(gateway.name))
         return answers
 
 
-def a_parcel(entry: Entry, *, is_small: bool = True) -> Parcel:
+def a_parcel(entry: Entry, *, is_small: bool = True) -> EncodedEntry:
     """An entry as a worker hands it over."""
     people = tuple(person.user for person in entry.people)
-    return Parcel(
+    return EncodedEntry(
         chat_id=entry.chat_id,
         sequence=entry.sequence,
         kind=entry.kind,
@@ -121,36 +120,36 @@ class Gateways:
     async def open(self, name: str, *, beat_seconds: float = 0.05, ttl_ms: int = 10_000) -> Gateway:
         """One more gateway, ready."""
         link = RedisLink(RedisServers(self.url), self.prefix, a_cipher(), answer_seconds_max=1.0)
-        hub, vigil = Hub(), Vigil(pause_seconds_max=10.0)
+        hub, write_lease = Hub(), WriteLease(pause_seconds_max=10.0)
         registry = RedisRegistry(link, name, ttl_ms=ttl_ms)
         handover = RedisHandover(link, SystemChance(), answer_seconds_max=10.0)
-        comparing = Comparing(hub, self.bench.core.store.chats)
-        upkeep = Upkeep(
-            hub, registry, comparing, vigil, beat_seconds=beat_seconds, compare_seconds=0.05
+        comparing = HeadReconciler(hub, self.bench.core.store.chats)
+        upkeep = GatewayRegistration(
+            hub, registry, comparing, write_lease, beat_seconds=beat_seconds, compare_seconds=0.05
         )
         hints: list[InboxEvent] = []
-        deliveries = Deliveries(hub, upkeep.doubt, hints.append)
-        desk = replace(
-            self.bench.desk,
+        deliveries = HandoverReceiver(hub, upkeep.doubt, hints.append)
+        context = replace(
+            self.bench.context,
             hub=hub,
             register=upkeep.register,
             unregister=upkeep.unregister,
             gap_seconds=GAP_SECONDS,
-            vigil=vigil,
+            write_lease=write_lease,
             new_connection_id=lambda: SystemChance().token(8).hex(),
         )
         gateway = Gateway(
             name=name,
             hub=hub,
-            desk=desk,
+            context=context,
             registry=registry,
             handover=handover,
-            elsewhere=Elsewhere(registry, handover, name),
+            remote_gateways=RemoteGateways(registry, handover, name),
             upkeep=upkeep,
             comparing=comparing,
             deliveries=deliveries,
-            mailbox=RedisMailbox(link, name, deliveries, quiet_seconds=0.05),
-            vigil=vigil,
+            mailbox=RedisHandoverReceiver(link, name, deliveries, quiet_seconds=0.05),
+            write_lease=write_lease,
             hints=hints,
         )
         self.stack.push_async_callback(link.close)

@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
 from tidings.assembly import Core
-from tidings.delivery.notifying import JobRunner
-from tidings.world import back_off
+from tidings.assembly.system import back_off
+from tidings.delivery.job_runner import JobRunner
 
 
 @asynccontextmanager

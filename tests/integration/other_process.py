@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.integration.cores import Deployment, open_deployment
-from tidings.ports.failpoints import Failpoints, Place
+from tidings.ports.world import Failpoints, Place
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from tests.harness.message_cipher import a_cipher
+from tidings.cluster.redis_link import RedisLink
+from tidings.cluster.redis_servers import RedisServers
 from tidings.model.ids import UserKey, user_key
-from tidings.registries.link import RedisLink
-from tidings.registries.servers import RedisServers
 
 ANN: Final = user_key("acme", "ann")
 BOB: Final = user_key("acme", "bob")

@@ -17,10 +17,10 @@ from tidings.api.access import Access
 from tidings.api.health import Trouble
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
-from tidings.assembly.limits import make_limits
+from tidings.assembly.cluster import make_limits
+from tidings.assembly.rest import make_rest
 from tidings.config import Config
-from tidings.ports.failpoints import Place
-from tidings.rest import make_rest
+from tidings.ports.world import Place
 
 Json = dict[str, Any]
 

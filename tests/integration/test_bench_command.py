@@ -12,16 +12,16 @@ import pytest
 from tests.harness.server import ServerProcess
 from tests.integration.engines import no_limits as no_limits
 from tidings.cli import main
-from tidings.load.crowd import Crowd
-from tidings.load.rest import LoadStopped
-from tidings.load.results import Result
-from tidings.load.runs import paced
+from tidings.tools.load.crowd import Crowd
+from tidings.tools.load.rest import LoadStopped
+from tidings.tools.load.results import Result
+from tidings.tools.load.runs import paced
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def remote_gateways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings but those a test gives, and a folder for the chart."""
     for name in list(os.environ):
         if name.startswith("TIDINGS_"):

@@ -20,9 +20,9 @@ from tests.harness.delivery_office import (
     open_office,
     tables_for_a_while,
 )
-from tidings.delivery.folding import NotInLog
+from tidings.delivery.chat_states import NotInLog
 from tidings.model.ids import ChatId
-from tidings.stores.dynamodb import heads
+from tidings.stores.dynamodb.chat import heads
 from tidings.wire.events import HintEvent
 
 
@@ -55,7 +55,7 @@ async def test_a_message_reaches_everyone_once_and_the_head_copy_says_so(office:
     for device in devices:
         assert device.sequences == [1, 2]
         assert device.frame(2)["content"] == f"{MARK} to all"
-        assert device.parcels[0].added == (ANN, BOB, CAT)
+        assert device.encoded_entries[0].added == (ANN, BOB, CAT)
     assert await office.head(chat) == 2
     assert len(office.town.looks) == 2
 
@@ -130,7 +130,7 @@ async def test_a_removed_member_is_handed_its_removal_and_nothing_after_it(offic
     for sequence in (4, 2, 3):
         await office.deliver(deliverer, chat, office.taken(sequence))
     assert gone.sequences == [3]
-    assert gone.parcels[0].removed == (BOB,)
+    assert gone.encoded_entries[0].removed == (BOB,)
     assert sorted(stays.sequences) == [2, 3, 4]
     assert office.posts.of(BOB) == []
 
@@ -161,7 +161,7 @@ async def test_a_newcomer_is_handed_entries_from_its_joining_on(office: Office) 
     newcomer = office.town.connect(DAN)
     await office.deliver(office.deliverer(), chat)
     assert newcomer.sequences == [3, 4]
-    assert newcomer.parcels[0].added == (DAN,)
+    assert newcomer.encoded_entries[0].added == (DAN,)
     assert office.posts.of(DAN) == []
 
 

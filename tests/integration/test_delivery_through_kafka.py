@@ -13,10 +13,9 @@ from tests.harness.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, o
 from tests.harness.dynamo_tables import some_tables
 from tests.harness.message_cipher import a_cipher
 from tidings.buses.kafka import KafkaPublisher
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.buses.kafka_topics import Topics
-from tidings.delivery.recounting import Recounting
+from tidings.delivery.deliverer import UnreadRecount
 from tidings.delivery.worker import Worker
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Unread
@@ -48,7 +47,7 @@ async def working(
             partitions=3,
         ),
         deliverer,
-        Recounting(deliverer.folds, office.town, office.town, count),
+        UnreadRecount(deliverer.folds, office.town, office.town, count),
         at_once,
     )
     worker.start()
@@ -89,13 +88,13 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
     # Half a minute later a new group begins at offset 0.
     office.clock.time += 30_001
     office.posts.notices.clear()
-    bob.parcels.clear()
-    cat.parcels.clear()
+    bob.encoded_entries.clear()
+    cat.encoded_entries.clear()
     async with working(office, kafka_address, topics, "second") as worker:
         await until(lambda: worker.taken == 6 and cat.sequences == [1, 2, 3, 4, 5, 6])
     assert bob.sequences == [5]
     assert cat.frame(2)["content"] == f"{MARK} for all"
     assert cat.frame(3)["redacted"] is True
     assert office.posts.notices == []
-    assert worker.put_aside == 0
+    assert worker.dead_letter == 0
     await publisher.close()

@@ -23,13 +23,12 @@ from tests.harness.delivery_office import (
 )
 from tests.harness.town import Device, ListFeed
 from tests.unit.worlds import Gate, Watched
-from tidings.delivery.delivering import Deliverer
-from tidings.delivery.recounting import Recounting
+from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.worker import ATTEMPTS_MAX, Worker
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Unread
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.deliveries import Deliveries
+from tidings.ports.delivery import DeliveryStore
 from tidings.wire.events import CleanedEvent, HintEvent, encode_event
 
 
@@ -60,7 +59,7 @@ async def working(
         return await office.store.receipts.unread(user, chat, office.clock.now())
 
     deliverer = deliverer or office.deliverer()
-    recounting = Recounting(deliverer.folds, office.town, office.town, count)
+    recounting = UnreadRecount(deliverer.folds, office.town, office.town, count)
     worker = Worker(feed, deliverer, recounting, at_once)
     worker.start()
     try:
@@ -80,7 +79,7 @@ def watched(
     office: Office, around: Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 ) -> Deliverer:
     """A deliverer with something done around each of its calls to the store."""
-    return office.deliverer(cast(Deliveries, _Named(office.store.deliveries, around)))
+    return office.deliverer(cast(DeliveryStore, _Named(office.store.deliveries, around)))
 
 
 def handed_up_to(device: Device, sequence: int) -> bool:
@@ -106,7 +105,7 @@ async def test_entries_of_many_chats_arrive_in_order_and_are_finished(office: Of
         offsets = publish(office, feed)
         await until(lambda: sorted(feed.finished) == offsets)
     for chat in chats:
-        handed = [one.sequence for one in device.parcels if one.chat_id == chat]
+        handed = [one.sequence for one in device.encoded_entries if one.chat_id == chat]
         assert handed == [1, 2, 3, 4, 5, 6]
         assert await office.head(chat) == 6
 
@@ -177,7 +176,7 @@ async def test_what_makes_no_sense_is_put_aside_and_holds_nobody_up(office: Offi
         publish(office, feed)
         feed.put(encode_event(HintEvent(chat, 999)))
         await until(lambda: sorted(feed.finished) == [0, 1, 2, 3])
-        assert worker.put_aside == 3
+        assert worker.dead_letter == 3
     reasons = dict(feed.aside)
     assert sorted(reasons) == [0, 1, 3]
     assert "NotInLog" in reasons[1]

@@ -22,7 +22,7 @@ from tests.contract.engines import DynamoEngine, Store
 from tests.harness.dynamo_tables import some_tables
 from tests.integration.erasing_sender import LEASES, author_of
 from tests.unit.worlds import Urandom
-from tidings.actions.vault import Vault
+from tidings.actions.content.vault import Vault
 from tidings.keyrings.file import FileKeyring
 from tidings.model.ids import ChatId
 

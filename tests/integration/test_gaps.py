@@ -28,7 +28,7 @@ class _Bob:
         self.chat = chat
         self.reads = 0
         """How often the log was read."""
-        self._parcels = gateways.post.parcels
+        self._parcels = gateways.post.encoded_entries
         self._verbs = gateways.bench.desk_with_reads(self._count).verbs
 
     async def _count(self, read: Callable[[], Awaitable[Page]]) -> Page:
@@ -36,14 +36,14 @@ class _Bob:
         return await read()
 
     async def live(self, gateway: Gateway) -> None:
-        self.line = await gateway.line(replace(gateway.desk, verbs=self._verbs)).live(BOB)
+        self.line = await gateway.line(replace(gateway.context, verbs=self._verbs)).live(BOB)
         self.reads = 0
 
     def handed(self, *sequences: int, chat: ChatId | None = None) -> None:
-        places = {(parcel.chat_id, parcel.sequence): parcel for parcel, _ in self._parcels}
+        places = {(encoded.chat_id, encoded.sequence): encoded for encoded, _ in self._parcels}
         for sequence in sequences:
-            parcel = places[chat or self.chat, sequence]
-            self.line.deliver(parcel, parcel.frame, is_small=True)
+            encoded = places[chat or self.chat, sequence]
+            self.line.deliver(encoded, encoded.frame, is_small=True)
 
     def sequences(self) -> list[int]:
         return self.line.sequences(self.chat)

@@ -12,9 +12,9 @@ from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.model import limits
-from tidings.model.chat_list import Held
+from tidings.model.chats import HeldChat
 from tidings.model.ids import UserKey
-from tidings.ports.registry import RegistryUnavailable
+from tidings.ports.cluster import RegistryUnavailable
 from tidings.wire.codes import Close
 
 
@@ -115,8 +115,8 @@ async def test_an_echo_does_not_bring_a_removed_member_back(
     assert bob.sequences(chat) == [1, 2, 3]
     await bench.post(ANN, chat)
 
-    parcel, _ = post.parcels[number]
-    await gateway.handover.entries([parcel], {"g1": [BOB]})  # from a worker that knows no better
+    encoded, _ = post.encoded_entries[number]
+    await gateway.handover.entries([encoded], {"g1": [BOB]})  # from a worker that knows no better
 
     await bob.until(lambda: bob.of("gone"))
     assert bob.sequences(chat) == [1, 2, 3]
@@ -129,13 +129,13 @@ async def test_what_passes_by_during_hello_may_come_in_any_order(gateways: Gatew
     chat = await bench.group(ANN, BOB)
     await bench.post(ANN, chat)
 
-    async def held(user: UserKey) -> list[Held]:
-        rows = await bench.desk.held(user)
+    async def held(user: UserKey) -> list[HeldChat]:
+        rows = await bench.context.held(user)
         await bench.post(ANN, chat)
         await post.hand(gateway, [2, 1])
         return rows
 
-    line = gateway.line(replace(gateway.desk, held=held))
+    line = gateway.line(replace(gateway.context, held=held))
     await line.live(BOB, have={chat: 2})
 
     await line.until_entries(chat, 1)
@@ -150,7 +150,7 @@ async def test_a_gateway_that_is_too_far_behind_answers_nothing_and_compares(
     chat = await bench.group(ANN, BOB)
     bob = await gateway.line().live(BOB)
     await bench.post(ANN, chat)
-    monkeypatch.setattr("tidings.gateway.deliveries.WAITING_USERS_MAX", 0)
+    monkeypatch.setattr("tidings.gateway.handover_receiver.WAITING_USERS_MAX", 0)
     monkeypatch.setattr(gateway.handover, "_answer_seconds_max", 0.05)
 
     assert await post.hand(gateway, [1]) == [None]
@@ -167,8 +167,8 @@ async def test_a_thousand_connections_are_handed_an_entry(gateways: Gateways) ->
     await bench.post(ANN, chat)
     users = [BOB, *(UserKey(f"acme:u{number}") for number in range(1_000))]
 
-    parcel, _ = post.parcels[1]
-    answer = await gateway.handover.entries([parcel], {"g1": users})
+    encoded, _ = post.encoded_entries[1]
+    answer = await gateway.handover.entries([encoded], {"g1": users})
 
     assert answer == {"g1": {line.conversation.connection for line in bob}}
     assert all(line.sequences(chat) == [1, 2] for line in bob)
@@ -181,11 +181,11 @@ async def test_a_connection_is_registered_before_its_chats_are_read(gateways: Ga
     gateway = await gateways.open("g1", beat_seconds=600)
     seen: list[int] = []
 
-    async def held(user: UserKey) -> list[Held]:
+    async def held(user: UserKey) -> list[HeldChat]:
         seen.append(len((await gateway.registry.find([user])).get(user, ())))
-        return await gateways.bench.desk.held(user)
+        return await gateways.bench.context.held(user)
 
-    line = await gateway.line(replace(gateway.desk, held=held)).live(BOB)
+    line = await gateway.line(replace(gateway.context, held=held)).live(BOB)
     assert seen == [1]
 
     await line.hang_up()
@@ -309,10 +309,10 @@ async def found(gateway: Gateway, *users: UserKey) -> list[UserKey]:
 async def test_a_gateway_that_was_away_sends_everyone_home(gateways: Gateways) -> None:
     gateway = await gateways.open("g1")
     bob = await gateway.line().live(BOB)
-    clock = gateway.vigil.now
-    gateway.vigil.now = lambda: clock() + 11
+    clock = gateway.write_lease.now
+    gateway.write_lease.now = lambda: clock() + 11
 
     await until(lambda: bob.closes)
 
     assert bob.closes == [Close.RESTARTING]
-    assert not gateway.vigil.is_over, "it goes on, with whoever comes back"
+    assert not gateway.write_lease.is_expired, "it goes on, with whoever comes back"

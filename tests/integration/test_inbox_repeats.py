@@ -12,13 +12,13 @@ from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import Newsroom, open_newsroom
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Rest
-from tidings.actions.inbox.announcing import Announcer
+from tidings.actions.inbox.announcing import BroadcastAppender
 from tidings.actions.inbox.log_views import LogViews
-from tidings.model.notifications import Announcement
+from tidings.assembly.system import back_off
+from tidings.model.notifications import Broadcast
 from tidings.model.postings import Posting
 from tidings.model.refusals import QueueUnavailable, StoreUnavailable
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable
-from tidings.world import back_off
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -50,7 +50,7 @@ class AnswerLost:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._notifications, name)
 
-    async def announce(self, announcement: Announcement) -> bool:
+    async def announce(self, announcement: Broadcast) -> bool:
         await self._notifications.announce(announcement)
         raise StoreUnavailable
 
@@ -58,11 +58,11 @@ class AnswerLost:
 class NeverGetsThere(AnswerLost):
     """Dies before it announces anything."""
 
-    async def announce(self, announcement: Announcement) -> bool:
+    async def announce(self, announcement: Broadcast) -> bool:
         raise StoreUnavailable
 
 
-async def log_of(news: Newsroom) -> list[Announcement]:
+async def log_of(news: Newsroom) -> list[Broadcast]:
     notifications = news.rest.core.store.notifications
     return await notifications.announcements(news.tenant, news.inbox, after=0, limit=100)
 
@@ -86,7 +86,9 @@ async def test_a_repeat_finds_what_was_announced_although_nobody_heard(rest: Res
     post, core = rest.core.inbox.post, rest.core
     deaf: Any = AnswerLost(core.store.notifications)
     views = LogViews(deaf, core.clock)
-    broken = replace(post, announce=Announcer(deaf, views, core.clock, back_off), views=views)
+    broken = replace(
+        post, announce=BroadcastAppender(deaf, views, core.clock, back_off), views=views
+    )
     with pytest.raises(StoreUnavailable):
         await broken(news.tenant, news.inbox, TO_EVERYONE, "key")
     again = await post(news.tenant, news.inbox, TO_EVERYONE, "key")
@@ -99,7 +101,7 @@ async def test_a_repeat_posts_what_was_claimed_and_no_more(rest: Rest) -> None:
     post, core = rest.core.inbox.post, rest.core
     dead: Any = NeverGetsThere(core.store.notifications)
     views = LogViews(dead, core.clock)
-    broken = replace(post, announce=Announcer(dead, views, core.clock, back_off))
+    broken = replace(post, announce=BroadcastAppender(dead, views, core.clock, back_off))
     with pytest.raises(StoreUnavailable):
         await broken(news.tenant, news.inbox, TO_EVERYONE, "key")
     between = await post(news.tenant, news.inbox, TO_EVERYONE, None)
@@ -113,12 +115,12 @@ async def test_one_request_many_times_at_once_is_posted_once(rest: Rest) -> None
     news = await open_newsroom(rest, "at-once")
     post, core = rest.core.inbox.post, rest.core
     views = LogViews(core.store.notifications, core.clock)
-    announcer = Announcer(core.store.notifications, views, core.clock, back_off)
-    elsewhere = replace(post, announce=announcer, views=views)
+    announcer = BroadcastAppender(core.store.notifications, views, core.clock, back_off)
+    remote_gateways = replace(post, announce=announcer, views=views)
     for posting in (TO_EVERYONE, TO_CROWD):
         key = f"key for {posting.users is None}"
         answers = await all_of(
-            (post if number % 2 else elsewhere)(news.tenant, news.inbox, posting, key)
+            (post if number % 2 else remote_gateways)(news.tenant, news.inbox, posting, key)
             for number in range(8)
         )
         assert len({answer.notification_id for answer in answers}) == 1
@@ -130,10 +132,10 @@ async def test_two_processes_post_without_loss(rest: Rest) -> None:
     news = await open_newsroom(rest, "two")
     post, core = rest.core.inbox.post, rest.core
     views = LogViews(core.store.notifications, core.clock)
-    announcer = Announcer(core.store.notifications, views, core.clock, back_off)
-    elsewhere = replace(post, announce=announcer, views=views)
+    announcer = BroadcastAppender(core.store.notifications, views, core.clock, back_off)
+    remote_gateways = replace(post, announce=announcer, views=views)
     answers = await all_of(
-        (post if number % 2 else elsewhere)(news.tenant, news.inbox, TO_EVERYONE, None)
+        (post if number % 2 else remote_gateways)(news.tenant, news.inbox, TO_EVERYONE, None)
         for number in range(10)
     )
     log = await log_of(news)

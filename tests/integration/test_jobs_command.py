@@ -17,9 +17,9 @@ from tests.contract.inbox_builders import some_jobs
 from tests.harness.inbox import Inbox
 from tests.harness.people import Town
 from tests.harness.server import ServerProcess
+from tidings.assembly.system import SystemClock
 from tidings.model.limits import DAY_MS
-from tidings.ports.jobs import Job, SetAside
-from tidings.world import SystemClock
+from tidings.ports.jobs import DeadLetter, Job
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def jobs(tmp_path: Path) -> list[Job]:
     async with SqliteEngine(tmp_path / "data").open() as store:
         for job in made:
             await store.jobs_aside.keep(
-                SetAside(aside_id=name(job), job=job, reason="ValueError: no", at=NOW)
+                DeadLetter(aside_id=name(job), job=job, reason="ValueError: no", at=NOW)
             )
     return made
 

@@ -18,16 +18,13 @@ from tests.harness.services import KafkaBroker
 from tidings.buses import kafka, kafka_closing
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics, start_producer
 from tidings.buses.kafka_closing import stop_producer
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.buses.kafka_producers import start_producer
-from tidings.buses.kafka_topics import Topics, ensure_topics
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, ulid
-from tidings.ports.bus import Appended
-from tidings.ports.feed import FeedUnavailable, Received
+from tidings.ports.bus import Appended, FeedEvent, FeedUnavailable
 from tidings.wire.events import CleanedEvent, EntryEvent, HintEvent, decode_event, encode_event
 
 CHATS = [ChatId(ulid(0, bytes([number] * 10))) for number in range(6)]
@@ -89,9 +86,9 @@ async def taking(
         await feed.close()
 
 
-async def take(feed: KafkaFeed, count: int) -> list[Received]:
+async def take(feed: KafkaFeed, count: int) -> list[FeedEvent]:
     """So many events, or as many as come."""
-    received: list[Received] = []
+    received: list[FeedEvent] = []
     async with asyncio.timeout(30):
         while len(received) < count:
             received += await feed.take(100)
@@ -154,7 +151,7 @@ async def test_two_workers_share_the_work_and_one_takes_over(
                     group.create_task(one.take(1))
                 for chat in CHATS:
                     bus.publish(a_message(chat, 1))
-                taken: list[tuple[KafkaFeed, Received]] = []
+                taken: list[tuple[KafkaFeed, FeedEvent]] = []
                 async with asyncio.timeout(30):
                     while len({received.value for _, received in taken}) < len(CHATS):
                         for feed in (one, other):
@@ -189,14 +186,14 @@ async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics
 async def test_an_event_that_no_process_of_ours_sealed_for_the_topic_is_dropped(
     kafka_address: str, topics: Topics
 ) -> None:
-    elsewhere = Topics(f"{topics.prefix}other-")
+    remote_gateways = Topics(f"{topics.prefix}other-")
     hint = encode_event(HintEvent(CHATS[0], 7))
     ours, stranger = a_cipher(), a_cipher(bytes(32))
     genuine = ours.seal(topics.messages, hint)
     forged = (
         hint,
         stranger.seal(topics.messages, hint),
-        ours.seal(elsewhere.messages, hint),
+        ours.seal(remote_gateways.messages, hint),
         ours.seal(topics.inbox_jobs, hint),
         genuine[:-1] + bytes([genuine[-1] ^ 1]),
         b"",
@@ -222,7 +219,7 @@ async def test_what_is_put_aside_is_kept_with_its_reason(
 ) -> None:
     async with taking(kafka_address, topics, "g") as feed:
         await feed.take(1)
-        await feed.put_aside(Received(2, 41, b"strange"), "makes no sense")
+        await feed.dead_letter(FeedEvent(2, 41, b"strange"), "makes no sense")
     consumer = AIOKafkaConsumer(
         topics.dead_of(topics.messages),
         bootstrap_servers=kafka_address,
@@ -344,9 +341,9 @@ async def test_who_gives_up_while_it_starts_leaves_no_connection(
     assert not first.connected()
 
 
-async def take_until(feed: KafkaFeed, sequence: int) -> list[Received]:
+async def take_until(feed: KafkaFeed, sequence: int) -> list[FeedEvent]:
     """All events up to the one that tells of this sequence."""
-    received: list[Received] = []
+    received: list[FeedEvent] = []
     async with asyncio.timeout(60):
         while True:
             try:

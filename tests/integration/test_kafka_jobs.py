@@ -14,11 +14,9 @@ from tests.harness.message_cipher import a_cipher
 from tests.harness.services import KafkaBroker
 from tidings.buses import kafka_jobs
 from tidings.buses.job_codec import encode_job
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics, start_producer
 from tidings.buses.kafka_closing import stop_producer
 from tidings.buses.kafka_jobs import KafkaJobs
-from tidings.buses.kafka_producers import start_producer
-from tidings.buses.kafka_topics import Topics, ensure_topics
 from tidings.ports.jobs import JobsUnavailable, Taken
 
 

@@ -18,12 +18,11 @@ from tests.integration.test_kafka import CHATS, a_message, publishing, take, tak
 from tests.integration.test_many_processes import has
 from tests.integration.test_redis_secure import PASSWORD as REDIS_PASSWORD
 from tests.integration.test_redis_secure import secure_redis
-from tidings.assembly.kafka import kafka_servers
+from tidings.assembly.jobs import kafka_servers
 from tidings.buses.in_process import InProcessBus
-from tidings.buses.kafka_clients import KafkaServers
-from tidings.buses.kafka_topics import Topics, ensure_topics
+from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics
 from tidings.config import Config
-from tidings.ports.feed import FeedUnavailable
+from tidings.ports.bus import FeedUnavailable
 from tidings.wire.events import decode_event
 
 __all__ = ["secure_redis", "topics"]

@@ -22,9 +22,9 @@ from tests.harness.dynamo_tables import some_tables
 from tests.harness.engine import as_environment, on_tables
 from tests.harness.people import Person, Town
 from tests.harness.server import NO_LIMITS, ServerProcess
-from tidings.actions.importing import STEP_FACTS
-from tidings.actions.tallying import encode
-from tidings.ports.moving import TenantKeyFact
+from tidings.actions.export.exporting import encode
+from tidings.actions.export.importing import STEP_FACTS
+from tidings.ports.export_facts import TenantKeyFact
 
 COMMAND_SECONDS_MAX = 100
 POLL_SECONDS = 0.01

@@ -15,10 +15,10 @@ from tests.integration.inbox_world import (
     to_users,
 )
 from tests.integration.rest_world import ROOT_KEY, Json, Rest, open_rest
-from tidings.actions.exporting import export_all
-from tidings.actions.importing import import_all
+from tidings.actions.export.exporting import export_all
+from tidings.actions.export.importing import import_all
 from tidings.assembly.delivery import run_delivery
-from tidings.assembly.moving import open_source, open_target
+from tidings.assembly.export import open_source, open_target
 from tidings.config import Config
 
 MASTER_KEY: Final = bytes(range(32))

@@ -14,11 +14,11 @@ from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, CAT
-from tidings.delivery.neighbours import Neighbours
-from tidings.gateway.invite_frames import InviteFrames
-from tidings.gateway.presence import PresenceDesk
+from tidings.delivery.remote_notices import RemoteNotices
+from tidings.gateway.notices import InviteFrames
+from tidings.gateway.presence import PresenceTracker
 from tidings.model import limits
-from tidings.ports.bus import Announced, CopiesMade, InboxRead, Invited, Retracted, Typing
+from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxRead, Invited, Retracted, Typing
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
 
 
 @asynccontextmanager
-async def neighbours(gateways: Gateways, gateway: Gateway) -> AsyncIterator[Neighbours]:
+async def neighbours(gateways: Gateways, gateway: Gateway) -> AsyncIterator[RemoteNotices]:
     core = gateways.bench.core
-    made = Neighbours(
+    made = RemoteNotices(
         core.bus,
-        gateway.elsewhere,
+        gateway.remote_gateways,
         core.appender.state_nowait,
         core.appender.state,
         lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
@@ -142,14 +142,14 @@ async def test_gateways_are_hinted_at_what_happened_to_inboxes(gateways: Gateway
         bus.publish(InboxRead(BOB, "news"))
         bus.publish(InboxRead(CAT, "news"))
         await until(lambda: len(there.hints) == 2)
-        bus.publish(Announced("acme", "news", 1))
+        bus.publish(BroadcastPosted("acme", "news", 1))
         bus.publish(Retracted("acme", "news", "b1"))
         await until(lambda: len(there.hints) == 4)
 
     assert {type(event) for event in there.hints[:2]} == {CopiesMade, InboxRead}
     assert msgspec.structs.replace(made, users=(ANN,)) in there.hints
     assert InboxRead(CAT, "news") in there.hints
-    assert there.hints[2:] == [Announced("acme", "news", 1), Retracted("acme", "news", "b1")]
+    assert there.hints[2:] == [BroadcastPosted("acme", "news", 1), Retracted("acme", "news", "b1")]
     assert here.hints == [], "those here are told here"
 
 
@@ -171,7 +171,7 @@ async def test_without_redis_nobody_is_told_and_nothing_breaks(
 async def test_beyond_a_bound_nobody_is_told(
     gateways: Gateways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.delivery.neighbours.UNDER_WAY_MAX", 1)
+    monkeypatch.setattr("tidings.delivery.remote_notices.UNDER_WAY_MAX", 1)
     here = await gateways.open("g1")
     chat = await gateways.bench.group(ANN, BOB)
     async with neighbours(gateways, here) as made:
@@ -184,16 +184,17 @@ async def test_beyond_a_bound_nobody_is_told(
 
 
 @asynccontextmanager
-async def presence(gateways: Gateways, *places: Gateway) -> AsyncIterator[list[PresenceDesk]]:
+async def presence(gateways: Gateways, *places: Gateway) -> AsyncIterator[list[PresenceTracker]]:
     core = gateways.bench.core
     desks = [
-        PresenceDesk(place.hub, core.store.users, core.clock, place.elsewhere) for place in places
+        PresenceTracker(place.hub, core.store.users, core.clock, place.remote_gateways)
+        for place in places
     ]
     try:
         yield desks
     finally:
-        for desk in desks:
-            await desk.close()
+        for context in desks:
+            await context.close()
 
 
 @pytest.fixture
@@ -223,7 +224,7 @@ async def test_coming_and_going_is_told_on_other_gateways(gateways: Gateways) ->
 async def test_who_is_connected_elsewhere_has_not_gone(gateways: Gateways) -> None:
     here, there = await gateways.open("g1"), await gateways.open("g2")
     await gateways.bench.group(ANN, BOB)
-    async with presence(gateways, here, there) as (desk, other):
+    async with presence(gateways, here, there) as (context, other):
         bob = await there.line().live(BOB)
         heard = of_user(bob, "ann")
         first = await here.line().live(ANN)
@@ -232,7 +233,7 @@ async def test_who_is_connected_elsewhere_has_not_gone(gateways: Gateways) -> No
         await until(lambda: ANN in other._told)
 
         await first.hang_up()
-        await until(lambda: ANN not in desk._told)
+        await until(lambda: ANN not in context._told)
         await second.hang_up()
         await bob.until(lambda: heard()[-1] is False)
 
@@ -248,8 +249,8 @@ async def until(holds: Callable[[], object]) -> None:
 async def test_a_device_that_comes_is_told_who_is_connected_elsewhere(gateways: Gateways) -> None:
     here, there = await gateways.open("g1"), await gateways.open("g2")
     await gateways.bench.group(ANN, BOB, CAT)
-    async with presence(gateways, here, there) as (desk, _):
+    async with presence(gateways, here, there) as (context, _):
         await there.line().live(BOB)
         watcher = here.line()
-        await desk.greet(ANN, watcher)
+        await context.greet(ANN, watcher)
     assert watcher.frames == [{"op": "presence", "user": "bob", "online": True}]

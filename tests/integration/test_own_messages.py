@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.integration.cores import ANN, BOB, Deployment
-from tidings.actions.receipts import OWN_SPANS_MAX, CoalescedReceipts
+from tidings.actions.chat.receipts import OWN_SPANS_MAX, CoalescedReceipts
 from tidings.model.ids import ChatId
 from tidings.model.receipts import Receipt
 from tidings.ports.receipts import Move, OwnSends, Receipts

@@ -37,7 +37,7 @@ async def server(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def other_town(server: ServerProcess) -> AsyncIterator[Town]:
-    async with Town(server.url, server.root_key, "elsewhere") as made:
+    async with Town(server.url, server.root_key, "remote_gateways") as made:
         yield made
 
 
@@ -93,8 +93,8 @@ async def test_messages_of_a_day(server: ServerProcess, other_town: Town) -> Non
         assert (told.value.code, told.value.retryable) == ("quota.reached", True)
         assert len(await ann.log(chat)) == succeeded + 1
 
-    elsewhere, (cat, _) = await friends(other_town, "cat", "dan")
-    assert (await post(cat, elsewhere, "m1")).is_success
+    remote_gateways, (cat, _) = await friends(other_town, "cat", "dan")
+    assert (await post(cat, remote_gateways, "m1")).is_success
 
 
 async def test_what_is_repeated_counts_once(server: ServerProcess) -> None:

@@ -21,7 +21,7 @@ from tests.integration.cores import (
 )
 from tests.integration.other_process import OtherProcess, PauseAt, other_process
 from tidings.model import limits
-from tidings.model.entries import Entry, Key
+from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId
 from tidings.model.refusals import ChatBusy, ChatNotFound, StoreUnavailable
 from tidings.ports.log import Log, Run, Sent
@@ -281,7 +281,7 @@ async def test_during_the_pause_the_key_is_claimed_and_the_entry_is_not_there(
 ) -> None:
     """What the tests above rest on."""
     chat = await paused.group(ANN, BOB)
-    key = Key(ANN, "mine", b"", 0)
+    key = SendKey(ANN, "mine", b"", 0)
     seen: list[Sent | None] = []
 
     async def look(there: Deployment) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import a_link, new_prefix
+from tidings.cluster.redis_link import RedisLink
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.limiters.redis import RedisBuckets
 from tidings.ports.buckets import Bucket
-from tidings.registries.link import RedisLink
 
 SECOND_US = 1_000_000
 

@@ -11,14 +11,14 @@ import pytest
 from tests.harness.message_cipher import a_cipher
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
+from tidings.assembly.system import SystemChance
+from tidings.cluster.handover import RedisHandover
+from tidings.cluster.handover_messages import Notice, encode
+from tidings.cluster.handover_receiver import RedisHandoverReceiver
+from tidings.cluster.redis_link import RedisLink
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.bus import Announced, CopiesMade, InboxEvent, InboxRead, Retracted
-from tidings.ports.handover import Doorstep, Parcel
-from tidings.registries.handover import RedisHandover
-from tidings.registries.letters import Notice, encode
-from tidings.registries.link import RedisLink
-from tidings.registries.mailbox import RedisMailbox
-from tidings.world import SystemChance
+from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxEvent, InboxRead, Retracted
+from tidings.ports.cluster import EncodedEntry, HandoverTarget
 
 CHAT = ChatId("0" * 26)
 
@@ -29,7 +29,7 @@ class Step:
 
     held: list[str]
     answers: bool = True
-    came: list[tuple[Sequence[Parcel], Sequence[UserKey]]] = field(default_factory=list)
+    came: list[tuple[Sequence[EncodedEntry], Sequence[UserKey]]] = field(default_factory=list)
     notices: list[tuple[bytes, Sequence[UserKey], ChatId | None]] = field(default_factory=list)
     hints: list[InboxEvent] = field(default_factory=list)
     doubts: int = 0
@@ -37,11 +37,11 @@ class Step:
 
     def entries(
         self,
-        parcels: Sequence[Parcel],
+        encoded_entries: Sequence[EncodedEntry],
         users: Sequence[UserKey],
         answer: Callable[[list[str]], None],
     ) -> None:
-        self.came.append((parcels, users))
+        self.came.append((encoded_entries, users))
         if self.answers:
             answer(self.held)
         self.changed.set()
@@ -65,11 +65,11 @@ class Step:
                 await self.changed.wait()
 
 
-_conforms: type[Doorstep] = Step
+_conforms: type[HandoverTarget] = Step
 
 
-def a_parcel(sequence: int = 1) -> Parcel:
-    return Parcel(
+def a_parcel(sequence: int = 1) -> EncodedEntry:
+    return EncodedEntry(
         chat_id=CHAT,
         sequence=sequence,
         kind="removed",
@@ -81,8 +81,8 @@ def a_parcel(sequence: int = 1) -> Parcel:
 
 
 @asynccontextmanager
-async def a_gateway(link: RedisLink, name: str, step: Step) -> AsyncIterator[RedisMailbox]:
-    mailbox = RedisMailbox(link, name, step, quiet_seconds=0.05)
+async def a_gateway(link: RedisLink, name: str, step: Step) -> AsyncIterator[RedisHandoverReceiver]:
+    mailbox = RedisHandoverReceiver(link, name, step, quiet_seconds=0.05)
     mailbox.start()
     try:
         async with asyncio.timeout(60):
@@ -119,13 +119,13 @@ async def test_each_gateway_gets_what_is_for_its_users_and_answers(link: RedisLi
         a_gateway(link, "g2", other),
         a_sender(link) as handover,
     ):
-        parcels = [a_parcel(1), a_parcel(2)]
+        encoded_entries = [a_parcel(1), a_parcel(2)]
 
-        answers = await handover.entries(parcels, {"g1": [ANN], "g2": [ANN, BOB]})
+        answers = await handover.entries(encoded_entries, {"g1": [ANN], "g2": [ANN, BOB]})
 
     assert answers == {"g1": {"c1", "c2"}, "g2": frozenset()}
-    assert one.came == [(tuple(parcels), (ANN,))]
-    assert other.came == [(tuple(parcels), (ANN, BOB))]
+    assert one.came == [(tuple(encoded_entries), (ANN,))]
+    assert other.came == [(tuple(encoded_entries), (ANN, BOB))]
 
 
 async def test_a_gateway_that_is_gone_is_not_waited_for(link: RedisLink) -> None:
@@ -181,7 +181,7 @@ async def test_a_notice_arrives_without_an_answer(link: RedisLink) -> None:
 async def test_a_hint_reaches_one_gateway_or_all_but_who_gave_it(link: RedisLink) -> None:
     one, other = Step([]), Step([])
     first = CopiesMade("acme", "news", "0" * 26, 7, (ANN, BOB))
-    events: list[InboxEvent] = [Announced("acme", "news", 3), Retracted("acme", "news", "b3")]
+    events: list[InboxEvent] = [BroadcastPosted("acme", "news", 3), Retracted("acme", "news", "b3")]
     async with (
         a_gateway(link, "g1", one),
         a_gateway(link, "g2", other),
@@ -282,8 +282,8 @@ async def test_a_letter_that_no_process_of_ours_sealed_for_the_gateway_is_droppe
             genuine[:-1] + bytes([genuine[-1] ^ 1]),
             b"",
         )
-        for letter in forged:
-            await link.redis.publish(channel, letter)
+        for message in forged:
+            await link.redis.publish(channel, message)
         await link.redis.publish(link.name("gateway", "g2"), genuine)
         handover.notice(b"ours", {"g1": [ANN], "g2": [BOB]})
         await one.until(lambda: one.notices)

@@ -9,12 +9,12 @@ import pytest
 from tests.harness.message_cipher import a_cipher
 from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, CAT, a_link, some_users
+from tidings.cluster.redis_link import RedisLink
+from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.registry import REFRESHED_AT_ONCE, RedisRegistry
 from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.ports.registry import Place, Refreshed, RegistryUnavailable
-from tidings.registries.link import RedisLink
-from tidings.registries.redis import REFRESHED_AT_ONCE, RedisRegistry
-from tidings.registries.servers import RedisServers
+from tidings.ports.cluster import ConnectionAddress, Refreshed, RegistryUnavailable
 
 SHORT_MS = 40
 
@@ -41,8 +41,12 @@ async def test_who_entered_is_found_from_everywhere(link: RedisLink) -> None:
 
     found = await one.find([ANN, BOB, CAT])
 
-    assert sorted(found[ANN]) == [Place("g1", "c1"), Place("g1", "c2"), Place("g2", "c3")]
-    assert found[BOB] == [Place("g2", "c4")]
+    assert sorted(found[ANN]) == [
+        ConnectionAddress("g1", "c1"),
+        ConnectionAddress("g1", "c2"),
+        ConnectionAddress("g2", "c3"),
+    ]
+    assert found[BOB] == [ConnectionAddress("g2", "c4")]
     assert CAT not in found
 
 
@@ -58,7 +62,7 @@ async def test_who_left_is_not_found(link: RedisLink) -> None:
     registry.leave(ANN, "c1")
     await registry.close()
 
-    assert await registry.find([ANN]) == {ANN: [Place("g1", "c2")]}
+    assert await registry.find([ANN]) == {ANN: [ConnectionAddress("g1", "c2")]}
 
 
 async def test_a_thousand_members_are_found_in_one_round_trip(link: RedisLink) -> None:
@@ -70,7 +74,7 @@ async def test_a_thousand_members_are_found_in_one_round_trip(link: RedisLink) -
 
     found = await registry.find(users)
 
-    assert found == {user: [Place("g1", "c")] for user in users}
+    assert found == {user: [ConnectionAddress("g1", "c")] for user in users}
     assert await commands(link) - before == {"evalsha": 1}
 
 
@@ -97,7 +101,7 @@ async def test_what_is_not_refreshed_runs_out_by_itself(link: RedisLink) -> None
 
     await run_out(alive, BOB)
 
-    assert await alive.find([ANN]) == {ANN: [Place("g2", "c2")]}
+    assert await alive.find([ANN]) == {ANN: [ConnectionAddress("g2", "c2")]}
     # A place is over with the millisecond it ends in, Redis drops the key with the next one.
     async with asyncio.timeout(60):
         while await link.redis.exists(link.name("user", BOB)):

@@ -35,15 +35,15 @@ from tests.integration.test_redis_registry import (
     test_who_entered_is_found_from_everywhere,
     test_who_left_is_not_found,
 )
-from tidings.assembly.redis import redis_servers
+from tidings.assembly.jobs import redis_servers
+from tidings.cluster.redis_link import RedisLink
+from tidings.cluster.redis_servers import RedisServers
+from tidings.cluster.registry import RedisRegistry
 from tidings.config import Config
 from tidings.limiters.redis import RedisBuckets
 from tidings.ports.buckets import Bucket
-from tidings.ports.bus import Announced
-from tidings.ports.registry import Place, RegistryUnavailable
-from tidings.registries.link import RedisLink
-from tidings.registries.redis import RedisRegistry
-from tidings.registries.servers import RedisServers
+from tidings.ports.bus import BroadcastPosted
+from tidings.ports.cluster import ConnectionAddress, RegistryUnavailable
 
 # What one Redis does, these do, too: `link` is one to each of them in turn.
 __all__ = [
@@ -137,7 +137,7 @@ async def test_a_thousand_members_are_found(link: RedisLink) -> None:
     registry = RedisRegistry(link, "g1")
     users = some_users(1_000)
     assert len((await registry.refresh([(user, "c") for user in users])).missing) == 1_000
-    assert await registry.find(users) == {user: [Place("g1", "c")] for user in users}
+    assert await registry.find(users) == {user: [ConnectionAddress("g1", "c")] for user in users}
     for user in users:
         registry.leave(user, "c")
     await registry.close()
@@ -162,10 +162,10 @@ async def test_a_hint_reaches_every_gateway(link: RedisLink) -> None:
         a_gateway(link, "g3", steps["g3"]),
         a_sender(link) as handover,
     ):
-        handover.hint(Announced("acme", "news", 3), None, but_not="api")
+        handover.hint(BroadcastPosted("acme", "news", 3), None, but_not="api")
         for step in steps.values():
             await step.until(step.hints.__len__)
-            assert step.hints == [Announced("acme", "news", 3)]
+            assert step.hints == [BroadcastPosted("acme", "news", 3)]
 
 
 @pytest.mark.attack("H01", "S22")

@@ -12,18 +12,17 @@ import pytest
 from tests.harness.canary import MARK
 from tests.harness.delivery_office import ANN, BOB, Office, open_office, until
 from tests.harness.dynamo_tables import REGION, new_prefix, some_tables
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.delivery import relay as relay_module
-from tidings.delivery.relay import Delivers, Relay
-from tidings.delivery.republishing import Republishing
+from tidings.delivery.relay import Delivers, Relay, Republishing
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended, Event
-from tidings.ports.changes import Changes, Cleaned, Written
-from tidings.stores.dynamodb.items import body_key
+from tidings.ports.delivery import Changes, ContentExpired, EntryWritten
+from tidings.stores.dynamodb.chat.items import body_key
+from tidings.stores.dynamodb.client.errors import StoreRefused
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.stream import open_changes
-from tidings.stores.dynamodb.trouble import StoreRefused
-from tidings.world import SystemChance, SystemClock
 
 
 @dataclass
@@ -106,10 +105,10 @@ async def test_the_streams_tell_of_entries_and_of_deleted_bodies(ground: Ground)
         return len(seen) >= 5
 
     await until(all_told)
-    written = [one for one in seen if isinstance(one, Written)]
+    written = [one for one in seen if isinstance(one, EntryWritten)]
     assert [(one.chat, one.sequence) for one in written] == [(chat, n) for n in (1, 2, 3, 4)]
     assert abs(written[0].at - SystemClock().now()) < 60_000
-    assert [one for one in seen if isinstance(one, Cleaned)] == [Cleaned(chat, 3)]
+    assert [one for one in seen if isinstance(one, ContentExpired)] == [ContentExpired(chat, 3)]
     assert await ground.changes.poll() == []
 
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import open_newsroom, to_everyone
 from tests.integration.rest_world import TENANT, Actor, Json, Rest, address, open_rest, problem
-from tidings.actions.auditing import Intent
+from tidings.actions.identity.audit import Intent
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Audited, NotAudited, Operation
 from tidings.model import limits

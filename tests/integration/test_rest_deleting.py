@@ -6,12 +6,12 @@ import pytest
 from tests.integration.cores import Writing
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
-from tidings.actions.appending import Appender
+from tidings.actions.chat.appender import Appender
+from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import ChatNotFound
-from tidings.world import back_off
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -82,17 +82,17 @@ async def test_who_knows_the_chat_from_before_is_refused_all_the_same(rest: Rest
     """Another process that has the chat in its cache, as of before the end."""
     core = rest.core
     appender = Appender(core.store.log, InProcessBus(), core.clock, core.chance, back_off)
-    elsewhere = Writing(core, appender)
+    remote_gateways = Writing(core, appender)
     anna, _ = await rest.users("anna", "bert")
     chat, bert = ChatId(await anna.group("bert")), user_key(TENANT, "bert")
-    await elsewhere.send(bert, chat)
+    await remote_gateways.send(bert, chat)
 
     await anna.ok("DELETE", f"/v1/chats/{chat}")
     with pytest.raises(ChatNotFound):
-        await elsewhere.send(bert, chat)
+        await remote_gateways.send(bert, chat)
     await finish(rest)
     with pytest.raises(ChatNotFound):
-        await elsewhere.send(bert, chat)
+        await remote_gateways.send(bert, chat)
     await appender.close()
 
 

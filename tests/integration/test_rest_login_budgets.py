@@ -12,8 +12,8 @@ from tests.integration.login_world import ask_for_code, from_address, login_tena
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Json, Rest, open_rest, problem
-from tidings.actions import login_budgets
-from tidings.actions.provider_health import ProviderHealth
+from tidings.actions.identity import login_budgets
+from tidings.actions.identity.code_sending import ProviderHealth
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -24,8 +24,8 @@ from tidings.stores.dynamodb.tables import (
     MESSAGES,
     TABLES,
     USERS,
-    Key,
     Table,
+    TableKey,
 )
 
 REGION = "local"
@@ -176,7 +176,7 @@ def test_capacity_goes_back_into_its_range_and_no_further(
 
 def test_a_wrong_key_is_left_to_a_person(say: Say, prefix: str, dynamodb_endpoint: str) -> None:
     async def make(client: Any) -> None:
-        wrong = Table(name="messages", holds="", partition=Key("chat"), stream="KEYS_ONLY")
+        wrong = Table(name="messages", holds="", partition=TableKey("chat"), stream="KEYS_ONLY")
         await client.create_table(**requests.create_table(wrong, prefix))
 
     with_sdk(dynamodb_endpoint, make)

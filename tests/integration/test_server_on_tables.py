@@ -171,7 +171,7 @@ async def test_processes_that_start_at_once_on_empty_tables_share_their_secrets(
 
 async def test_the_embedded_server_loads_nothing_of_the_others(tmp_path: Path) -> None:
     look = (
-        "import sys, tidings.serving, tidings.cli\n"
+        "import sys, tidings.assembly.server, tidings.cli\n"
         "heavy = {'aiobotocore', 'botocore', 'aiokafka', 'redis', 'aiohttp'}\n"
         "print(*sorted(heavy & set(sys.modules)))"
     )

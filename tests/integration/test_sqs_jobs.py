@@ -15,14 +15,14 @@ from tests.harness.message_cipher import a_cipher
 from tests.harness.queues import a_queue, sqs_transport
 from tests.harness.services import ElasticMQ
 from tidings.assembly.jobs import open_jobs
+from tidings.assembly.system import SystemClock
+from tidings.aws.errors import Throttled, Unanswered
 from tidings.aws.transport import Transport
-from tidings.aws.trouble import Throttled, Unanswered
 from tidings.buses.job_codec import encode_job
 from tidings.buses.sqs import ATTEMPTS_MAX, SqsJobs
 from tidings.config import Config
 from tidings.ports.jobs import JobsUnavailable, Taken
-from tidings.stores.trouble import StoreRefused
-from tidings.world import SystemClock
+from tidings.stores.errors import StoreRefused
 
 VISIBLE_SECONDS = 2
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An erasure and a send through another process, in every possible order and at every pace.
 
-This is `actions/data_keys.py`, `actions/erasing.py` and the engine's put in small. Time is counted
-in steps that may pass between any two moves. A process that dies, or sleeps, is one that takes no
-further step: every state is checked.
+This is `data_keys.py` and `erasing.py` of `actions/content`, and the engine's put, in small. Time
+is counted in steps that may pass between any two moves. A process that dies, or sleeps, is one that
+takes no further step: every state is checked.
 """
 
 from collections.abc import Iterator

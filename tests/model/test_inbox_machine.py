@@ -16,8 +16,8 @@ from tests.harness.engine import ENGINES
 from tests.model.inbox_reference import DAY_MS, Box, Row
 from tests.model.product import Engine, Product
 from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
-from tidings.actions.inbox.reading import Seen, Wanted
-from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.inbox.reading import ListedNotification, ListFilter
+from tidings.actions.verbs import InboxVerbs
 from tidings.model.ids import UserKey, ulid, user_key
 from tidings.model.notifications import Copy, InboxConfig
 from tidings.model.postings import Posting
@@ -253,7 +253,7 @@ class InboxMachine(RuleBasedStateMachine):
                     for row in box.rows(user, joined_at, self.now)
                     if category in (None, row.category) and unread in (None, not row.read_at)
                 ]
-                wanted = Wanted(limit=limit, category=category, unread=unread)
+                wanted = ListFilter(limit=limit, category=category, unread=unread)
                 self._check(rows, self._list(user, inbox, wanted))
                 count = self.product.run(self.verbs.unread(self._key(user), inbox))
                 assert (count.total, count.categories) == self._unread(inbox, user)
@@ -262,7 +262,7 @@ class InboxMachine(RuleBasedStateMachine):
                     not post.sees_late and joined_at > post.time for post in told
                 )
 
-    def _check(self, rows: list[Row], listed: list[Seen]) -> None:
+    def _check(self, rows: list[Row], listed: list[ListedNotification]) -> None:
         assert [one.received.notification_id for one in listed] == [row.name for row in rows]
         for row, one in zip(rows, listed, strict=True):
             assert one.shown.text.message == {"title": row.title, "body": ""}
@@ -270,11 +270,11 @@ class InboxMachine(RuleBasedStateMachine):
             assert one.received.received_at == row.received_at
             assert one.received.read_at in (row.read_at or (None,))
 
-    def _list(self, user: str, inbox: str, wanted: Wanted) -> list[Seen]:
-        found: list[Seen] = []
+    def _list(self, user: str, inbox: str, wanted: ListFilter) -> list[ListedNotification]:
+        found: list[ListedNotification] = []
         cursor = None
         while True:
-            asked = Wanted(
+            asked = ListFilter(
                 limit=wanted.limit, category=wanted.category, unread=wanted.unread, cursor=cursor
             )
             page, cursor = self.product.run(self.verbs.list(self._key(user), inbox, asked))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One send through two writers, a kick and an expiring tail, in every possible order.
 
-This is the appender (`actions/appending.py`) in small. Two processes carry the same send, because
-its client repeated it. Each knows the log up to a head that may be stale, decides on what it knows,
-claims the send's key, and puts its entry at head + 1 if nothing is there. Meanwhile somebody else
-posts, the sender is removed, and the last entry, a message with a time to live, expires.
+This is the appender (`actions/chat/appender.py`) in small. Two processes carry the same send,
+because its client repeated it. Each knows the log up to a head that may be stale, decides on what
+it knows, claims the send's key, and puts its entry at head + 1 if nothing is there. Meanwhile
+somebody else posts, the sender is removed, and the last entry, a message with a time to live,
+expires.
 
 A writer that dies is one that takes no further step, and every state is checked, so death at any
 point is part of the model. What it found: a writer that has lost a slot must look for its own send

@@ -4,7 +4,7 @@
 from typing import Any
 
 from tests.model.reference import Room
-from tidings.model.chat_list import ChatRow
+from tidings.model.chats import ChatRow
 from tidings.model.entries import Entry
 
 View = dict[str, Any]

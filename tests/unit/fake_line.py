@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.gateway.conversation import Closing, Conversation, State, refused
-from tidings.gateway.desk import Desk
-from tidings.gateway.line import Line
-from tidings.gateway.offers import Offer
-from tidings.gateway.progress import Progress
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.context import GatewayContext
+from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
+from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.model.ids import ChatId, UserKey
@@ -30,15 +29,15 @@ class FakeLine:
 
     address: str | None = None
 
-    def __init__(self, desk: Desk, window: int) -> None:
+    def __init__(self, context: GatewayContext, window: int) -> None:
         self.conversation = Conversation(0)
-        self.progress = Progress(window)
-        self.stream = Stream(desk, self)
-        self.requests = Requests(desk, self)
+        self.progress = DeliveryProgress(window)
+        self.stream = Stream(context, self)
+        self.requests = Requests(context, self)
         self.frames: list[Frame] = []
         self.closes: list[Close] = []
         self.time = 0
-        self._desk = desk
+        self._context = context
         self._tasks = Tasks("test")
         self._changed = asyncio.Event()
 
@@ -50,7 +49,7 @@ class FakeLine:
         match self.conversation.receive(payload, self.time):
             case None | Ping():
                 pass
-            case Closing(code):
+            case CloseRequest(code):
                 self.close(code)
             case Refused() as answer:
                 self.tell(encode(answer))
@@ -79,9 +78,9 @@ class FakeLine:
         """Be gone."""
         self.conversation.state = State.CLOSED
         user = self.conversation.user
-        self._desk.hub.closed(self, user)
+        self._context.hub.closed(self, user)
         if user is not None:
-            self._desk.unregister(user, self.conversation.connection)
+            self._context.unregister(user, self.conversation.connection)
         await self._tasks.close()
 
     # What it heard.
@@ -157,4 +156,4 @@ class FakeLine:
         self._changed = asyncio.Event()
 
 
-_conforms: type[Line] = FakeLine
+_conforms: type[ClientConnection] = FakeLine

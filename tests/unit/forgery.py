@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from tests.unit.worlds import NOW, World
-from tidings.actions.identity import TenantCaller, UserCaller
+from tidings.actions.identity.caller import TenantCaller, UserCaller
 from tidings.model.refusals import Unauthenticated
 
 SECONDS: Final = NOW // 1_000

@@ -13,21 +13,21 @@ from urllib.parse import parse_qsl
 from tests.harness.canary import canary
 from tests.unit.fake_line import FakeLine
 from tests.unit.worlds import HandClock
-from tidings.actions.identity import Caller, TenantCaller, UserCaller
-from tidings.actions.reading import ReadPage
-from tidings.actions.slices import Slices
+from tidings.actions.chat.reading import ReadPage
+from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.assembly import Core, open_core
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
-from tidings.gateway.desk import Desk
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.context import GatewayContext
 from tidings.gateway.hub import Hub
-from tidings.gateway.line import Line
 from tidings.model import limits
-from tidings.model.chat_list import Held
+from tidings.model.chats import HeldChat
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal, StoreUnavailable, Unauthenticated
 from tidings.ports.log import Page
+from tidings.tasks import TurnBudget
 
 Around = Callable[[Callable[[], Awaitable[Page]]], Awaitable[Page]]
 
@@ -44,13 +44,15 @@ class GatewayBench:
     core: Core
     clock: HandClock
     hub: Hub
-    desk: Desk
+    context: GatewayContext
     lines: list[FakeLine]
     _numbers: "itertools.count[int]"
 
-    def line(self, *, window: int = limits.WINDOW_ENTRIES, desk: Desk | None = None) -> FakeLine:
+    def line(
+        self, *, window: int = limits.WINDOW_ENTRIES, context: GatewayContext | None = None
+    ) -> FakeLine:
         """A new connection."""
-        line = FakeLine(desk or self.desk, window)
+        line = FakeLine(context or self.context, window)
         self.lines.append(line)
         self.hub.opened(line)
         return line
@@ -77,29 +79,29 @@ class GatewayBench:
 
     def desk_with_held(
         self, meanwhile: Callable[[], Awaitable[None]], *, is_after: bool = True
-    ) -> Desk:
+    ) -> GatewayContext:
         """A desk at which something happens after, or before, the user's chats are read."""
 
-        async def held(user: UserKey) -> list[Held]:
+        async def held(user: UserKey) -> list[HeldChat]:
             if is_after:
-                rows = await self.desk.held(user)
+                rows = await self.context.held(user)
                 await meanwhile()
                 return rows
             await meanwhile()
-            return await self.desk.held(user)
+            return await self.context.held(user)
 
-        return replace(self.desk, held=held)
+        return replace(self.context, held=held)
 
-    def desk_with_reads(self, around: Around) -> Desk:
+    def desk_with_reads(self, around: Around) -> GatewayContext:
         """A desk at which something happens around every read of a log."""
-        verbs = self.desk.verbs
+        verbs = self.context.verbs
 
         class WatchedRead(ReadPage):
             async def entries(self, *given: Any, **named: Any) -> Page:
                 return await around(lambda: verbs.read.entries(*given, **named))
 
         read = WatchedRead(verbs.read.log, verbs.read.vault, verbs.read.clock)
-        return replace(self.desk, verbs=replace(verbs, read=read))
+        return replace(self.context, verbs=replace(verbs, read=read))
 
 
 def _settle(answer: "asyncio.Future[Entry]") -> Callable[[Entry | Refusal, bool], None]:
@@ -139,7 +141,7 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
             core.appender.state,
             lambda user, chat: core.store.receipts.unread(user, chat, clock.now()),
         )
-        bench = GatewayBench(core, clock, hub, _desk(core, hub), [], itertools.count(1))
+        bench = GatewayBench(core, clock, hub, _context(core, hub), [], itertools.count(1))
         yield bench
         for line in bench.lines:
             await line.hang_up()
@@ -148,11 +150,11 @@ async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
     assert not broke
 
 
-def _desk(core: Core, hub: Hub) -> Desk:
-    async def nothing(_user: UserKey, _line: Line) -> None:
+def _context(core: Core, hub: Hub) -> GatewayContext:
+    async def nothing(_user: UserKey, _line: ClientConnection) -> None:
         pass
 
-    return Desk(
+    return GatewayContext(
         authenticate=authenticate,
         held=core.store.chats.held,
         tell_presence=nothing,
@@ -160,8 +162,8 @@ def _desk(core: Core, hub: Hub) -> Desk:
         receipts=core.receipts,
         appender=core.appender,
         bus=core.bus,
-        in_turn=Slices(),
-        writes=Slices(),
+        in_turn=TurnBudget(),
+        writes=TurnBudget(),
         hub=hub,
         clock=core.clock,
         epoch=core.store.deployment.epoch,

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tests.harness.delivery_office import until
-from tidings.serving import allocator
-from tidings.serving.allocator import GROWTH_BYTES, Allocator, find_allocator, held_bytes
+from tidings.assembly import allocator
+from tidings.assembly.allocator import GROWTH_BYTES, Allocator, find_allocator, held_bytes
 
 
 class FakeLibrary:

@@ -11,7 +11,7 @@ from botocore.credentials import ReadOnlyCredentials
 from tidings.aws.signing import CONTENT_TYPE, Service, Signer
 from tidings.buses.sqs import SQS
 from tidings.model.times import from_rfc3339
-from tidings.stores.dynamodb.transport import STREAMS, TABLES
+from tidings.stores.dynamodb.client.transport import STREAMS, TABLES
 
 HOST = "a-service.eu-west-1.amazonaws.com"
 BODY = '{"TableName":"messages","Item":{"text":{"S":"grüezi"}}}'.encode()

@@ -8,27 +8,41 @@ from typing import Any
 import pytest
 
 from scripts.write_cost import PAGE
-from tidings.capacity import identity_ours, inbox_ours, ours
-from tidings.capacity.baseline import Estimate, estimate
-from tidings.capacity.charges import Units, relaxed_units, strong_units, total, write_units
-from tidings.capacity.identity_cases import IdentityCase, identity_cases
-from tidings.capacity.inbox_cases import InboxCase, inbox_cases
-from tidings.capacity.load import Load, flows
-from tidings.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
-from tidings.capacity.others import COUNTER, FAN_OUT, ROWS_AND_COUNTERS, SINGLE_TABLE
-from tidings.capacity.page import units_in_words
-from tidings.capacity.planner import BUSY_MAX, MONTH_HOURS, plan
-from tidings.capacity.prices import Prices, PricesRefused, read_prices
-from tidings.capacity.use_cases import UseCase, use_cases
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
 from tidings.model.notifications import Copy
 from tidings.ports.sessions import Session
-from tidings.stores.dynamodb.inbox_items import copy_item
-from tidings.stores.dynamodb.items import entry_item
+from tidings.stores.dynamodb.chat.items import entry_item
+from tidings.stores.dynamodb.identity.sessions import session_item
+from tidings.stores.dynamodb.inbox.items import copy_item
 from tidings.stores.dynamodb.patterns import declared
-from tidings.stores.dynamodb.sessions import session_item
 from tidings.stores.dynamodb.tables import TABLES
+from tidings.tools.capacity import costs, identity_costs, inbox_costs
+from tidings.tools.capacity.charges import (
+    Prices,
+    PricesRefused,
+    Units,
+    read_prices,
+    relaxed_units,
+    strong_units,
+    total,
+    write_units,
+)
+from tidings.tools.capacity.cost_page import units_in_words
+from tidings.tools.capacity.identity_cases import IdentityCase, identity_cases
+from tidings.tools.capacity.inbox_cases import InboxCase, inbox_cases
+from tidings.tools.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
+from tidings.tools.capacity.other_designs import (
+    COUNTER,
+    FAN_OUT,
+    ROWS_AND_COUNTERS,
+    SINGLE_TABLE,
+    Estimate,
+    estimate,
+)
+from tidings.tools.capacity.planner import BUSY_MAX, MONTH_HOURS, plan
+from tidings.tools.capacity.traffic import Traffic, flows
+from tidings.tools.capacity.use_cases import UseCase, use_cases
 
 ROOT = PAGE.parents[2]
 PATTERNS = {pattern.name: pattern for pattern in declared()}
@@ -65,7 +79,7 @@ def test_a_message_is_as_large_as_we_say() -> None:
         box=bytes(28),
         box_key=1,
     )
-    assert abs(size_of(entry_item(sent)) - ours.MESSAGE_BYTES) <= 10
+    assert abs(size_of(entry_item(sent)) - costs.MESSAGE_BYTES) <= 10
 
 
 def test_a_copy_is_as_large_as_we_say() -> None:
@@ -76,7 +90,7 @@ def test_a_copy_is_as_large_as_we_say() -> None:
         expires_at=1_807_776_123_457,
     )
     item = copy_item(user_key("acme", "0" * 25), "default", copy)
-    assert abs(size_of(item) - inbox_ours.COPY_BYTES) <= 2
+    assert abs(size_of(item) - inbox_costs.COPY_BYTES) <= 2
 
 
 def test_a_session_is_as_large_as_we_say() -> None:
@@ -91,7 +105,7 @@ def test_a_session_is_as_large_as_we_say() -> None:
         rotated_at=1_800_000_123_457,
         expires_at=1_805_184_123_457,
     )
-    assert abs(size_of(session_item(session)) - identity_ours.SESSION_BYTES) <= 10
+    assert abs(size_of(session_item(session)) - identity_costs.SESSION_BYTES) <= 10
 
 
 def size_of(item: dict[str, Any]) -> int:
@@ -143,7 +157,7 @@ def test_s4_pays_for_every_user() -> None:
 
 
 def test_the_estimate_of_s2_is_as_printed() -> None:
-    assert estimate(Load(dau=10_000, messages_per_day=100)) == {
+    assert estimate(Traffic(dau=10_000, messages_per_day=100)) == {
         "messages": (100, 12, 5),
         "chat_counters": (0, 12, 0.01),
         "idempotency_keys": (12, 12, 0.5),
@@ -153,17 +167,19 @@ def test_the_estimate_of_s2_is_as_printed() -> None:
         "chat_memberships": (50, 1, 0.1),
         "sessions": (10, 1, 0.01),
     }
-    assert Load(dau=10_000, messages_per_day=100).messages_per_second == pytest.approx(12, abs=0.5)
+    assert Traffic(dau=10_000, messages_per_day=100).messages_per_second == pytest.approx(
+        12, abs=0.5
+    )
 
 
 def test_the_estimate_of_s2_goes_with_users_and_messages() -> None:
-    found = estimate(Load(dau=20_000, messages_per_day=25))
+    found = estimate(Traffic(dau=20_000, messages_per_day=25))
     assert found["messages"] == Estimate(200, 6, 2.5)
     assert found["users"] == Estimate(40, 0.2, 0.1)
 
 
 def test_writes_of_a_plan_add_up() -> None:
-    load = Load(
+    load = Traffic(
         dau=86_400,
         messages_per_day=1,
         group_share=0,
@@ -175,7 +191,7 @@ def test_writes_of_a_plan_add_up() -> None:
         reads_per_day=0,
     )
     planned = plan(load, Prices())
-    assert planned.average == total(ours.send(2, load.message_bytes, 1).in_all) == Units(6, 2)
+    assert planned.average == total(costs.send(2, load.message_bytes, 1).in_all) == Units(6, 2)
     by_table = {one.table: one for one in planned.tables}
     assert by_table["messages"].average == Units(1, 1)
     assert by_table["delivery_state"].average == Units(3, 1)
@@ -186,7 +202,7 @@ def test_writes_of_a_plan_add_up() -> None:
 
 
 def test_the_cheaper_mode_is_suggested() -> None:
-    steady, bursty = (plan(Load(peak=peak), Prices()) for peak in (1.5, 20))
+    steady, bursty = (plan(Traffic(peak=peak), Prices()) for peak in (1.5, 20))
     assert {one.mode for one in steady.tables if one.average.write} == {"provisioned"}
     assert {one.mode for one in bursty.tables} == {"on demand"}
     for one in steady.tables:
@@ -197,7 +213,7 @@ def test_the_cheaper_mode_is_suggested() -> None:
 
 
 def test_storage_grows_with_what_is_kept() -> None:
-    year, two = (plan(Load(retention_days=days), Prices()) for days in (365, 730))
+    year, two = (plan(Traffic(retention_days=days), Prices()) for days in (365, 730))
     held = {one.table: one.gigabytes for one in year.tables}
     later = {one.table: one.gigabytes for one in two.tables}
     assert later["messages"] == pytest.approx(2 * held["messages"])
@@ -206,7 +222,7 @@ def test_storage_grows_with_what_is_kept() -> None:
 
 
 def test_expiring_messages_leave_only_tombstones() -> None:
-    lasting, fleeting = (plan(Load(expiring_share=share), Prices()) for share in (0, 1))
+    lasting, fleeting = (plan(Traffic(expiring_share=share), Prices()) for share in (0, 1))
     kept = [one.gigabytes for one in lasting.tables if one.table == "messages"]
     left = [one.gigabytes for one in fleeting.tables if one.table == "messages"]
     assert left < kept
@@ -214,7 +230,7 @@ def test_expiring_messages_leave_only_tombstones() -> None:
 
 
 def test_flows_cover_all_that_is_sent() -> None:
-    load = Load(expiring_share=0.25)
+    load = Traffic(expiring_share=0.25)
     sent = sum(flow.per_second for flow in flows(load) if flow.name.startswith("send"))
     assert sent == pytest.approx(load.messages_per_second)
 
@@ -223,7 +239,7 @@ def test_flows_cover_all_that_is_sent() -> None:
 
 
 def test_a_fleet_has_memory_and_time_enough() -> None:
-    load = Load(dau=100_000_000, messages_per_day=40, peak=3)
+    load = Traffic(dau=100_000_000, messages_per_day=40, peak=3)
     planned = plan(load, Prices())
     machine = Machine()
     found = fleet(planned, machine)
@@ -237,7 +253,7 @@ def test_a_fleet_has_memory_and_time_enough() -> None:
 
 
 def test_a_small_fleet_is_one_of_each() -> None:
-    found = fleet(plan(Load(dau=10, peak=1), Prices()), Machine())
+    found = fleet(plan(Traffic(dau=10, peak=1), Prices()), Machine())
     assert (found.gateways, found.workers, found.partitions) == (1, 1, 8)
 
 

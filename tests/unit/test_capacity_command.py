@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from scripts.write_cost import PAGE
-from tidings.capacity.load import Load
-from tidings.capacity.page import filled_in
-from tidings.capacity.planner import plan
-from tidings.capacity.prices import Prices
 from tidings.cli import main
 from tidings.stores.dynamodb.tables import TABLES
+from tidings.tools.capacity.charges import Prices
+from tidings.tools.capacity.cost_page import filled_in
+from tidings.tools.capacity.planner import plan
+from tidings.tools.capacity.traffic import Traffic
 
 
 def test_the_command_plans(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_the_command_plans(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 def test_the_command_speaks_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capacity", "--json", "--design", "s2"]) == 0
     told = json.loads(capsys.readouterr().out)
-    planned = plan(Load(), Prices())
+    planned = plan(Traffic(), Prices())
     assert told["dollars"] == pytest.approx(planned.dollars)
     assert told["tables"]["messages"]["suggested"] == "on demand"
     assert told["s2"]["messages"] == {"reads": 100, "writes": 12, "gigabytes": 5}

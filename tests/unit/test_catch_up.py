@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.gateway.catch_up import Plan, plan
+from tidings.gateway.hello import CatchUpPlan, plan_catch_up
 from tidings.model import limits
-from tidings.model.chat_list import Held
+from tidings.model.chats import HeldChat
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, user_key
 from tidings.model.receipts import Receipt
@@ -18,21 +18,21 @@ PER_HELLO = limits.CATCH_UP_HELLO_ENTRIES_MAX
 NOTHING_READ = Receipt(user_key("acme", "ann"), 0, 0, 0)
 
 
-def held(chat: str, head: int) -> Held:
-    return Held(ChatId(chat), Head(sequence=head), NOTHING_READ, member_count=2)
+def held(chat: str, head: int) -> HeldChat:
+    return HeldChat(ChatId(chat), Head(sequence=head), NOTHING_READ, member_count=2)
 
 
 def planned(
-    chats: Sequence[Held], have: Mapping[str, int] | None = None, *, is_same_epoch: bool = True
-) -> Plan:
-    return plan(chats, have or {}, is_same_epoch=is_same_epoch)
+    chats: Sequence[HeldChat], have: Mapping[str, int] | None = None, *, is_same_epoch: bool = True
+) -> CatchUpPlan:
+    return plan_catch_up(chats, have or {}, is_same_epoch=is_same_epoch)
 
 
-def starts(made: Plan) -> dict[str, int]:
+def starts(made: CatchUpPlan) -> dict[str, int]:
     return {row.chat_id: start for row, start in made.follow}
 
 
-def resynced(made: Plan) -> list[str]:
+def resynced(made: CatchUpPlan) -> list[str]:
     return [row.chat_id for row in made.resync]
 
 

@@ -13,9 +13,9 @@ from tidings.model import limits
 from tidings.model.entries import Head
 from tidings.model.ids import UserKey
 from tidings.model.receipts import Receipt, unread_of_page
-from tidings.stores.sqlite import listing
-from tidings.stores.sqlite.connections import connect
-from tidings.stores.sqlite.schema import migrate
+from tidings.stores.sqlite.chat import chat_list
+from tidings.stores.sqlite.engine.connections import connect
+from tidings.stores.sqlite.engine.schema import migrate
 
 USER = UserKey("acme:ann")
 
@@ -57,14 +57,14 @@ def test_a_page_looks_at_a_bounded_number_of_entries(chats: list[tuple[int, int]
 @pytest.mark.attack("S03", "E17")
 def test_no_list_visits_more_of_a_chat_than_its_ends(db: apsw.Connection) -> None:
     """Each table by its key, and the first members by their index: none is scanned or sorted."""
-    steps = plan(db, listing._ROWS, (USER, "[]"))
+    steps = plan(db, chat_list._ROWS, (USER, "[]"))
     tables = {"d", "c", "m", "h", "last", "messages", "chat_memberships"}
     found = {step.split()[1] for step in steps if step.startswith("SEARCH")}
     assert found == tables, steps
     assert any("COVERING INDEX chat_memberships_by_joining" in step for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps), steps
 
-    order = plan(db, listing._PAGE, (USER, 1, "", 1))
+    order = plan(db, chat_list._PAGE, (USER, 1, "", 1))
     assert [step for step in order if step.startswith("SEARCH")] == [
         "SEARCH d USING PRIMARY KEY (user_id=?)",
         "SEARCH messages USING PRIMARY KEY (chat_id=?)",

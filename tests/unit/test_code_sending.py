@@ -13,16 +13,14 @@ import pytest
 
 from tests.harness.phones import PHONE_LOGIN
 from tests.unit.worlds import NOW, ROOT, HandClock, Urandom, Watched, World, open_world
-from tidings.actions.background_queue import BackgroundQueue
-from tidings.actions.code_sending import SendCode
-from tidings.actions.login_budgets import LoginBudgets
-from tidings.actions.login_digests import LoginDigests
-from tidings.actions.login_tenants import LoginTenants
-from tidings.actions.logins import RedeemCode, RequestCode
-from tidings.actions.provider_health import ProviderHealth
+from tidings.actions.identity.background_queue import BackgroundQueue
+from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
+from tidings.actions.identity.login_budgets import LoginBudgets
+from tidings.actions.identity.logins import RedeemCode, RequestCode
+from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.model import limits
 from tidings.model.refusals import CodeWrong, SmsUnavailable, StoreUnavailable
-from tidings.ports.sms import TextRejected
+from tidings.ports.push import TextRejected
 
 NUMBER, OTHER = "+41791234567", "+41781234567"
 HERE = "192.0.2.1"

@@ -24,7 +24,7 @@ from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import ensure_root_key
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.secrets import KeyRefused, master_key
-from tidings.stores.sqlite.trouble import StoreRefused
+from tidings.stores.sqlite.errors import StoreRefused
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config | BaseException | int
         assert isinstance(end, int)
         return end
 
-    monkeypatch.setattr("tidings.serving.serve", serve)
+    monkeypatch.setattr("tidings.assembly.server.serve", serve)
     monkeypatch.setattr("tidings.cli.command_line.start_logging", lambda level: None)
     return ends
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.unit.worlds import Urandom
 from tidings.config import Config, ConfigMistakes, load_config
-from tidings.keyrings.root import ensure_root_key
-from tidings.keyrings.strength import why_weak
+from tidings.keyrings.root import ensure_root_key, why_weak
 
 STRONG = "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa"
 KEY = b64encode(bytes(range(32))).decode()

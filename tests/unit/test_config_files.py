@@ -8,9 +8,8 @@ import pytest
 from tests.harness.certificates import Authority
 from tests.unit.test_config import KEY, NO_FILE, STRONG, load, mistakes, toml
 from tests.unit.test_config_engines import MANY, the_mistake, without
-from tidings.assembly.kafka import kafka_servers
-from tidings.assembly.redis import redis_servers
-from tidings.stores.trouble import StoreRefused
+from tidings.assembly.jobs import kafka_servers, redis_servers
+from tidings.stores.errors import StoreRefused
 
 ELSEWHERE = {
     **without(MANY, "PLAIN_ENGINES"),

@@ -10,10 +10,10 @@ from picows import WSMsgType
 
 from tests.unit.fake_wire import Client, Part
 from tests.unit.gateway_bench import ANN, GatewayBench, a_gateway
-from tidings.actions.identity import UserCaller
+from tidings.actions.identity.caller import UserCaller
+from tidings.gateway.closing import drain
 from tidings.gateway.connection import WRITE_BYTES_MAX, Connection
 from tidings.gateway.conversation import State
-from tidings.gateway.drain import drain
 from tidings.model import limits
 from tidings.wire.codes import Close
 
@@ -29,7 +29,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
 @pytest.fixture
 async def client(bench: GatewayBench) -> AsyncIterator[Client]:
     """A client whose connection is open."""
-    made = Client(Connection(bench.desk))
+    made = Client(Connection(bench.context))
     made.connection.conversation.admit(UserCaller(ANN, None, 2**60), "phone")
     yield made
     made.goes()
@@ -129,7 +129,7 @@ async def test_whoever_does_not_answer_a_goodbye_is_dropped(client: Client) -> N
 
 
 async def test_draining_says_goodbye_to_all_within_the_window(bench: GatewayBench) -> None:
-    clients = [Client(Connection(bench.desk)) for _ in range(4)]
+    clients = [Client(Connection(bench.context)) for _ in range(4)]
     waits: list[int] = []
 
     def jitter(most: int) -> int:

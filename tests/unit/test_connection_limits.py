@@ -5,7 +5,7 @@ import ipaddress
 
 import pytest
 
-from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
+from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
 from tidings.model import limits as all_limits
 
 HOME = "203.0.113.9"
@@ -22,14 +22,14 @@ class Crowd:
         self.open: list[Slot] = []
         self.closed: list[Slot] = []
 
-    def comes(self, lane: Lane = Lane.HTTP, peer: str = HOME) -> Slot | None:
+    def comes(self, lane: ConnectionClass = ConnectionClass.HTTP, peer: str = HOME) -> Slot | None:
         slot = self._limits.enter(lane, peer)
         if slot is not None:
             slot.close = lambda: self._close(slot)
             self.open.append(slot)
         return slot
 
-    def count(self, lane: Lane) -> int:
+    def count(self, lane: ConnectionClass) -> int:
         return len([slot for slot in self.open if slot.lane is lane])
 
     def _close(self, slot: Slot) -> None:
@@ -48,7 +48,9 @@ def crowd(limits: ConnectionLimits) -> Crowd:
     return Crowd(limits)
 
 
-def lanes(crowd: Crowd, peer: str, lane: Lane = Lane.HTTP) -> list[Lane | None]:
+def lanes(
+    crowd: Crowd, peer: str, lane: ConnectionClass = ConnectionClass.HTTP
+) -> list[ConnectionClass | None]:
     """As what 200 connections are let in, one after the other, none of them idle."""
     slots = [crowd.comes(lane, peer) for _ in range(DESCRIPTORS)]
     return [None if slot is None else slot.lane for slot in slots]
@@ -57,8 +59,8 @@ def lanes(crowd: Crowd, peer: str, lane: Lane = Lane.HTTP) -> list[Lane | None]:
 @pytest.mark.attack("S08")
 def test_one_address_gets_a_part_of_the_connections(crowd: Crowd) -> None:
     got = lanes(crowd, HOME)
-    assert 1 <= got.count(Lane.HTTP) <= DESCRIPTORS // 8
-    assert got.count(None) == DESCRIPTORS - got.count(Lane.HTTP)
+    assert 1 <= got.count(ConnectionClass.HTTP) <= DESCRIPTORS // 8
+    assert got.count(None) == DESCRIPTORS - got.count(ConnectionClass.HTTP)
     assert crowd.comes(peer=OTHER) is not None
 
 
@@ -67,10 +69,10 @@ def test_a_proxy_gets_what_there_is_but_for_sockets_and_the_reserve(
     crowd: Crowd, peer: str
 ) -> None:
     lanes(crowd, peer)
-    lanes(crowd, peer, Lane.SOCKET)
-    assert crowd.count(Lane.HTTP) > DESCRIPTORS // 4
-    assert crowd.count(Lane.SOCKET) >= crowd.count(Lane.HTTP)
-    assert crowd.count(Lane.RESERVE) >= 4
+    lanes(crowd, peer, ConnectionClass.SOCKET)
+    assert crowd.count(ConnectionClass.HTTP) > DESCRIPTORS // 4
+    assert crowd.count(ConnectionClass.SOCKET) >= crowd.count(ConnectionClass.HTTP)
+    assert crowd.count(ConnectionClass.RESERVE) >= 4
     assert len(crowd.open) < DESCRIPTORS - all_limits.OWN_DESCRIPTORS
 
 
@@ -81,23 +83,23 @@ def test_networks_of_ipv6_are_one_address(crowd: Crowd) -> None:
 
 
 def test_sockets_leave_room_for_requests(crowd: Crowd) -> None:
-    sockets = lanes(crowd, PROXY, Lane.SOCKET)
+    sockets = lanes(crowd, PROXY, ConnectionClass.SOCKET)
     assert None in sockets
     slot = crowd.comes(peer=PROXY)
     assert slot is not None
-    assert slot.lane is Lane.HTTP
+    assert slot.lane is ConnectionClass.HTTP
 
 
 def test_the_longest_idle_has_to_go_for_a_new_one(limits: ConnectionLimits, crowd: Crowd) -> None:
     slots = [slot for _ in range(30) if (slot := crowd.comes(peer=PROXY))]
-    while (slot := crowd.comes(peer=PROXY)) is not None and slot.lane is Lane.HTTP:
+    while (slot := crowd.comes(peer=PROXY)) is not None and slot.lane is ConnectionClass.HTTP:
         pass
     limits.idle(slots[3])
     limits.idle(slots[1])
     limits.idle(slots[2])
     limits.busy(slots[3])
     assert crowd.comes(peer=OTHER) is not None
-    assert crowd.comes(Lane.HTTP, PROXY) is not None
+    assert crowd.comes(ConnectionClass.HTTP, PROXY) is not None
     assert crowd.closed == [slots[1], slots[2]]
 
 
@@ -115,7 +117,7 @@ def test_an_address_that_is_full_gives_up_its_own(limits: ConnectionLimits, crow
 def test_who_holds_the_reserve_without_a_request_gives_way(
     limits: ConnectionLimits, crowd: Crowd
 ) -> None:
-    while (used := crowd.comes(peer=PROXY)) is None or used.lane is not Lane.RESERVE:
+    while (used := crowd.comes(peer=PROXY)) is None or used.lane is not ConnectionClass.RESERVE:
         pass
     limits.use_reserve(used)
     for _ in range(50):
@@ -143,8 +145,8 @@ def test_a_connection_becomes_a_socket_if_there_is_room(
     slot = crowd.comes()
     assert slot is not None
     assert limits.move_to_sockets(slot)
-    assert (slot.lane, slot.address) == (Lane.SOCKET, None)
-    lanes(crowd, PROXY, Lane.SOCKET)
+    assert (slot.lane, slot.address) == (ConnectionClass.SOCKET, None)
+    lanes(crowd, PROXY, ConnectionClass.SOCKET)
     late = crowd.comes(peer=OTHER)
     assert late is not None
     assert not limits.move_to_sockets(late)
@@ -154,7 +156,7 @@ def test_a_connection_becomes_a_socket_if_there_is_room(
 def test_all_together_stay_below_the_descriptors(descriptors: int) -> None:
     limits = ConnectionLimits(descriptors)
     crowd = Crowd(limits)
-    for lane in (Lane.HTTP, Lane.SOCKET):
+    for lane in (ConnectionClass.HTTP, ConnectionClass.SOCKET):
         for _ in range(descriptors):
             crowd.comes(lane, "127.0.0.1")
     assert len(crowd.open) + limits.undecided_max < descriptors
@@ -165,8 +167,10 @@ def test_one_address_cannot_take_all_sockets_with_handshakes_that_do_not_end(
     limits: ConnectionLimits,
 ) -> None:
     crowd = Crowd(limits)
-    while crowd.comes(Lane.SOCKET):
+    while crowd.comes(ConnectionClass.SOCKET):
         assert len(crowd.open) < DESCRIPTORS
-    assert crowd.comes(Lane.SOCKET, OTHER) is not None
+    assert crowd.comes(ConnectionClass.SOCKET, OTHER) is not None
     assert limits.move_to_sockets(crowd.open[0])
-    assert crowd.comes(Lane.SOCKET) is not None, "an open socket is counted by its handshake"
+    assert crowd.comes(ConnectionClass.SOCKET) is not None, (
+        "an open socket is counted by its handshake"
+    )

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.actions.identity import UserCaller
-from tidings.gateway.conversation import Closing, Conversation, State
+from tidings.actions.identity.caller import UserCaller
+from tidings.gateway.conversation import CloseRequest, Conversation, State
 from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.wire.codes import Close
@@ -64,12 +64,12 @@ def test_hello_comes_first() -> None:
     ],
 )
 def test_nothing_else_may_come_first(frame: bytes) -> None:
-    assert Conversation(0).receive(frame, 0) == Closing(Close.NOT_AUTHENTICATED)
+    assert Conversation(0).receive(frame, 0) == CloseRequest(Close.NOT_AUTHENTICATED)
 
 
 @pytest.mark.parametrize("frame", [b"", b"hello", b"[]", b"{}", said(op="who"), b'{"op":"hello"}'])
 def test_a_first_frame_that_is_none_ends_it(frame: bytes) -> None:
-    assert Conversation(0).receive(frame, 0) == Closing(Close.BAD_FRAME)
+    assert Conversation(0).receive(frame, 0) == CloseRequest(Close.BAD_FRAME)
 
 
 def test_what_comes_between_hello_and_welcome_waits_for_it() -> None:
@@ -81,7 +81,7 @@ def test_what_comes_between_hello_and_welcome_waits_for_it() -> None:
 
 
 def test_a_second_hello_does_not_wait() -> None:
-    assert greeted().receive(HELLO, 0) == Closing(Close.NOT_AUTHENTICATED)
+    assert greeted().receive(HELLO, 0) == CloseRequest(Close.NOT_AUTHENTICATED)
 
 
 def test_only_so_much_may_come_between_hello_and_welcome() -> None:
@@ -135,7 +135,7 @@ def test_the_third_bad_frame_in_a_row_ends_it() -> None:
     conversation = opened()
     answers = [conversation.receive(NO_FRAME, 0) for _ in range(limits.BAD_FRAMES_MAX)]
     assert all(isinstance(answer, Refused) for answer in answers[:-1])
-    assert answers[-1] == Closing(Close.BAD_FRAME)
+    assert answers[-1] == CloseRequest(Close.BAD_FRAME)
 
 
 def test_a_good_frame_makes_good_for_bad_ones() -> None:
@@ -164,7 +164,7 @@ def test_a_refusal_names_the_request_if_it_can(frame: bytes, request_id: str | N
 def test_a_frame_of_the_greatest_length_is_taken_and_a_longer_one_ends_it() -> None:
     longest = PING.ljust(limits.FRAME_BYTES_MAX)
     assert isinstance(opened().receive(longest, 0), Ping)
-    assert opened().receive(longest + b" ", 0) == Closing(Close.FRAME_TOO_LARGE)
+    assert opened().receive(longest + b" ", 0) == CloseRequest(Close.FRAME_TOO_LARGE)
 
 
 def test_a_closed_connection_takes_nothing() -> None:

@@ -19,7 +19,7 @@ from tidings.model.chats import ChatState
 from tidings.model.deletions import Deletion
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended
-from tidings.stores.sqlite.deletions import SqliteDeletions
+from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 
 MEMBERS_STAY_MS = 100
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
-from tidings.gateway.door import Door, lane_of
+from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
+from tidings.gateway.http.listener import Listener, lane_of
 
 UPGRADE = b"GET /v1/ws HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -54,7 +54,7 @@ class Client:
 class Visitors:
     """A door and those who come to it."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Listener) -> None:
         self.door = door
         self._port = door.port
         self._clients: list[Client] = []
@@ -78,7 +78,7 @@ async def a_door(
     *, first_bytes_seconds_max: float = 10, descriptors: int = 1_024, has_sockets: bool = True
 ) -> AsyncIterator[Visitors]:
     limits = ConnectionLimits(descriptors)
-    door = Door(
+    door = Listener(
         Ear, limits, has_sockets=has_sockets, first_bytes_seconds_max=first_bytes_seconds_max
     )
     await door.open("127.0.0.1", 0)
@@ -107,8 +107,8 @@ async def a_door(
     ],
 )
 def test_what_a_request_for_the_socket_starts_with(start: bytes, is_socket: bool) -> None:
-    assert (lane_of(start, has_sockets=True) is Lane.SOCKET) is is_socket
-    assert lane_of(start, has_sockets=False) is Lane.HTTP
+    assert (lane_of(start, has_sockets=True) is ConnectionClass.SOCKET) is is_socket
+    assert lane_of(start, has_sockets=False) is ConnectionClass.HTTP
 
 
 @pytest.mark.attack("S08")
@@ -238,7 +238,7 @@ async def test_a_machine_out_of_descriptors_is_waited_for(monkeypatch: pytest.Mo
 
 async def test_an_address_that_is_taken_is_refused() -> None:
     async with a_door() as visitors:
-        second = Door(Ear, ConnectionLimits(1_024), has_sockets=True)
+        second = Listener(Ear, ConnectionLimits(1_024), has_sockets=True)
         with pytest.raises(OSError):
             await second.open("127.0.0.1", visitors.door.port)
         await second.close()

@@ -29,17 +29,19 @@ from tests.contract.builders import (
 )
 from tests.harness.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
 from tests.harness.dynamo_tables import REGION, open_tables, some_tables
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.chats import Created
 from tidings.ports.log import Failed, Kept
-from tidings.stores.dynamodb import heads, patterns, retrying
-from tidings.stores.dynamodb.client import Dynamo, open_client
-from tidings.stores.dynamodb.items import claim_key, entry_item, member_key
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.chat import heads
+from tidings.stores.dynamodb.chat.items import claim_key, entry_item, member_key
+from tidings.stores.dynamodb.client import retrying
+from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
+from tidings.stores.dynamodb.client.writes import Delete
 from tidings.stores.dynamodb.store import DynamoStore
-from tidings.stores.dynamodb.writes import Delete
-from tidings.world import SystemChance, SystemClock
 
 GIVES_UP: list[Fate] = ["cut"] * retrying.ATTEMPTS_MAX
 

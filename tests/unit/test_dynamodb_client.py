@@ -10,13 +10,14 @@ import pytest
 
 from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tests.harness.dynamo_tables import REGION
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.refusals import StoreUnavailable
-from tidings.stores.dynamodb import patterns, retrying
-from tidings.stores.dynamodb.client import Dynamo, open_client
-from tidings.stores.dynamodb.recording import Usage
-from tidings.stores.dynamodb.trouble import Canceled, ConditionFailed, Rejected, StoreRefused
-from tidings.stores.dynamodb.writes import Delete, Put, Update
-from tidings.world import SystemChance, SystemClock
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.client import retrying
+from tidings.stores.dynamodb.client.access import Usage
+from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
+from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Rejected, StoreRefused
+from tidings.stores.dynamodb.client.writes import Delete, Put, Update
 
 CHAT = {"chat_id": "c"}
 ENTRY = {"chat_id": "c", "sequence": 1}

@@ -33,8 +33,8 @@ from tidings.model.ids import user_key
 from tidings.ports.log import Kept
 from tidings.ports.receipts import Move
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.items import entry_item
-from tidings.stores.dynamodb.recording import Usage
+from tidings.stores.dynamodb.chat.items import entry_item
+from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.chats import Created
 from tidings.ports.log import Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
 from tidings.ports.receipts import Move
-from tidings.stores.dynamodb import retrying
+from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.store import DynamoStore
 
 

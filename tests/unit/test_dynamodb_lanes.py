@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.builders import NOW, draft, some_users
 from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.chats import Chat
 from tidings.model.entries import Entry
@@ -23,12 +24,11 @@ from tidings.ports.requesters import (
     user_requester,
 )
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.client import Dynamo, open_client
-from tidings.stores.dynamodb.creating import ChatMaker
-from tidings.stores.dynamodb.heads import Heads
-from tidings.stores.dynamodb.retrying import Budget
-from tidings.stores.dynamodb.runs import Runs
-from tidings.world import SystemChance, SystemClock
+from tidings.stores.dynamodb.chat.creating import ChatMaker
+from tidings.stores.dynamodb.chat.heads import Heads
+from tidings.stores.dynamodb.chat.runs import Runs
+from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
+from tidings.stores.dynamodb.client.retrying import Budget
 
 ANN, BOB = Requester("acme", "acme:ann"), Requester("bees", "bees:bob")
 KEY = {"chat_id": "c", "sequence": 1}

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from tidings.model.refusals import StoreUnavailable
-from tidings.stores.dynamodb import retrying
-from tidings.stores.dynamodb.retrying import ATTEMPTS_MAX, Budget, Retrying
-from tidings.stores.dynamodb.trouble import (
+from tidings.stores.dynamodb.client import retrying
+from tidings.stores.dynamodb.client.errors import (
     ConditionFailed,
     Conflicted,
     Rejected,
+    RequestError,
     Throttled,
-    Trouble,
     Unanswered,
     Unsent,
 )
+from tidings.stores.dynamodb.client.retrying import ATTEMPTS_MAX, Budget, Retrying
 
 
 class Least:
@@ -37,7 +37,7 @@ class Most:
 class Attempts:
     """Fails with these, one after the other, then answers."""
 
-    def __init__(self, *troubles: Trouble) -> None:
+    def __init__(self, *troubles: RequestError) -> None:
         self._troubles = list(troubles)
         self.made = 0
 
@@ -49,7 +49,7 @@ class Attempts:
 
 
 @pytest.mark.parametrize("trouble", [Throttled, Unsent, Unanswered, Conflicted])
-async def test_passing_trouble_is_passed_over(trouble: Callable[[], Trouble]) -> None:
+async def test_passing_trouble_is_passed_over(trouble: Callable[[], RequestError]) -> None:
     attempts = Attempts(trouble(), trouble())
     assert await Retrying(Least(), Budget()).call(attempts) == "answer"
     assert attempts.made == 3
@@ -81,7 +81,7 @@ async def test_whoever_gives_way_hears_of_a_conflict() -> None:
     [([], False), ([Throttled()], False), ([Unsent()], False), ([Unanswered(), Throttled()], True)],
 )
 async def test_a_condition_may_have_failed_by_an_own_earlier_attempt(
-    before: list[Trouble], is_repeat: bool
+    before: list[RequestError], is_repeat: bool
 ) -> None:
     with pytest.raises(ConditionFailed) as caught:
         await Retrying(Least(), Budget()).call(Attempts(*before, ConditionFailed({"a": 1})))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.stores.dynamodb.values import from_wire, item_from_wire, item_to_wire, to_wire
+from tidings.stores.dynamodb.client.writes import from_wire, item_from_wire, item_to_wire, to_wire
 
 plain = st.recursive(
     st.none()

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
-from tidings.gateway import http as http_module
-from tidings.gateway import http_parsing, http_protocol
-from tidings.gateway.connection_limits import ConnectionLimits, Lane, Slot
-from tidings.gateway.http import Http
-from tidings.gateway.http_heads import Headers
+from tidings.gateway.http import factory as http_module
+from tidings.gateway.http import parsing, protocol
+from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
+from tidings.gateway.http.factory import Http
+from tidings.gateway.http.head import Headers
 from tidings.model.limits import PIPELINED_REQUESTS_MAX
 
 REQUEST = b"GET /now HTTP/1.1\r\nHost: x\r\n"
@@ -135,7 +135,7 @@ async def a_client(app: App, http: Http | None = None) -> AsyncIterator[Client]:
     made = http or a_server(app)
 
     def protocol() -> asyncio.Protocol:
-        return made.protocol(Slot(Lane.HTTP, None))
+        return made.protocol(Slot(ConnectionClass.HTTP, None))
 
     listening = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
@@ -163,7 +163,7 @@ async def app() -> App:
 async def test_a_request_that_never_ends_is_not_waited_for(
     app: App, monkeypatch: pytest.MonkeyPatch, start: bytes
 ) -> None:
-    monkeypatch.setattr(http_parsing, "REQUEST_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(parsing, "REQUEST_SECONDS_MAX", 0.05)
     async with a_client(app) as client:
         client.says(REQUEST + b"\r\n")
         assert await client.hears_answer() == DONE
@@ -176,7 +176,7 @@ async def test_a_request_that_never_ends_is_not_waited_for(
 async def test_an_answer_may_take_longer_than_a_request(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_parsing, "REQUEST_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(parsing, "REQUEST_SECONDS_MAX", 0.02)
     async with a_client(app) as client:
         client.says(REQUEST.replace(b"now", b"later") + b"\r\n")
         await app.is_asked.wait()
@@ -188,7 +188,7 @@ async def test_an_answer_may_take_longer_than_a_request(
 async def test_a_connection_that_became_a_socket_is_under_no_clock(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_parsing, "REQUEST_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(parsing, "REQUEST_SECONDS_MAX", 0.02)
     async with a_client(app) as client:
         client.says(UPGRADE[:30])
         await asyncio.sleep(0)
@@ -288,7 +288,7 @@ async def test_draining_does_not_wait_for_ever(app: App, monkeypatch: pytest.Mon
 
 @pytest.mark.attack("S08", "F07")
 async def test_who_reads_nothing_is_cut_off(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(protocol, "UNREAD_SECONDS_MAX", 0.05)
     monkeypatch.setattr(http_module, "CHECK_SECONDS", 0.01)
     http = a_server(app)
     async with a_client(app, http) as client:
@@ -304,7 +304,7 @@ async def test_who_reads_nothing_is_cut_off(app: App, monkeypatch: pytest.Monkey
 async def test_a_closing_connection_that_nobody_reads_is_cut_off(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(protocol, "UNREAD_SECONDS_MAX", 0.05)
     monkeypatch.setattr(http_module, "CHECK_SECONDS", 0.01)
     http = a_server(app)
     async with a_client(app, http) as client:
@@ -320,7 +320,7 @@ async def test_a_closing_connection_that_nobody_reads_is_cut_off(
 async def test_an_idle_connection_with_an_unread_answer_makes_room_at_once(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 1_000.0)
+    monkeypatch.setattr(protocol, "UNREAD_SECONDS_MAX", 1_000.0)
     is_answered = asyncio.Event()
 
     async def whole(_scope: object, _receive: object, send: Callable[..., Awaitable[None]]) -> None:

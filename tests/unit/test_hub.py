@@ -33,7 +33,7 @@ class Ticking(FakeLine):
 
 
 def a_line(bench: GatewayBench) -> Ticking:
-    return Ticking(bench.desk, 10)
+    return Ticking(bench.context, 10)
 
 
 async def test_a_user_comes_with_the_first_connection_and_goes_with_the_last(

@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.forgery import Forge, accepted, refused
 from tests.unit.worlds import ALICE, NOW, ROOT, ROOT_KEY, Watched, World, open_world
-from tidings.actions import verified_tokens
-from tidings.actions.authenticating import Authenticate
-from tidings.actions.identity import (
+from tidings.actions.identity import authenticate
+from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.caller import (
     Caller,
     Root,
     TenantCaller,
@@ -21,8 +21,8 @@ from tidings.actions.identity import (
     require_tenant,
     require_user,
 )
-from tidings.actions.own_keys import OwnKeys
-from tidings.actions.signing_keys import STALE_MS, SigningKeys
+from tidings.actions.identity.signing_keys import STALE_MS, SigningKeys
+from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.model.refusals import (
@@ -189,7 +189,7 @@ async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
 
     tenants: Any = Watched(world.store.tenants, count)
     signing = SigningKeys(tenants, world.vault.wrapping, world.clock, world.watch)
-    own = OwnKeys(tenants, world.clock, world.watch)
+    own = TenantIssuerKeys(tenants, world.clock, world.watch)
     authenticate = Authenticate(
         ROOT_KEY, tenants, signing, own, world.standings, world.watch, world.clock
     )
@@ -220,7 +220,7 @@ async def test_a18_a_tenant_asked_for_too_early_works_once_it_is_there(world: Wo
 async def test_verified_tokens_are_remembered_in_bounds(
     world: World, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verified_tokens, "VERIFIED_TOKENS_MAX", 3)
+    monkeypatch.setattr(authenticate, "VERIFIED_TOKENS_MAX", 3)
     for n in range(10):
         assert await accepted(world, forge.with_claims(sub=f"user{n}"))
     assert len(world.authenticate._verified) == 3

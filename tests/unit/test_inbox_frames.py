@@ -12,16 +12,15 @@ import pytest
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
 from tidings.actions.inbox.log_views import LogViews
-from tidings.actions.inbox.showing import Shown
-from tidings.gateway import inbox_frames, recounts
-from tidings.gateway.inbox_frames import InboxFrames
-from tidings.gateway.recounts import COUNTED_AT_ONCE, Recounts
+from tidings.actions.inbox.showing import OpenedNotification
+from tidings.gateway import notices
+from tidings.gateway.notices import COUNTED_AT_ONCE, InboxFrames, InboxUnreadCounts
 from tidings.model.ids import UserKey, user_key
 from tidings.model.inbox_reading import UnreadCount
-from tidings.model.notifications import Announcement, Copy, InboxConfig
+from tidings.model.notifications import Broadcast, Copy, InboxConfig
 from tidings.model.postings import Posting
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.bus import Announced, CopiesMade, InboxRead, Retracted
+from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxRead, Retracted
 from tidings.ports.inboxes import Notifications
 
 HELLO: dict[str, Any] = {"title": "Hello", "body": ""}
@@ -44,7 +43,7 @@ async def frames(bench: GatewayBench) -> AsyncIterator[InboxFrames]:
         views=inbox.views,
         showing=inbox.showing,
         copies=bench.core.store.copies,
-        recounts=Recounts(bench.hub, inbox.unread),
+        recounts=InboxUnreadCounts(bench.hub, inbox.unread),
     )
     yield made
     await made.close()
@@ -64,12 +63,12 @@ async def done(frames: InboxFrames) -> None:
 async def test_what_is_taken_back_meanwhile_goes_to_no_further_portion(
     bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox_frames, "USERS_AT_ONCE", 1)
+    monkeypatch.setattr(notices, "USERS_AT_ONCE", 1)
     lines = await live(bench, ANN, BOB, CAT)
     showing = bench.core.inbox.showing
     real, looks = showing.broadcast_text, list[str]()
 
-    async def broadcast_text(told: Announcement) -> Shown | None:
+    async def broadcast_text(told: Broadcast) -> OpenedNotification | None:
         looks.append(told.notification_id)
         shown = await real(told)
         if len(looks) == 2:
@@ -94,7 +93,9 @@ async def test_a_copy_taken_back_while_its_text_is_looked_up_is_not_shown(
     await store.copies.deliver([ANN], "news", copy)
     real = inbox.showing.copy_texts
 
-    async def copy_texts(tenant: str, named: str, ids: Sequence[str]) -> dict[str, Shown]:
+    async def copy_texts(
+        tenant: str, named: str, ids: Sequence[str]
+    ) -> dict[str, OpenedNotification]:
         shown = await real(tenant, named, ids)
         await inbox.redact("acme", "news", name)
         return shown
@@ -112,7 +113,7 @@ async def test_a_hint_at_what_is_not_there_shows_nothing(
     before = len(line.frames)
     for event in (
         CopiesMade("acme", "news", "0" * 26, 1, (ANN,)),
-        Announced("acme", "news", 7),
+        BroadcastPosted("acme", "news", 7),
         Retracted("acme", "news", "b7"),
         Retracted("acme", "news", "0" * 26),
         InboxRead(BOB, "news"),
@@ -126,15 +127,15 @@ async def test_a_hint_at_what_is_not_there_shows_nothing(
 async def test_beyond_a_bound_hints_are_dropped(
     bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox_frames, "WAITING_MAX", 2)
+    monkeypatch.setattr(notices, "WAITING_MAX", 2)
     await live(bench, ANN)
     for _ in range(5):
-        frames.hint(Announced("acme", "news", 1))
+        frames.hint(BroadcastPosted("acme", "news", 1))
     assert frames.dropped == 3
     frames.hint(CopiesMade("acme", "news", "0" * 26, 1, (BOB,)))
     assert frames.dropped == 3, "nobody it is about is here"
     await done(frames)
-    frames.hint(Announced("acme", "news", 1))
+    frames.hint(BroadcastPosted("acme", "news", 1))
     assert frames.dropped == 3
 
 
@@ -148,7 +149,7 @@ async def test_a_store_that_is_away_ends_nothing(
 
     with monkeypatch.context() as trouble:
         trouble.setattr(bench.core.inbox.views, "get", away)
-        frames.hint(Announced("acme", "news", 1))
+        frames.hint(BroadcastPosted("acme", "news", 1))
         frames.hint(InboxRead(ANN, "news"))
         await done(frames)
     await bench.core.inbox.post("acme", "news", EVERYONE, None)
@@ -182,10 +183,10 @@ class Counting:
 async def test_counts_go_at_a_pace_each_once_and_who_reads_goes_first(
     bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recounts, "WAITING_MAX", 2)
+    monkeypatch.setattr(notices, "WAITING_MAX", 2)
     await live(bench, ANN, BOB)
     counting = Counting()
-    made = Recounts(bench.hub, counting)
+    made = InboxUnreadCounts(bench.hub, counting)
     for number in range(COUNTED_AT_ONCE):
         made.ask(ANN, f"busy-{number}")
         await asyncio.sleep(0)
@@ -215,7 +216,7 @@ async def test_of_two_counts_the_later_one_is_told_last(bench: GatewayBench) -> 
             await first_may_end.wait()
         return UnreadCount(total, {})
 
-    counting = Recounts(bench.hub, count)
+    counting = InboxUnreadCounts(bench.hub, count)
     counting.ask(ANN, "news")
     await asyncio.sleep(0)
     counting.ask(ANN, "news", is_urgent=True)

@@ -22,7 +22,7 @@ from tidings.model.inbox_reading import (
     is_for,
     merged,
 )
-from tidings.model.notifications import NOTHING_READ, Announcement, Copy, InboxConfig, ReadState
+from tidings.model.notifications import NOTHING_READ, Broadcast, Copy, InboxConfig, ReadState
 from tidings.model.postings import Posting, check_link, check_open_json, check_posting
 from tidings.model.refusals import Invalid, SchemaVersionConflict, TooLarge
 
@@ -31,10 +31,10 @@ LATER = NOW + limits.DAY_MS
 CONFIG = InboxConfig(title="News")
 
 
-def told(sequence: int, *, expires_at: int = LATER, **more: object) -> Announcement:
+def told(sequence: int, *, expires_at: int = LATER, **more: object) -> Broadcast:
     """Something for everyone."""
     fields: dict[str, object] = {"posted_at": NOW + sequence, "box": b"box", **more}
-    return Announcement(
+    return Broadcast(
         tenant="acme",
         inbox="news",
         sequence=sequence,
@@ -45,7 +45,7 @@ def told(sequence: int, *, expires_at: int = LATER, **more: object) -> Announcem
     )
 
 
-def taken_back(sequence: int, target: str, *, expires_at: int = LATER) -> Announcement:
+def taken_back(sequence: int, target: str, *, expires_at: int = LATER) -> Broadcast:
     """An entry that takes something back."""
     return msgspec.structs.replace(
         told(sequence, expires_at=expires_at), kind="retraction", target=target, box=None

@@ -10,11 +10,11 @@ import pytest
 
 from tests.unit.worlds import NOW, Died, World, open_world
 from tidings.actions.inbox import log_views, settings
-from tidings.actions.inbox.announcing import Announcer
+from tidings.actions.inbox.announcing import BroadcastAppender
 from tidings.actions.inbox.log_views import LogViews
-from tidings.actions.inbox.settings import Remembered
+from tidings.actions.inbox.settings import TtlCache
 from tidings.model import limits
-from tidings.model.notifications import Announcement
+from tidings.model.notifications import Broadcast
 from tidings.model.refusals import InboxBusy
 from tidings.ports.inboxes import Notifications
 
@@ -48,7 +48,7 @@ class Engine:
 
     async def announcements(
         self, tenant: str, inbox: str, *, after: int, limit: int
-    ) -> list[Announcement]:
+    ) -> list[Broadcast]:
         self.reads += 1
         found = await self._store.announcements(tenant, inbox, after=after, limit=limit)
         await self.may_read.wait()
@@ -57,14 +57,14 @@ class Engine:
         return found
 
 
-def entry(sequence: int, **more: Any) -> Announcement:
+def entry(sequence: int, **more: Any) -> Broadcast:
     fields = {"kind": "broadcast", "mark": f"m{sequence}", "expires_at": LATER, **more}
-    return Announcement(
+    return Broadcast(
         tenant="acme", inbox="news", sequence=sequence, posted_at=NOW + sequence, **fields
     )
 
 
-async def fill(store: Notifications, entries: Sequence[Announcement]) -> None:
+async def fill(store: Notifications, entries: Sequence[Broadcast]) -> None:
     for one in entries:
         assert await store.announce(one)
 
@@ -213,7 +213,7 @@ async def test_places_are_claimed_by_several_writers_without_loss(world: World) 
     writers = []
     for _ in range(WRITERS):
         views, _ = views_of(world, 60_000)
-        writers.append(Announcer(store, views, world.clock, at_once))
+        writers.append(BroadcastAppender(store, views, world.clock, at_once))
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(writers[number % WRITERS](entry(0, mark=f"w{number}")))
@@ -235,11 +235,11 @@ async def test_the_same_entry_is_found_instead_of_added(world: World) -> None:
     async def at_once(_: int) -> None:
         return
 
-    writer = Announcer(store, views, world.clock, at_once)
+    writer = BroadcastAppender(store, views, world.clock, at_once)
     assert (await views.get(*KEY)).head == 0
     await fill(store, [entry(1), entry(2, key="k"), entry(3)])
 
-    def is_same(one: Announcement) -> bool:
+    def is_same(one: Broadcast) -> bool:
         return one.key == "k"
 
     # Lost the place: it is among what others added.
@@ -270,13 +270,13 @@ async def test_a_writer_gives_up_when_others_are_always_first(world: World) -> N
 
         async def announcements(
             self, tenant: str, inbox: str, *, after: int, limit: int
-        ) -> list[Announcement]:
+        ) -> list[Broadcast]:
             found = await self._store.announcements(tenant, inbox, after=after, limit=limit)
             return found[:-1]
 
     late: Any = Late(store, 60_000)
     with pytest.raises(InboxBusy):
-        await Announcer(late, views, world.clock, somebody_is_first)(entry(0, mark="mine"))
+        await BroadcastAppender(late, views, world.clock, somebody_is_first)(entry(0, mark="mine"))
     assert taken == limits.SLOT_ATTEMPTS_MAX
 
 
@@ -297,7 +297,7 @@ async def test_a_value_is_remembered_for_a_second_unless_it_changed(
         await may_read.wait()
         return value
 
-    remembered: Remembered[str, str] = Remembered(read)
+    remembered: TtlCache[str, str] = TtlCache(read)
     assert await remembered.get("a") is None
     values["a"] = "one"
     assert await remembered.get("a") == "one"  # that there was none is not remembered

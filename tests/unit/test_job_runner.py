@@ -23,12 +23,11 @@ from tests.contract.inbox_builders import (
 )
 from tests.harness.delivery_office import at_once, until
 from tests.unit.worlds import HandClock
+from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.actions.inbox.log_views import LogViews
-from tidings.actions.jobs_aside import LookAfterJobs
 from tidings.buses.in_process import InProcessBus
-from tidings.delivery.notifying import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner
+from tidings.delivery.job_runner import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner, Turns
 from tidings.delivery.pushing import YOUNG_MS_MAX
-from tidings.delivery.turns import Turns
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import JobNotFound, StoreUnavailable
 from tidings.ports.bus import CopiesMade, Event
@@ -364,7 +363,7 @@ async def test_the_operator_has_a_job_done_after_all_or_drops_it(
     await until(lambda: office.runner.set_aside == 3)
     is_broken[0] = False
 
-    look_after = LookAfterJobs(office.store.jobs_aside, office.store.jobs)
+    look_after = DeadLetterJobs(office.store.jobs_aside, office.store.jobs)
     first, cursor = await look_after.page(None, 2)
     second, end = await look_after.page(cursor, 2)
     assert (len(first), len(second), end) == (2, 1, None)

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key as generate_rsa
 
 from tests.unit.forgery import ABSENT, OwnForge, encode
-from tidings.actions.json_web_keys import BadKey, ed25519_key, read_key
+from tidings.actions.identity.json_web_keys import BadKey, ed25519_key, read_key
 
 EDWARDS = OwnForge(Ed25519PrivateKey.generate()).jwk
 ELLIPTIC = OwnForge(generate_private_key(SECP256R1())).jwk

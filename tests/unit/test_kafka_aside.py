@@ -9,10 +9,9 @@ from aiokafka.errors import KafkaError
 
 from tests.harness.message_cipher import a_cipher
 from tidings.buses import kafka_feed
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.buses.kafka_topics import Topics
-from tidings.ports.feed import FeedUnavailable
+from tidings.ports.bus import FeedUnavailable
 
 TOPICS = Topics()
 JOBS = TOPICS.inbox_jobs

@@ -10,8 +10,7 @@ import pytest
 
 from tests.unit.worlds import Urandom
 from tidings.keyrings import private_file
-from tidings.keyrings.environment import EnvironmentKeyring
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import ensure_root_key, read_root_key
 from tidings.ports.secrets import KeyRefused, master_key
 

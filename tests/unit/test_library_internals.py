@@ -25,10 +25,10 @@ SOURCE: Final = ROOT / "src/tidings"
 DIGEST_CHARS: Final = 32
 
 FENCES: Final = {
-    "uvicorn": "gateway/uvicorn_internals.py",
-    "picows": "gateway/socket_protocol.py",
+    "uvicorn": "gateway/http/uvicorn_internals.py",
+    "picows": "gateway/http/socket_protocol.py",
     "aiokafka": "buses/kafka_closing.py",
-    "redis": "registries/servers.py",
+    "redis": "cluster/redis_servers.py",
 }
 """The one module that knows the internals of each library."""
 

@@ -6,9 +6,8 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from tidings.load.chart import Line, Panel, chart
-from tidings.load.picture import picture
-from tidings.load.results import HEAD, Latency, Result, latency_of, line, together
+from tidings.tools.load.chart import ChartLine, Panel, chart, picture
+from tidings.tools.load.results import HEAD, Latency, Result, latency_of, line, together
 
 SVG = "{http://www.w3.org/2000/svg}"
 RESULT = Result(
@@ -35,9 +34,9 @@ def test_percentiles() -> None:
 def test_a_message_costs_what_the_server_used() -> None:
     assert RESULT.rate == 2_000
     assert RESULT.server_us == 250.0
-    elsewhere = msgspec.structs.replace(RESULT, server_cpu=None)
-    assert elsewhere.server_us is None
-    assert elsewhere.row().count("-") == 2
+    remote_gateways = msgspec.structs.replace(RESULT, server_cpu=None)
+    assert remote_gateways.server_us is None
+    assert remote_gateways.row().count("-") == 2
 
 
 def test_remarks_tell_what_makes_a_figure_doubtful() -> None:
@@ -73,7 +72,7 @@ def test_the_chart_has_a_line_for_each_window() -> None:
 def test_higher_values_stand_higher_and_inside() -> None:
     for is_logarithmic in (False, True):
         values = {1: 0.4, 2: 30.0, 3: 7_000.0}
-        panel = Panel("A panel", "ms", [Line("a", values)], is_logarithmic)
+        panel = Panel("A panel", "ms", [ChartLine("a", values)], is_logarithmic)
         root = ElementTree.fromstring(chart("Title", "steps", [panel]))
         dots = [
             (float(dot.get("cx", "")), float(dot.get("cy", "")))
@@ -85,5 +84,5 @@ def test_higher_values_stand_higher_and_inside() -> None:
 
 def test_a_chart_of_nothing_is_a_chart() -> None:
     for is_logarithmic in (False, True):
-        panel = Panel("A panel", "ms", [Line("a", {})], is_logarithmic)
+        panel = Panel("A panel", "ms", [ChartLine("a", {})], is_logarithmic)
         ElementTree.fromstring(chart("Title", "steps", [panel]))

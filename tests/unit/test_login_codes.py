@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.worlds import NOW, Urandom, open_world
-from tidings.actions import login_budgets
-from tidings.actions.code_sending import new_code
-from tidings.actions.login_budgets import Kind, LoginBudgets
-from tidings.actions.login_digests import LoginDigests
+from tidings.actions.identity import login_budgets
+from tidings.actions.identity.code_sending import new_code
+from tidings.actions.identity.login_budgets import Kind, LoginBudgets
+from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.model import limits
 
 DIGESTS = LoginDigests(os.urandom(32))

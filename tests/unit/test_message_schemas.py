@@ -12,7 +12,7 @@ from tidings.checkers.process import ProcessChecker
 from tidings.model import limits
 from tidings.model.postings import Json
 from tidings.model.refusals import InboxBusy, Invalid
-from tidings.model.schema_work import checks_per_value
+from tidings.model.schema_cost import checks_per_value
 from tidings.ports.checking import CheckerBusy, TookTooLong
 
 

@@ -2,8 +2,8 @@
 """Users that an import writes at once: a phone number is the first one's alone."""
 
 from tidings.model.ids import user_key
-from tidings.ports.moving import SecretFact, UserFact, Written
-from tidings.stores.dynamodb.moved_identity import with_own_numbers
+from tidings.ports.export_facts import SecretFact, UserFact, Written
+from tidings.stores.dynamodb.export.identity_items import with_own_numbers
 
 NUMBER = "+491701234567"
 

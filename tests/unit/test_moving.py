@@ -7,22 +7,20 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tidings.actions.tallying import Tally
-from tidings.cli.moving import Ticker
+from tidings.actions.export.exporting import Tally
+from tidings.cli.export import Ticker
 from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import (
-    Announcement,
+    Broadcast,
     Copy,
     InboxConfig,
     Notification,
     ReadState,
 )
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.inboxes import PostKey
-from tidings.ports.jobs import Job, SetAside
-from tidings.ports.moving import (
+from tidings.ports.export_facts import (
     AuditFact,
     EntryFact,
     IssuerFact,
@@ -34,22 +32,24 @@ from tidings.ports.moving import (
     entry_fact,
     to_entry,
 )
-from tidings.ports.moving_inbox import (
-    AnnouncementFact,
+from tidings.ports.export_inbox_facts import (
+    BroadcastFact,
     CopyFact,
+    DeadLetterFact,
     InboxFact,
     JobFact,
     NotificationFact,
     PostKeyFact,
     ReadStateFact,
-    SetAsideFact,
 )
+from tidings.ports.inboxes import PostKey
+from tidings.ports.jobs import DeadLetter, Job
 from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
 from tidings.ports.sessions import Session
-from tidings.stores.dynamodb.patience import ATTEMPTS_MAX, PatientDynamo
+from tidings.stores.dynamodb.client.errors import Rejected, RequestError, Throttled
+from tidings.stores.dynamodb.client.transport import Transport
+from tidings.stores.dynamodb.export.scanning import ATTEMPTS_MAX, PatientDynamo
 from tidings.stores.dynamodb.patterns import READ_VALUE
-from tidings.stores.dynamodb.transport import Transport
-from tidings.stores.dynamodb.trouble import Rejected, Throttled, Trouble
 
 # Patience.
 
@@ -64,7 +64,7 @@ class Least:
 class Wire:
     """Answers each request with the next of these, and then always with nothing found."""
 
-    def __init__(self, *answers: Trouble | None) -> None:
+    def __init__(self, *answers: RequestError | None) -> None:
         self._answers = list(answers)
 
     async def send(self, operation: str, request: dict[str, Any], until: float) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Wire:
         return {"ConsumedCapacity": {"CapacityUnits": 1}}
 
 
-def patient(waits: list[int], *answers: Trouble | None) -> PatientDynamo:
+def patient(waits: list[int], *answers: RequestError | None) -> PatientDynamo:
     async def back_off(attempt: int) -> None:
         waits.append(attempt)
 
@@ -163,12 +163,12 @@ def test_every_field_of_people_travels(
     [
         (InboxConfig, InboxFact, {"tenant", "inbox"}),
         (Notification, NotificationFact, {"finished_jobs"}),
-        (Announcement, AnnouncementFact, {"is_last"}),
+        (Broadcast, BroadcastFact, {"is_last"}),
         (PostKey, PostKeyFact, {"tenant", "inbox", "key"}),
         (Copy, CopyFact, {"user_id", "inbox"}),
         (ReadState, ReadStateFact, {"user_id", "inbox"}),
         (Job, JobFact, set()),
-        (SetAside, SetAsideFact, set()),
+        (DeadLetter, DeadLetterFact, set()),
         (AuditEntry, AuditFact, set()),
     ],
 )

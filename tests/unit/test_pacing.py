@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tidings.delivery.pacing import ReceiptPace
+from tidings.delivery.fan_out import ReceiptPace
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.receipts import Receipt

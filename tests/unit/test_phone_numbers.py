@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.actions.phone_numbers import NUMBER_CHARS_MAX, find_normal_form, normal_form, reach
+from tidings.actions.identity.phone_numbers import (
+    NUMBER_CHARS_MAX,
+    find_normal_form,
+    normal_form,
+    reach,
+)
 from tidings.model.refusals import Invalid
 
 SEPARATORS = [" ", "-", ".", "/", "\u00a0", "\u2011", "\u202f", "\u3000", "  ", "\uff0d"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.fake_line import FakeLine, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
-from tidings.gateway.presence import PresenceDesk
+from tidings.gateway.presence import PresenceTracker
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id, user_key
 from tidings.model.times import rfc3339
@@ -26,19 +26,19 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
 @pytest.fixture
 async def presence(
     bench: GatewayBench, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[PresenceDesk]:
+) -> AsyncIterator[PresenceTracker]:
     """Told in the next turn instead of the next second."""
     monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 1)
-    desk = PresenceDesk(bench.hub, bench.core.store.users, bench.clock)
-    yield desk
-    await desk.close()
+    context = PresenceTracker(bench.hub, bench.core.store.users, bench.clock)
+    yield context
+    await context.close()
 
 
 def told(line: FakeLine) -> list[tuple[str, bool]]:
     return [(frame["user"], frame["online"]) for frame in line.of("presence")]
 
 
-async def snapshot(presence: PresenceDesk, watcher: FakeLine) -> list[Frame]:
+async def snapshot(presence: PresenceTracker, watcher: FakeLine) -> list[Frame]:
     """What a device hears on `live`, sorted by user."""
     heard = len(watcher.frames)
     await presence.greet(ANN, watcher)
@@ -46,7 +46,7 @@ async def snapshot(presence: PresenceDesk, watcher: FakeLine) -> list[Frame]:
 
 
 async def test_peers_are_told_who_comes_and_goes(
-    bench: GatewayBench, presence: PresenceDesk
+    bench: GatewayBench, presence: PresenceTracker
 ) -> None:
     await bench.group(ANN, BOB)
     await bench.group(CAT, DAN)
@@ -63,7 +63,7 @@ async def test_peers_are_told_who_comes_and_goes(
     assert ann.of("presence")[1]["last_seen"] == rfc3339(bench.clock.time)
 
 
-async def test_a_second_device_is_no_news(bench: GatewayBench, presence: PresenceDesk) -> None:
+async def test_a_second_device_is_no_news(bench: GatewayBench, presence: PresenceTracker) -> None:
     await bench.group(ANN, BOB, CAT)
     ann = await bench.line().live(ANN)
     first, second = await bench.line().live(BOB), await bench.line().live(BOB)
@@ -77,7 +77,7 @@ async def test_a_second_device_is_no_news(bench: GatewayBench, presence: Presenc
 
 
 async def test_who_comes_back_at_once_was_never_gone(
-    bench: GatewayBench, presence: PresenceDesk
+    bench: GatewayBench, presence: PresenceTracker
 ) -> None:
     await bench.group(ANN, BOB, CAT)
     ann, bob = await bench.line().live(ANN), await bench.line().live(BOB)
@@ -90,7 +90,7 @@ async def test_who_comes_back_at_once_was_never_gone(
 
 
 async def test_a_device_that_goes_live_hears_how_its_peers_are(
-    bench: GatewayBench, presence: PresenceDesk
+    bench: GatewayBench, presence: PresenceTracker
 ) -> None:
     await bench.group(ANN, BOB, CAT, DAN)
     await bench.line().live(BOB)
@@ -112,7 +112,7 @@ async def test_a_device_that_goes_live_hears_how_its_peers_are(
     ], "nothing is known of Dan"
 
 
-async def test_a_large_chat_makes_no_peers(bench: GatewayBench, presence: PresenceDesk) -> None:
+async def test_a_large_chat_makes_no_peers(bench: GatewayBench, presence: PresenceTracker) -> None:
     crowd = [user_key("acme", f"u{number}") for number in range(limits.SMALL_CHAT_MEMBERS_MAX)]
     chat = await bench.group(ANN, *crowd)
     await bench.group(ANN, CAT)
@@ -128,7 +128,7 @@ async def test_a_large_chat_makes_no_peers(bench: GatewayBench, presence: Presen
 
 
 async def test_the_end_of_the_server_is_when_all_were_last_seen(
-    bench: GatewayBench, presence: PresenceDesk, monkeypatch: pytest.MonkeyPatch
+    bench: GatewayBench, presence: PresenceTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.group(ANN, BOB)
     ann, bob = await bench.line().live(ANN), await bench.line().live(BOB)
@@ -156,7 +156,7 @@ async def a_crowd(bench: GatewayBench, count: int) -> list[UserKey]:
 
 @pytest.mark.attack("S15")
 async def test_a_device_hears_of_its_peers_in_slices_and_only_as_fast_as_it_reads(
-    bench: GatewayBench, presence: PresenceDesk
+    bench: GatewayBench, presence: PresenceTracker
 ) -> None:
     crowd = await a_crowd(bench, limits.PRESENCE_SLICE_PEERS + 20)
     watcher = await bench.line().live(ANN)
@@ -179,7 +179,7 @@ async def test_a_device_hears_of_its_peers_in_slices_and_only_as_fast_as_it_read
 
 @pytest.mark.attack("S15")
 async def test_a_device_hears_of_so_many_peers_and_no_more(
-    bench: GatewayBench, presence: PresenceDesk, monkeypatch: pytest.MonkeyPatch
+    bench: GatewayBench, presence: PresenceTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PRESENCE_PEERS_MAX", 130)
     crowd = await a_crowd(bench, 240)

@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tidings.gateway.progress import Position, Progress
+from tidings.gateway.progress import DeliveryProgress, Position
 from tidings.model import limits
 from tidings.model.ids import ChatId
 
@@ -40,7 +40,7 @@ class ProgressMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.progress = Progress(WINDOW)
+        self.progress = DeliveryProgress(WINDOW)
         self.heads = dict.fromkeys(CHATS, 10)
         self.clients: dict[ChatId, Client] = {}
         self.lost: set[ChatId] = set()
@@ -168,7 +168,7 @@ TestProgress = ProgressMachine.TestCase
 
 
 def test_the_window_is_the_protocols() -> None:
-    progress = Progress()
+    progress = DeliveryProgress()
     chat = CHATS[0]
     position = progress.start(chat, 0, 0, is_small=True)
     for sequence in range(1, limits.WINDOW_ENTRIES + 1):
@@ -178,7 +178,7 @@ def test_the_window_is_the_protocols() -> None:
 
 
 def test_leaving_a_chat_gives_its_share_of_the_window_back() -> None:
-    progress = Progress(2)
+    progress = DeliveryProgress(2)
     position = progress.start(CHATS[0], 0, 0, is_small=True)
     for sequence in (1, 2):
         progress.sent(position, sequence)

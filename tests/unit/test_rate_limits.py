@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tidings.actions.identity import Caller, Root, TenantCaller, UserCaller
-from tidings.actions.rate_limits import (
+from tidings.actions.identity.caller import Caller, Root, TenantCaller, UserCaller
+from tidings.actions.identity.rate_limits import (
     CONNECT_WAIT_MS_MAX,
     Kind,
     Outcome,
@@ -15,7 +15,7 @@ from tidings.actions.rate_limits import (
     sends_of,
     together,
 )
-from tidings.gateway.entrance import Entrance
+from tidings.gateway.admission import Admission
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits
 from tidings.model.ids import user_key
@@ -201,7 +201,7 @@ async def test_who_reconnects_all_the_time_waits_longer_and_longer(world: World)
 
 @pytest.mark.attack("C04")
 async def test_an_address_may_have_only_so_many_sockets(world: World) -> None:
-    entrance = Entrance(lambda most: most, world.limits)
+    entrance = Admission(lambda most: most, world.limits)
     for _ in range(limits.ADDRESS_SOCKETS_MAX):
         assert entrance.wait_seconds(HOME) == 0
         entrance.opened(HOME)
@@ -216,7 +216,7 @@ async def test_an_address_may_have_only_so_many_sockets(world: World) -> None:
 @pytest.mark.attack("C18")
 async def test_a_herd_at_the_door_is_spread(world: World) -> None:
     chosen = iter(range(1, 100_000, 777))
-    entrance = Entrance(lambda most: min(most, next(chosen)), world.limits)
+    entrance = Admission(lambda most: min(most, next(chosen)), world.limits)
     assert {entrance.wait_seconds(None) for _ in range(limits.HANDSHAKES_BURST)} == {0}
     waits = [entrance.wait_seconds(None) for _ in range(13)]
     assert waits == [1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10]
@@ -227,7 +227,7 @@ async def test_a_herd_at_the_door_is_spread(world: World) -> None:
 
 @pytest.mark.attack("C04")
 async def test_one_address_cannot_take_the_whole_door(world: World) -> None:
-    entrance = Entrance(lambda most: most, world.limits)
+    entrance = Admission(lambda most: most, world.limits)
     taken = [entrance.wait_seconds(HOME) for _ in range(limits.HANDSHAKES_BURST)]
     assert taken.count(0) == limits.ADDRESS_CONNECTS_BURST
     assert entrance.wait_seconds("203.0.113.10") == 0

@@ -11,7 +11,7 @@ import pytest
 
 from tidings.model.refusals import RateLimited, StoreUnavailable
 from tidings.ports.requesters import REVOCATIONS, Requester, on_behalf_of, unknown_requester
-from tidings.stores.sqlite.readers import (
+from tidings.stores.sqlite.engine.readers import (
     READERS,
     USER_READS_AT_ONCE,
     USER_READS_WAITING_MAX,

@@ -6,9 +6,9 @@ import asyncio
 import pytest
 
 from tests.harness.message_cipher import a_cipher
-from tidings.ports.registry import RegistryUnavailable
-from tidings.registries.link import RedisLink
-from tidings.registries.servers import RedisServers
+from tidings.cluster.redis_link import RedisLink
+from tidings.cluster.redis_servers import RedisServers
+from tidings.ports.cluster import RegistryUnavailable
 
 NOWHERE = RedisServers("redis://127.0.0.1:1/0")
 

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from tests.unit.worlds import CHAT, Urandom
-from tidings.actions.login_digests import LoginDigests
-from tidings.actions.refresh_tokens import (
+from tidings.actions.identity.refresh_tokens import (
     REFRESH_TOKEN,
+    LoginDigests,
     new_refresh_token,
     open_next,
     refresh_digest,

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.fake_line import FakeLine, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
-from tidings.actions.identity import UserCaller
-from tidings.actions.rate_limits import RateLimits, check
+from tidings.actions.identity.caller import UserCaller
+from tidings.actions.identity.rate_limits import RateLimits, check
 from tidings.gateway.requests import page_frame
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits
@@ -88,7 +88,7 @@ class CountedReads:
     def __init__(self, bench: GatewayBench) -> None:
         buckets = InProcessBuckets(lambda: 0)
         self.limits = RateLimits(buckets, buckets)
-        self.line = bench.line(desk=replace(bench.desk, limits=self.limits))
+        self.line = bench.line(context=replace(bench.context, limits=self.limits))
 
     async def leave(self, tokens: int) -> None:
         """Use up the bucket of Ann's requests but for so many tokens, over REST."""

@@ -12,13 +12,13 @@ import pytest
 
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
-from tidings.actions.identity import UserCaller
-from tidings.actions.revocation_watch import LATE_LOOKS_MAX, RevocationWatch
-from tidings.gateway.handshake import Handshake
-from tidings.gateway.revoking import Closer
+from tidings.actions.identity.caller import UserCaller
+from tidings.actions.identity.revocation_watch import LATE_LOOKS_MAX, RevocationWatch
+from tidings.gateway.closing import RevocationCloser
+from tidings.gateway.http.handshake import Handshake
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.revocations import Revocation, Revocations, RevokedKind
+from tidings.ports.sessions import Revocation, Revocations, RevokedKind
 from tidings.wire.codes import Close
 
 CHAT = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -57,7 +57,7 @@ class Watched:
     def __init__(self, bench: GatewayBench) -> None:
         self.bench = bench
         self.feed: Feed = Feed(bench.core.store.revocations)
-        self.vigil = bench.desk.vigil
+        self.write_lease = bench.context.write_lease
         self.counting = True
         self.asked: list[UserCaller] = []
 
@@ -68,7 +68,7 @@ class Watched:
         watch = RevocationWatch(
             self.feed, now=now, look_seconds=LOOK_SECONDS, blind_seconds_max=blind_seconds_max
         )
-        closer = Closer(self.bench.hub, self.vigil, self._counts)
+        closer = RevocationCloser(self.bench.hub, self.write_lease, self._is_valid)
         watch.listen(closer.revoked)
         watch.report_to(closer)
         await watch.start()
@@ -78,7 +78,7 @@ class Watched:
             await watch.close()
             await closer.close()
 
-    async def _counts(self, caller: UserCaller) -> bool:
+    async def _is_valid(self, caller: UserCaller) -> bool:
         """What the store says of a token."""
         self.asked.append(caller)
         return self.counting
@@ -220,11 +220,11 @@ async def test_who_cannot_read_the_feed_closes_and_lets_nobody_in(
         watched.feed.is_up, watched.feed.hangs = hangs, hangs
         await closes(ann)
         assert ann.closes[0] is Close.OVERLOADED
-        assert watched.vigil.is_blind
+        assert watched.write_lease.is_blind
         assert status_of_a_handshake(watched) == 503
 
         watched.feed.is_up, watched.feed.hangs = True, False
-        await until(lambda: not watched.vigil.is_blind)
+        await until(lambda: not watched.write_lease.is_blind)
         assert status_of_a_handshake(watched) is None
 
 
@@ -235,7 +235,7 @@ async def test_a_short_trouble_is_survived(watched: Watched) -> None:
         await watched.revoke("user", ANN)
         looks = next(watched.feed.looks)
         await until(lambda: next(watched.feed.looks) > looks + 1)
-        assert (ann.closes, watched.vigil.is_blind) == ([], False)
+        assert (ann.closes, watched.write_lease.is_blind) == ([], False)
         watched.feed.is_up = True
         await closes(ann)
     assert ann.closes == [Close.NOT_AUTHENTICATED]
@@ -298,5 +298,5 @@ def status_of_a_handshake(watched: Watched) -> int | None:
         (b"sec-websocket-version", b"13"),
         (b"sec-websocket-key", b"dGhlIHNhbXBsZSBub25jZQ=="),
     ]
-    refusal = Handshake(watched.bench.desk, frozenset()).refusal(headers, None)
+    refusal = Handshake(watched.bench.context, frozenset()).refusal(headers, None)
     return None if refusal is None else int(refusal.split()[1])

@@ -26,13 +26,12 @@ from tests.unit.worlds import (
     sealed_message,
     write,
 )
-from tidings.actions import rotate_keys
-from tidings.actions.identity import UserCaller
-from tidings.actions.rotate_keys import RotateKeys
-from tidings.actions.vault import DEPLOYMENT_SECRETS
-from tidings.actions.wrapping import CannotUnwrap, Wrapping, data_key_purpose
-from tidings.keyrings.environment import EnvironmentKeyring
-from tidings.keyrings.file import FileKeyring
+from tidings.actions.content import rotation
+from tidings.actions.content.rotation import RotateKeys
+from tidings.actions.content.vault import DEPLOYMENT_SECRETS
+from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, data_key_purpose
+from tidings.actions.identity.caller import UserCaller
+from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key
 from tidings.ports.secrets import KeyRefused, MasterKey
@@ -97,7 +96,7 @@ async def test_after_a_rotation_the_old_key_opens_nothing(tmp_path: Path) -> Non
 async def test_a_thousand_sends_while_rotating(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rotate_keys, "BATCH_KEYS", 5)
+    monkeypatch.setattr(rotation, "BATCH_KEYS", 5)
     folder = tmp_path / "data"
     entries: list[Entry] = []
     async with open_world(folder) as world:
@@ -152,7 +151,7 @@ class StopsAt:
 async def test_stopped_at_every_step_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    monkeypatch.setattr(rotate_keys, "BATCH_KEYS", 2)
+    monkeypatch.setattr(rotation, "BATCH_KEYS", 2)
     step = 0
     while True:
         step += 1

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.requesters import BACKGROUND, Requester
-from tidings.stores.scheduler import Scheduler, wait_for_turn
-from tidings.stores.turns import Turn
+from tidings.stores.scheduler import Scheduler, Turn, wait_for_turn
 
 ANN, AMY = Requester("acme", "acme:ann"), Requester("acme", "acme:amy")
 BOB = Requester("bees", "bees:bob")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidings.stores.dynamodb.schema import requests
-from tidings.stores.dynamodb.schema.differences import CURABLE, Found, differences
+from tidings.stores.dynamodb.schema.differences import CURABLE, DescribedTable, differences
 from tidings.stores.dynamodb.tables import (
     CHAT_MEMBERSHIPS,
     CHATS,
@@ -28,11 +28,11 @@ def described(table: Table, **changes: Any) -> dict[str, Any]:
     return {**created, "TableStatus": "ACTIVE", "DeletionProtectionEnabled": True, **changes}
 
 
-def found(table: Table, **changes: Any) -> Found:
-    return Found(described(table, **changes), ttl=table.ttl, pitr=table.pitr)
+def found(table: Table, **changes: Any) -> DescribedTable:
+    return DescribedTable(described(table, **changes), ttl=table.ttl, pitr=table.pitr)
 
 
-def kinds(table: Table, there: Found | None) -> list[str]:
+def kinds(table: Table, there: DescribedTable | None) -> list[str]:
     return [one.kind for one in differences(table, there)]
 
 
@@ -133,17 +133,19 @@ def test_streams(table: Table, stream: dict[str, Any], kind: str) -> None:
     ],
 )
 def test_time_to_live(table: Table, ttl: str | None, kind: str) -> None:
-    assert kinds(table, Found(described(table), ttl=ttl, pitr=True)) == [kind]
+    assert kinds(table, DescribedTable(described(table), ttl=ttl, pitr=True)) == [kind]
 
 
 def test_point_in_time_recovery_is_on_but_for_the_keys() -> None:
-    assert kinds(MESSAGES, Found(described(MESSAGES), ttl=None, pitr=False)) == ["pitr_off"]
-    assert kinds(KEYS, Found(described(KEYS), ttl=None, pitr=True)) == ["pitr_on"]
+    assert kinds(MESSAGES, DescribedTable(described(MESSAGES), ttl=None, pitr=False)) == [
+        "pitr_off"
+    ]
+    assert kinds(KEYS, DescribedTable(described(KEYS), ttl=None, pitr=True)) == ["pitr_on"]
     assert "pitr_on" not in CURABLE, "switching it off throws a history away"
 
 
 def test_an_endpoint_without_recovery_is_not_blamed_for_it() -> None:
-    assert kinds(MESSAGES, Found(described(MESSAGES), ttl=None, pitr=None)) == []
+    assert kinds(MESSAGES, DescribedTable(described(MESSAGES), ttl=None, pitr=None)) == []
 
 
 def test_protection_against_deletion() -> None:
@@ -151,7 +153,7 @@ def test_protection_against_deletion() -> None:
 
 
 def test_everything_that_is_wrong_is_named_at_once() -> None:
-    there = Found(
+    there = DescribedTable(
         described(
             MESSAGES, BillingModeSummary={}, StreamSpecification={}, DeletionProtectionEnabled=False
         ),

@@ -7,11 +7,10 @@ import pytest
 
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.changes import Cleaned, Written
+from tidings.ports.delivery import ContentExpired, EntryWritten
 from tidings.stores.dynamodb import stream
-from tidings.stores.dynamodb.shards import Shard
-from tidings.stores.dynamodb.stream import DynamoChanges, TableStream, to_cleaned, to_written
-from tidings.stores.dynamodb.trouble import Rejected
+from tidings.stores.dynamodb.client.errors import Rejected
+from tidings.stores.dynamodb.stream import DynamoChanges, Shard, TableStream, to_cleaned, to_written
 
 CHAT = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
 
@@ -146,14 +145,14 @@ async def test_what_one_shard_told_is_not_lost_by_the_trouble_of_another(streams
 
 
 def test_only_new_entries_are_news() -> None:
-    assert to_written(record(5)) == Written(CHAT, 5, 1_800_000_000_500)
+    assert to_written(record(5)) == EntryWritten(CHAT, 5, 1_800_000_000_500)
     assert to_written(record(5, "MODIFY")) is None
 
 
 @pytest.mark.parametrize("name", ["REMOVE", "UNKNOWN_TO_SDK_VERSION"])
 def test_a_deleted_body_tells_where_its_message_stands(name: str) -> None:
     key = {"chat_id": {"S": CHAT}, "body_id": {"S": "0000000000000012.ab34"}}
-    assert to_cleaned({"eventName": name, "dynamodb": {"Keys": key}}) == Cleaned(CHAT, 12)
+    assert to_cleaned({"eventName": name, "dynamodb": {"Keys": key}}) == ContentExpired(CHAT, 12)
     assert to_cleaned({"eventName": "INSERT", "dynamodb": {"Keys": key}}) is None
     key["body_id"] = {"S": "something else"}
     assert to_cleaned({"eventName": name, "dynamodb": {"Keys": key}}) is None

@@ -12,15 +12,14 @@ import pytest
 
 from tests.unit.forgery import Forge, accepted, refused
 from tests.unit.worlds import ALICE, BOB, NOW, ROOT, ROOT_KEY, Gate, Watched, World, open_world
-from tidings.actions.authenticating import Authenticate
-from tidings.actions.identity import TenantCaller, UserCaller
-from tidings.actions.own_keys import OwnKeys
-from tidings.actions.revocation_watch import BLIND_SECONDS_MAX, RevocationWatch
-from tidings.actions.signing_keys import SIGNS_MS_MAX, SigningKeys
-from tidings.actions.standing import Standings
+from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.caller import TenantCaller, UserCaller
+from tidings.actions.identity.credential_status import CredentialStatus
+from tidings.actions.identity.revocation_watch import BLIND_SECONDS_MAX, RevocationWatch
+from tidings.actions.identity.signing_keys import SIGNS_MS_MAX, SigningKeys
+from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.model.refusals import StoreUnavailable, Unauthenticated
-from tidings.ports.revocations import Revocation
-from tidings.ports.sessions import Session
+from tidings.ports.sessions import Revocation, Session
 
 SESSION = Session(
     session_id="01HZZZZZZZZZZZZZZZZZZZZZZZ",
@@ -76,8 +75,8 @@ def a_process(world: World, around: Around | None = None) -> Process:
         look_seconds=3_600,
     )
     signing = SigningKeys(tenants, world.vault.wrapping, world.clock, watch)
-    own = OwnKeys(tenants, world.clock, watch)
-    standings = Standings(tenants, store.users, sessions, world.clock, watch)
+    own = TenantIssuerKeys(tenants, world.clock, watch)
+    standings = CredentialStatus(tenants, store.users, sessions, world.clock, watch)
     authenticate = Authenticate(ROOT_KEY, tenants, signing, own, standings, watch, world.clock)
     made = Process(watch, signing, authenticate)
     return made

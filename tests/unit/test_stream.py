@@ -16,8 +16,8 @@ from tests.unit.gateway_bench import (
     GatewayBench,
     a_gateway,
 )
-from tidings.actions.identity import Caller
-from tidings.actions.rate_limits import RateLimits
+from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.rate_limits import RateLimits
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits
 from tidings.model.ids import UserKey
@@ -85,12 +85,12 @@ async def test_what_is_revoked_while_a_limit_is_looked_up_lets_nobody_in(
     async def authenticate(token: str) -> Caller:
         if token in revoked:
             raise Unauthenticated
-        return await bench.desk.authenticate(token)
+        return await bench.context.authenticate(token)
 
     revoked: set[str] = set()
     buckets = InProcessBuckets()
-    desk = replace(bench.desk, authenticate=authenticate, limits=Looking(buckets, buckets))
-    line = bench.line(desk=desk)
+    context = replace(bench.context, authenticate=authenticate, limits=Looking(buckets, buckets))
+    line = bench.line(context=context)
     line.say("hello", token="acme:ann", device="phone")
     await line.until(lambda: line.closes)
     assert (line.closes, line.frames) == ([Close.NOT_AUTHENTICATED], [])
@@ -102,10 +102,10 @@ async def test_of_many_wrong_tokens_the_store_is_asked_about_one(bench: GatewayB
             asked.append(token)
             await asyncio.sleep(0)
             raise Unauthenticated
-        return await bench.desk.authenticate(token)
+        return await bench.context.authenticate(token)
 
     asked: list[str] = []
-    line = bench.line(desk=replace(bench.desk, authenticate=authenticate))
+    line = bench.line(context=replace(bench.context, authenticate=authenticate))
     line.say("hello", token="acme:ann", device="phone")
     await line.until(lambda: line.ops[-1:] == ["live"])
     for number in range(50):
@@ -156,7 +156,7 @@ async def test_what_is_appended_during_hello_comes_once(
 ) -> None:
     chat = await bench.group(ANN, BOB)
     gate = Pass()
-    line = bench.line(desk=bench.desk_with_held(gate.wait, is_after=is_list_read))
+    line = bench.line(context=bench.desk_with_held(gate.wait, is_after=is_list_read))
     line.say("hello", token=BOB, device="phone", have={chat: 1})
     await gate.is_reached.wait()
     await bench.post(ANN, chat, 3)
@@ -173,7 +173,7 @@ async def test_what_is_appended_during_catch_up_comes_after_it(bench: GatewayBen
     chat = await bench.group(ANN, BOB)
     await bench.post(ANN, chat, 5)
     gate = Pass()
-    line = bench.line(desk=bench.desk_with_reads(gate.after))
+    line = bench.line(context=bench.desk_with_reads(gate.after))
     line.say("hello", token=BOB, device="phone")
     await gate.is_reached.wait()
     await bench.post(ANN, chat, 3)
@@ -188,7 +188,7 @@ async def test_what_is_appended_during_catch_up_comes_after_it(bench: GatewayBen
 async def test_a_chat_joined_during_hello_is_followed(bench: GatewayBench) -> None:
     await bench.group(BOB)
     gate = Pass()
-    line = bench.line(desk=bench.desk_with_held(gate.wait))
+    line = bench.line(context=bench.desk_with_held(gate.wait))
     line.say("hello", token=BOB, device="phone")
     await gate.is_reached.wait()
     chat = await bench.group(ANN, BOB)
@@ -205,7 +205,7 @@ async def test_a_chat_left_during_hello_is_gone(bench: GatewayBench) -> None:
     chat = await bench.group(ANN, BOB)
     await bench.post(ANN, chat, 3)
     gate = Pass()
-    line = bench.line(desk=bench.desk_with_held(gate.wait))
+    line = bench.line(context=bench.desk_with_held(gate.wait))
     line.say("hello", token=BOB, device="phone")
     await gate.is_reached.wait()
     await bench.core.verbs.remove_member(ANN, chat, BOB)
@@ -219,7 +219,7 @@ async def test_a_hello_that_cannot_be_answered_is_for_later(bench: GatewayBench)
     async def fail() -> None:
         raise StoreUnavailable
 
-    line = bench.line(desk=bench.desk_with_held(fail))
+    line = bench.line(context=bench.desk_with_held(fail))
     line.say("hello", token=BOB, device="phone")
     await line.until(lambda: line.closes)
     assert (line.closes, line.ops) == ([Close.OVERLOADED], ["welcome"])

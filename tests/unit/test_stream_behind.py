@@ -137,7 +137,7 @@ async def behind(
         return page
 
     chat = await bench.group(ANN, BOB)
-    line = await bench.line(desk=bench.desk_with_reads(around)).live(BOB, have={chat: 1})
+    line = await bench.line(context=bench.desk_with_reads(around)).live(BOB, have={chat: 1})
     line.pause()
     await bench.post(ANN, chat, 5)
     line.resume()
@@ -194,4 +194,4 @@ def acknowledge(line: FakeLine) -> None:
 
 
 async def head_of(bench: GatewayBench, chat: str) -> int:
-    return next(row.head.sequence for row in await bench.desk.held(BOB) if row.chat_id == chat)
+    return next(row.head.sequence for row in await bench.context.held(BOB) if row.chat_id == chat)

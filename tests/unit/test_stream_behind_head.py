@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.fake_line import FakeLine
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
-from tidings.model.chat_list import Held
+from tidings.model.chats import HeldChat
 from tidings.model.ids import ChatId, UserKey
 
 
@@ -23,12 +23,12 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
 async def greeted(bench: GatewayBench, chat: ChatId, *, head: int, have: int) -> FakeLine:
     """A line that is live, where the head was read as if nothing after it was delivered yet."""
 
-    async def held(user: UserKey) -> list[Held]:
-        rows = await bench.desk.held(user)
+    async def held(user: UserKey) -> list[HeldChat]:
+        rows = await bench.context.held(user)
         copy = msgspec.structs.replace
         return [copy(row, head=copy(row.head, sequence=head)) for row in rows]
 
-    line = bench.line(desk=replace(bench.desk, held=held))
+    line = bench.line(context=replace(bench.context, held=held))
     line.say("hello", token=ANN, device="phone", have={chat: have})
     await line.until(lambda: line.of("live"))
     return line

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tidings.stores.dynamodb import (
-    audit_patterns,
-    deletion_patterns,
-    identity_patterns,
-    inbox_patterns,
-    patterns,
-)
-from tidings.stores.dynamodb.access import Pattern
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.chat import deletion_patterns
+from tidings.stores.dynamodb.client.access import Pattern
+from tidings.stores.dynamodb.identity import identity_patterns
+from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.tables import TABLES, Table, ttl_seconds
 
@@ -48,7 +45,6 @@ DECLARED_IN = {
     "patterns.py": patterns,
     "inbox_patterns.py": inbox_patterns,
     "identity_patterns.py": identity_patterns,
-    "audit_patterns.py": audit_patterns,
     "deletion_patterns.py": deletion_patterns,
 }
 

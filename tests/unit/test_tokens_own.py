@@ -23,8 +23,8 @@ from tests.unit.forgery import (
     refused,
 )
 from tests.unit.worlds import ALICE, NOW, ROOT, World, open_world
-from tidings.actions.identity import UserCaller
-from tidings.actions.signing_keys import STALE_MS
+from tidings.actions.identity.caller import UserCaller
+from tidings.actions.identity.signing_keys import STALE_MS
 from tidings.model import limits
 
 

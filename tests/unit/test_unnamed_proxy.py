@@ -6,16 +6,15 @@ from ipaddress import ip_network
 
 import pytest
 
-from tidings.actions.rate_limits import RateLimits
-from tidings.actions.unnamed_proxy import UnnamedProxy
-from tidings.api.access import Access
+from tidings.actions.identity.rate_limits import RateLimits
+from tidings.api.access import Access, UnnamedProxyWarning
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model.addresses import Networks
 
 
 @pytest.mark.attack("S11")
 def test_a_proxy_that_nobody_named_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    proxy = UnnamedProxy()
+    proxy = UnnamedProxyWarning()
     with caplog.at_level(logging.WARNING, "tidings.serving"):
         proxy.look([])
         assert caplog.records == []

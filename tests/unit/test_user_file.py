@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tidings.cli.notify import read_users
 from tidings.cli.progress_line import bar
-from tidings.cli.reaching import CommandRefused
-from tidings.cli.user_file import read_users
+from tidings.cli.server_access import CommandRefused
 
 
 def read(folder: Path, content: bytes) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import ALICE, BOB, NOW, ROOT, Watched, World, open_world, read, write
-from tidings.actions.identity import TenantCaller, UserCaller
-from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.actions.identity.caller import TenantCaller, UserCaller
+from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.model.refusals import (

@@ -26,8 +26,8 @@ from tests.unit.worlds import (
     sealed_message,
     write,
 )
-from tidings.actions.cursors import Cursors
-from tidings.actions.vault import LINES_AT_ONCE, Vault
+from tidings.actions.content.cursors import Cursors
+from tidings.actions.content.vault import LINES_AT_ONCE, Vault
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key

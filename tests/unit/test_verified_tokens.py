@@ -3,11 +3,11 @@
 
 import pytest
 
-from tidings.actions import verified_tokens
-from tidings.actions.identity import UserCaller
-from tidings.actions.verified_tokens import USER_TOKENS_MAX, VerifiedTokens
+from tidings.actions.identity import authenticate
+from tidings.actions.identity.authenticate import USER_TOKENS_MAX, VerifiedTokens
+from tidings.actions.identity.caller import UserCaller
 from tidings.model.ids import UserKey
-from tidings.ports.revocations import Revocation
+from tidings.ports.sessions import Revocation
 
 ANN, BOB = UserKey("acme:ann"), UserKey("acme:bob")
 
@@ -43,7 +43,7 @@ def test_all_tokens_of_a_user_or_session_go_and_no_others() -> None:
 
 
 def test_a_bounded_number_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified_tokens, "VERIFIED_TOKENS_MAX", 3)
+    monkeypatch.setattr(authenticate, "VERIFIED_TOKENS_MAX", 3)
     tokens = VerifiedTokens()
     for number in range(5):
         tokens.keep(digest(number), of(UserKey(f"acme:{number}")))

@@ -5,8 +5,8 @@ import unicodedata
 
 import pytest
 
-from tidings.actions.membership import check_name
-from tidings.actions.users import check_user_id, check_visible_text
+from tidings.actions.chat.members import check_name
+from tidings.actions.identity.users import check_user_id, check_visible_text
 from tidings.model import limits
 from tidings.model.ids import DEVICE, USER
 from tidings.model.notifications import INBOX

@@ -11,22 +11,20 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.actions.authenticating import Authenticate
-from tidings.actions.identity import Root
-from tidings.actions.own_keys import OwnKeys
-from tidings.actions.revocation_watch import RevocationWatch
-from tidings.actions.rotate_keys import RotateKeys
-from tidings.actions.signing_key_making import SigningKeyMaker, SigningKeyVerbs
-from tidings.actions.signing_keys import SigningKeys
-from tidings.actions.standing import Standings
-from tidings.actions.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
-from tidings.actions.token_issuers import TokenIssuerVerbs
-from tidings.actions.vault import Sealed, Vault
+from tidings.actions.content.rotation import RotateKeys
+from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.caller import Root
+from tidings.actions.identity.credential_status import CredentialStatus
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeys, SigningKeyVerbs
+from tidings.actions.identity.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
+from tidings.actions.identity.token_issuers import TenantIssuerKeys, TokenIssuerVerbs
 from tidings.keyrings.file import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
-from tidings.ports.failpoints import NoFailpoints
 from tidings.ports.secrets import DataKeys, MasterKeys
+from tidings.ports.world import NoFailpoints
 from tidings.stores.sqlite.store import SqliteStore, open_store
 
 NOW: Final = 1_800_000_000_000
@@ -132,7 +130,7 @@ class World:
     signing: SigningKeys
     watch: RevocationWatch
     """Not started: until a test does so, nothing is believed without the store."""
-    standings: Standings
+    standings: CredentialStatus
     authenticate: Authenticate
     put_tenant: PutTenant
     make_key: MakeTenantKey
@@ -160,8 +158,8 @@ async def open_world(
         await vault.start()
         watch = RevocationWatch(store.revocations)
         signing = SigningKeys(store.tenants, vault.wrapping, clock, watch)
-        own_keys = OwnKeys(store.tenants, clock, watch)
-        standings = Standings(store.tenants, store.users, store.sessions, clock, watch)
+        own_keys = TenantIssuerKeys(store.tenants, clock, watch)
+        standings = CredentialStatus(store.tenants, store.users, store.sessions, clock, watch)
         maker = SigningKeyMaker(vault.wrapping, chance)
         yield World(
             folder=folder,

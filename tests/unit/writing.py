@@ -8,11 +8,11 @@ from pathlib import Path
 
 import apsw
 
-from tidings.ports.failpoints import Failpoints, Place
-from tidings.stores.sqlite.checkpoints import Checkpoints
-from tidings.stores.sqlite.jobs import Bulk, Job, Undo, Written
-from tidings.stores.sqlite.trouble import StoreBroken
-from tidings.stores.sqlite.writer import Writer
+from tidings.ports.world import Failpoints, Place
+from tidings.stores.sqlite.engine.connections import Checkpoints
+from tidings.stores.sqlite.engine.jobs import Bulk, JobWritten, UndoWrite, WriteJob
+from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.errors import StoreBroken
 
 INSERT = "INSERT INTO things VALUES (?)"
 
@@ -65,10 +65,10 @@ class Thing:
         try:
             db.execute(INSERT, (self._number,))
         except apsw.ConstraintError:
-            raise Undo("taken") from None
+            raise UndoWrite("taken") from None
         if self._error is not None:
             raise self._error
-        return Written
+        return JobWritten
 
     def settle(self, outcome: object) -> None:
         said = outcome if isinstance(outcome, str) else "written"
@@ -81,7 +81,7 @@ class Thing:
 
 
 _conforms_diary: type[Failpoints] = Diary
-_conforms_thing: type[Job] = Thing
+_conforms_thing: type[WriteJob] = Thing
 
 
 class Bench:

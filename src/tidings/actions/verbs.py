@@ -3,21 +3,34 @@
 
 from dataclasses import dataclass
 
-from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
-from tidings.actions.deleting import DeleteChat, GetJob
-from tidings.actions.invites import AcceptInvite, DeclineInvite, ListInvites
-from tidings.actions.leaving import LeaveChats
-from tidings.actions.membership import PutMember, RemoveMember, Rename
-from tidings.actions.messages import Edit, React, Redact
-from tidings.actions.moderation import RemoveAsTenant
-from tidings.actions.posting import Post
-from tidings.actions.reading import (
+from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.chat.deleting import DeleteChat, GetJob
+from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
+from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.messages import Edit, React, Redact
+from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.receipts import MarkReceipt
+from tidings.actions.chat.receipts import MarkReceipt
+from tidings.actions.chat.sending import Post
+from tidings.actions.identity.logins import RequestCode
+from tidings.actions.identity.refreshing import RefreshSession
+from tidings.actions.identity.sessions import (
+    ListSessions,
+    OpenSession,
+    RevokeSession,
+    RevokeSessions,
+)
+from tidings.actions.identity.users import FindContacts
+from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.posting import PostNotification
+from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
+from tidings.actions.inbox.redacting import GetProgress, RedactNotification
+from tidings.actions.inbox.settings import InboxConfigs, Settings
+from tidings.actions.inbox.showing import NotificationReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +60,32 @@ class ChatVerbs:
     reactions: ListReactions
     receipts: ListReceipts
     mark: MarkReceipt
+
+
+@dataclass(frozen=True, slots=True)
+class LoginVerbs:
+    """The verbs of logging in, and of what comes of it."""
+
+    request_code: RequestCode
+    open_session: OpenSession
+    refresh: RefreshSession
+    sessions: ListSessions
+    revoke_session: RevokeSession
+    revoke_sessions: RevokeSessions
+    find_contacts: FindContacts
+
+
+@dataclass(frozen=True, slots=True)
+class InboxVerbs:
+    """The verbs of inboxes, and what delivery looks at before it shows something."""
+
+    settings: Settings
+    configs: InboxConfigs
+    post: PostNotification
+    progress: GetProgress
+    redact: RedactNotification
+    list: ListNotifications
+    read: MarkRead
+    unread: CountUnread
+    views: LogViews
+    showing: NotificationReader

@@ -1,19 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask how often, from where: what the guard counts and what answers tell of it."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
 from starlette.types import Scope
 
-from tidings.actions.identity import Caller
-from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, together
-from tidings.actions.unnamed_proxy import UnnamedProxy
-from tidings.api.addresses import client_address, forwarded_for
+from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.rate_limits import Kind, Outcome, RateLimits, check, together
 from tidings.api.operations import UNCOUNTED, Operation
-from tidings.model.addresses import Networks
+from tidings.model.addresses import Networks, counted_address, is_trusted
 from tidings.ports.buckets import Bucket
+
+
+def client_address(scope: Scope, trusted: Networks) -> str | None:
+    """As whom the client is counted where addresses are; None if it is not to be counted.
+
+    Behind one of the `trusted` proxies it is who they say it is.
+    """
+    client = scope["client"]
+    return counted_address(client[0] if client else None, forwarded_for(scope), trusted)
+
+
+def forwarded_for(scope: Scope) -> list[str]:
+    """What each `X-Forwarded-For` header of a request says, in their order."""
+    return [
+        value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
+    ]
+
+
+def came_encrypted(scope: Scope, trusted: Networks) -> bool:
+    """Whether a trusted proxy says that the client asked it over HTTPS."""
+    client = scope["client"]
+    if not trusted or client is None or not is_trusted(client[0], trusted):
+        return False
+    said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return len(said) == 1 and said[0].strip().lower() == b"https"
+
+
+log = logging.getLogger("tidings.serving")
+
+_TOLD: Final = (
+    "a proxy on this machine forwards requests, and TIDINGS_TRUSTED_PROXIES does not name it: "
+    "limits by address are off, and the checks for a public server were not made"
+)
+
+
+class UnnamedProxyWarning:
+    """Warns at the first forwarded request, where no proxy is trusted; silent after that."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def look(self, forwarded: Sequence[str]) -> None:
+        """A request from this machine came with these forwarding headers."""
+        if forwarded and not self._is_told:
+            self._is_told = True
+            log.warning(_TOLD, extra={"action": "proxy_not_named"})
+
 
 _COUNTED: Final = "tidings_counted"
 _LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
@@ -29,7 +76,7 @@ class Access:
     """None: nothing is counted."""
     trusted_proxies: Networks = ()
     allowed_origins: frozenset[str] = frozenset()
-    unnamed_proxy: UnnamedProxy = field(default_factory=UnnamedProxy)
+    unnamed_proxy: UnnamedProxyWarning = field(default_factory=UnnamedProxyWarning)
 
     def address(self, scope: Scope) -> str | None:
         """As whom a client is counted; None if it is not."""

@@ -8,13 +8,11 @@ import msgspec
 from starlette.middleware import Middleware
 from starlette.routing import Route, Router
 
-from tidings.actions.auditing import AuditTrail
-from tidings.actions.identity import Caller
-from tidings.actions.inbox.verbs import InboxVerbs
-from tidings.actions.jobs_aside import LookAfterJobs
-from tidings.actions.login_verbs import LoginVerbs
-from tidings.actions.reading_audit import ReadAudit
-from tidings.actions.verbs import ChatVerbs
+from tidings.actions.identity.audit import AuditTrail
+from tidings.actions.identity.audit_reading import ReadAudit
+from tidings.actions.identity.caller import Caller
+from tidings.actions.inbox.dead_letters import DeadLetterJobs
+from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.api import (
     audit,
     auth,
@@ -46,13 +44,12 @@ from tidings.api.access import Access
 from tidings.api.asyncapi import make_socket_document
 from tidings.api.auditing import Recorder
 from tidings.api.callers import Guard
-from tidings.api.cors import PreflightMiddleware
 from tidings.api.endpoints import JSON, Endpoint, OperationResponder, Responder
-from tidings.api.headers import HeadersMiddleware
+from tidings.api.headers import HeadersMiddleware, PreflightMiddleware
+from tidings.api.health import METHODS, Page, PageResponder
 from tidings.api.large_bodies import LargeBodies
 from tidings.api.openapi import make_document
 from tidings.api.operations import Operation
-from tidings.api.pages import METHODS, Page, PageResponder
 from tidings.model.refusals import Unauthenticated
 from tidings.ports.world import Chance
 
@@ -90,7 +87,7 @@ def make_app(
     inbox_verbs: InboxVerbs,
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
-    jobs_aside: LookAfterJobs,
+    jobs_aside: DeadLetterJobs,
     audit_trail: AuditTrail,
     audit_reading: ReadAudit,
     own_health: health.Health,

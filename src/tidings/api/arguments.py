@@ -16,8 +16,8 @@ from typing import Final
 
 from starlette.requests import Request
 
-from tidings.actions.identity import require_user
-from tidings.api import paths
+from tidings.actions.identity.caller import require_user
+from tidings.api import fields
 from tidings.api.operations import Operation
 from tidings.api.requests import read_query
 
@@ -27,9 +27,9 @@ Source = Callable[[Request], object]
 _SOURCES: Final[Mapping[str, Source]] = {
     "caller": lambda request: request.user,
     "user": lambda request: require_user(request.user).user,
-    "chat": lambda request: paths.chat(request.path_params["chat_id"]),
-    "place": lambda request: paths.place(request.path_params["sequence"]),
-    "limit_in_path": lambda request: paths.limit_in_path(request.path_params["limit"]),
+    "chat": lambda request: fields.chat(request.path_params["chat_id"]),
+    "place": lambda request: fields.place(request.path_params["sequence"]),
+    "limit_in_path": lambda request: fields.limit_in_path(request.path_params["limit"]),
     "request_key": lambda request: request.headers.get("Idempotency-Key"),
 }
 

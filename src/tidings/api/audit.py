@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.actions.identity import Caller
-from tidings.actions.reading_audit import ReadAudit, RecordedAct
+from tidings.actions.identity.audit_reading import ReadAudit, RecordedAct
+from tidings.actions.identity.caller import Caller
 from tidings.api.fields import Limit
 from tidings.api.operations import operation
 from tidings.api.requests import Query

@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 
-from tidings.actions.auditing import AuditTrail, Intent, actor_of, is_certain
-from tidings.actions.identity import Caller, Root
-from tidings.actions.jobs_aside import ASIDE
-from tidings.actions.signing_keys import KEY_ID
+from tidings.actions.identity.audit import AuditTrail, Intent, actor_of, is_certain
+from tidings.actions.identity.caller import Caller, Root
+from tidings.actions.identity.signing_keys import KEY_ID
+from tidings.actions.inbox.dead_letters import ASIDE
 from tidings.api.operations import Answer, Audited, Operation
 from tidings.api.request_ids import request_id
 from tidings.model.refusals import Refusal

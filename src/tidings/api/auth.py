@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.login_verbs import LoginVerbs
-from tidings.actions.sessions import TokenPair
+from tidings.actions.identity.sessions import TokenPair
+from tidings.actions.verbs import LoginVerbs
 from tidings.api.fields import Code, Device, PhoneNumber, RefreshToken, TenantName
 from tidings.api.operations import operation
 from tidings.api.requests import Body

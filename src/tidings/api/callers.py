@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from tidings.actions.authenticating import Authenticate
-from tidings.actions.identity import (
+from tidings.actions.content.rotation import RotateKeys
+from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.caller import (
     Caller,
     Root,
     TenantCaller,
@@ -15,17 +16,16 @@ from tidings.actions.identity import (
     require_tenant,
     require_user,
 )
-from tidings.actions.rotate_keys import RotateKeys
-from tidings.actions.signing_key_making import SigningKeyVerbs
-from tidings.actions.tenants import (
+from tidings.actions.identity.signing_keys import SigningKeyVerbs
+from tidings.actions.identity.tenants import (
     GetTenant,
     MakeTenantKey,
     MakeToken,
     PutTenant,
     RevokeTenantKey,
 )
-from tidings.actions.token_issuers import TokenIssuerVerbs
-from tidings.actions.users import EraseUserContent, GetProfile, PatchProfile, PutUser
+from tidings.actions.identity.token_issuers import TokenIssuerVerbs
+from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.contacts import Contact
-from tidings.actions.identity import Caller
-from tidings.actions.login_verbs import LoginVerbs
+from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.users import Contact
+from tidings.actions.verbs import LoginVerbs
 from tidings.api.fields import PhoneNumbers
 from tidings.api.operations import operation
 from tidings.api.requests import Body

@@ -10,12 +10,28 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from tidings.actions.json_web_keys import ALGORITHMS, KID
-from tidings.actions.phone_numbers import NUMBER_CHARS_MAX
-from tidings.actions.refresh_tokens import REFRESH_TOKEN
+from tidings.actions.identity.json_web_keys import ALGORITHMS, KID
+from tidings.actions.identity.phone_numbers import NUMBER_CHARS_MAX
+from tidings.actions.identity.refresh_tokens import REFRESH_TOKEN
+from tidings.actions.identity.signing_keys import KEY_ID
+from tidings.actions.inbox.dead_letters import ASIDE
 from tidings.model import limits
-from tidings.model.ids import CHAT, CLIENT_MESSAGE_ID, DEVICE, SEQUENCE_MAX, TENANT, USER
-from tidings.model.notifications import CATEGORY, NOTIFICATION
+from tidings.model.deletions import JOB
+from tidings.model.ids import (
+    CHAT,
+    CLIENT_MESSAGE_ID,
+    DEVICE,
+    MESSAGE,
+    SEQUENCE_MAX,
+    SESSION,
+    TENANT,
+    USER,
+    ChatId,
+    UserKey,
+    tenant_of,
+)
+from tidings.model.notifications import CATEGORY, INBOX, NOTIFICATION
+from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, TenantNotFound
 
 QUOTA_MAX: Final = 10**12
 
@@ -98,3 +114,62 @@ Message = Annotated[
         },
     ),
 ]
+
+
+_SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
+_LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
+
+
+def _path_matching(pattern: re.Pattern[str]) -> dict[str, Any]:
+    return {"type": "string", "pattern": f"^({pattern.pattern})$"}
+
+
+SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    "aside_id": _path_matching(ASIDE),
+    "chat_id": _path_matching(CHAT),
+    "emoji": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": limits.EMOJI_BYTES_MAX,
+        "pattern": r"^[^\s/]+$",
+    },
+    "inbox": _path_matching(INBOX),
+    "job_id": _path_matching(JOB),
+    "key_id": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+    "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX},
+    "message_id": _path_matching(MESSAGE),
+    "notification_id": _path_matching(NOTIFICATION),
+    "signing_key_id": _path_matching(KEY_ID),
+    "session_id": _path_matching(SESSION),
+    "sequence": {"type": "integer", "minimum": 1, "maximum": SEQUENCE_MAX},
+    "tenant": _path_matching(TENANT),
+    "user_id": _path_matching(USER),
+}
+"""The form of each parameter, as the OpenAPI document tells it."""
+
+
+def chat(chat_id: str) -> ChatId:
+    """The chat a path names."""
+    if CHAT.fullmatch(chat_id) is None:
+        raise ChatNotFound
+    return ChatId(chat_id)
+
+
+def place(sequence: str) -> int:
+    """The sequence a path names."""
+    if _SEQUENCE.fullmatch(sequence) is None or int(sequence) > SEQUENCE_MAX:
+        raise MessageNotFound
+    return int(sequence)
+
+
+def limit_in_path(limit: str) -> int:
+    """How many a path asks for."""
+    if _LIMIT.fullmatch(limit) is None or int(limit) > limits.PAGE_MAX:
+        raise Invalid(f"limit: 1 to {limits.PAGE_MAX}", "/limit")
+    return int(limit)
+
+
+def check_own_tenant(tenant: str, user: UserKey) -> None:
+    """Refuse a path that names another tenant than the user's own as one that is not there."""
+    if tenant_of(user) != tenant:
+        raise TenantNotFound

@@ -3,8 +3,8 @@
 
 from typing import Any, Final
 
-from tidings.actions.identity import Caller, require_tenant
-from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.verbs import InboxVerbs
 from tidings.api.fields import Category, Description, KeepDays, Name, SchemaVersion
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body

@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.actions.inbox.reading import Wanted
-from tidings.actions.inbox.verbs import InboxVerbs
+from tidings.actions.inbox.reading import ListFilter
+from tidings.actions.verbs import InboxVerbs
 from tidings.api.fields import Category, Limit, ReadIds, Time
 from tidings.api.operations import operation
 from tidings.api.requests import Body, Query
@@ -106,7 +106,7 @@ async def listed(
     verbs: InboxVerbs, user: UserKey, inbox: str, asked: PartQuery, limit: int
 ) -> NotificationList:
     """The list, whichever path the request came by."""
-    wanted = Wanted(
+    wanted = ListFilter(
         limit=limit,
         cursor=asked.cursor,
         category=asked.category,

@@ -5,15 +5,15 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller, require_root
-from tidings.actions.jobs_aside import LookAfterJobs
+from tidings.actions.identity.caller import Caller, require_root
+from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.api.fields import Limit
 from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable
 from tidings.model.times import rfc3339
-from tidings.ports.jobs import SetAside
+from tidings.ports.jobs import DeadLetter
 
 TAG: Final = "Jobs"
 
@@ -53,7 +53,7 @@ class AsideList(msgspec.Struct):
     refusals=(CursorInvalid,),
 )
 async def list_jobs_aside(
-    caller: Caller, asked: AsideQuery, jobs_aside: LookAfterJobs
+    caller: Caller, asked: AsideQuery, jobs_aside: DeadLetterJobs
 ) -> AsideList:
     """Those that failed too often to be tried again by themselves; oldest notification first."""
     require_root(caller)
@@ -70,7 +70,7 @@ async def list_jobs_aside(
     statuses=(202,),
     refusals=(JobNotFound, QueueUnavailable),
 )
-async def replay_job(caller: Caller, aside_id: str, jobs_aside: LookAfterJobs) -> AsideRecord:
+async def replay_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) -> AsideRecord:
     """It goes back into the queue; users who have their copy keep it as it is."""
     require_root(caller)
     return _record(await jobs_aside.replay(aside_id))
@@ -85,13 +85,13 @@ async def replay_job(caller: Caller, aside_id: str, jobs_aside: LookAfterJobs) -
     statuses=(204,),
     refusals=(JobNotFound,),
 )
-async def drop_job(caller: Caller, aside_id: str, jobs_aside: LookAfterJobs) -> None:
+async def drop_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) -> None:
     """Nobody will do it; the notification it belongs to never counts as delivered to all."""
     require_root(caller)
     await jobs_aside.drop(aside_id)
 
 
-def _record(aside: SetAside) -> AsideRecord:
+def _record(aside: DeadLetter) -> AsideRecord:
     job = aside.job
     return AsideRecord(
         id=aside.aside_id,

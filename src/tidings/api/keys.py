@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller, require_root
+from tidings.actions.identity.caller import Caller, require_root
 from tidings.api.callers import IdentityVerbs
 from tidings.api.operations import operation
 from tidings.model.refusals import Conflict, TenantNotFound, UserNotFound

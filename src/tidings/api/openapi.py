@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from tidings import __version__
-from tidings.api import paths
+from tidings.api import fields
 from tidings.api.operations import Key, Operation
 from tidings.api.problems import (
     MEDIA_TYPE,
@@ -138,7 +138,7 @@ def _operation(one: Operation, schemas: _Schemas) -> Json:
 
 def _parameters(one: Operation, schemas: _Schemas) -> list[Json]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": paths.SCHEMAS[name]}
+        {"name": name, "in": "path", "required": True, "schema": fields.SCHEMAS[name]}
         for name in one.path_parameters
     ]
     in_headers = [

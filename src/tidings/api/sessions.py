@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller, require_user
-from tidings.actions.login_verbs import LoginVerbs
+from tidings.actions.identity.caller import Caller, require_user
+from tidings.actions.verbs import LoginVerbs
 from tidings.api.operations import operation
 from tidings.model.refusals import SessionNotFound, TenantNotFound, UserNotFound
 from tidings.model.times import rfc3339

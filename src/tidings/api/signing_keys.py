@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller
-from tidings.actions.json_web_keys import JsonWebKeySet
-from tidings.actions.signing_key_making import SigningKeyRow
-from tidings.actions.tenants import check_tenant
+from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.json_web_keys import JsonWebKeySet
+from tidings.actions.identity.signing_keys import SigningKeyRow
+from tidings.actions.identity.tenants import check_tenant
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import TenantName
 from tidings.api.operations import Answer, Audited, operation

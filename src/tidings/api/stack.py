@@ -3,9 +3,9 @@
 
 from typing import Final
 
-from tidings.actions.identity import Caller, require_tenant
-from tidings.actions.inbox.verbs import InboxVerbs
-from tidings.api.fields import NotificationId
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.verbs import InboxVerbs
+from tidings.api.fields import NotificationId, check_own_tenant
 from tidings.api.inboxes import (
     NotificationList,
     PartQuery,
@@ -23,7 +23,6 @@ from tidings.api.notifications import (
     post_cost,
 )
 from tidings.api.operations import Answer, Audited, operation
-from tidings.api.paths import check_own_tenant
 from tidings.api.requests import Body
 from tidings.model import costs, limits
 from tidings.model.ids import UserKey

@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from tidings.actions.identity import Caller
+from tidings.actions.identity.caller import Caller
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
 from tidings.api.tenant_jobs import JobRecord, job_record

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.actions.identity import Caller
+from tidings.actions.identity.caller import Caller
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.operations import operation
 from tidings.model.deletions import Deletion, Phase

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller
-from tidings.actions.tenants import NewTenantKey
+from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.tenants import NewTenantKey
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import Device, Name, Quota, TokenSeconds, UserId
 from tidings.api.operations import Answer, Audited, operation

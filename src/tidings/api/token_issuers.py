@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller
-from tidings.actions.json_web_keys import JsonWebKey
-from tidings.actions.own_keys import registered
+from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.json_web_keys import JsonWebKey
+from tidings.actions.identity.token_issuers import registered
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import IssuerKeys, Name
 from tidings.api.operations import operation

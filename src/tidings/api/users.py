@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.identity import Caller
+from tidings.actions.identity.caller import Caller
 from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import Name, PhoneNumber
 from tidings.api.operations import Answer, operation

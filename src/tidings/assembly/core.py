@@ -6,60 +6,53 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidings.actions.appending import Appender
-from tidings.actions.auditing import AuditTrail
-from tidings.actions.authenticating import Authenticate
-from tidings.actions.chats import CreateChat, GetChat, ListChats, Mute
-from tidings.actions.data_keys import ALONE, KeyLeases
-from tidings.actions.deleting import DeleteChat, GetJob
-from tidings.actions.inbox.verbs import InboxVerbs
-from tidings.actions.invites import (
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.chat.deleting import DeleteChat, GetJob
+from tidings.actions.chat.invites import (
     AcceptInvite,
     DeclineInvite,
     Invitations,
     ListInvites,
+    StrangerBudget,
 )
-from tidings.actions.leaving import LeaveChats
-from tidings.actions.login_verbs import LoginVerbs
-from tidings.actions.membership import PutMember, RemoveMember, Rename
-from tidings.actions.messages import Edit, React, Redact
-from tidings.actions.moderation import RemoveAsTenant
-from tidings.actions.own_keys import OwnKeys
-from tidings.actions.posting import Post
-from tidings.actions.quotas import TenantQuotas
-from tidings.actions.reading import (
+from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.messages import Edit, React, Redact
+from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
     ReadPage,
 )
-from tidings.actions.receipts import CoalescedReceipts, MarkReceipt
-from tidings.actions.removing import Removing
-from tidings.actions.revocation_watch import RevocationWatch
-from tidings.actions.rotate_keys import RotateKeys
-from tidings.actions.signing_keys import SigningKeys
-from tidings.actions.standing import Standings
-from tidings.actions.strangers import Strangers
-from tidings.actions.vault import Vault
-from tidings.actions.verbs import ChatVerbs
-from tidings.assembly.identity import make_identity
-from tidings.assembly.inbox import make_inbox_verbs
+from tidings.actions.chat.receipts import CoalescedReceipts, MarkReceipt
+from tidings.actions.chat.removing import Removing
+from tidings.actions.chat.sending import Post
+from tidings.actions.content.data_keys import ALONE, KeyLeases
+from tidings.actions.content.rotation import RotateKeys
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.audit import AuditTrail
+from tidings.actions.identity.authenticate import Authenticate
+from tidings.actions.identity.credential_status import CredentialStatus
+from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.actions.identity.signing_keys import SigningKeys
+from tidings.actions.identity.token_issuers import TenantIssuerKeys
+from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_store
+from tidings.assembly.system import ExitAt, SystemChance, SystemClock, back_off
+from tidings.assembly.verbs import make_identity, make_inbox_verbs
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
-from tidings.keyrings.environment import EnvironmentKeyring
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import ensure_root_key
-from tidings.ports.deliveries import Deliveries
-from tidings.ports.failpoints import Failpoints, NoFailpoints
+from tidings.ports.delivery import DeliveryStore
 from tidings.ports.jobs import Jobs
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
-from tidings.ports.world import Chance, Clock
-from tidings.stores.sqlite.trouble import StoreBroken
-from tidings.world import ExitAt, SystemChance, SystemClock, back_off
+from tidings.ports.world import Chance, Clock, Failpoints, NoFailpoints
+from tidings.stores.sqlite.errors import StoreBroken
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,7 @@ class Core:
     """Tidings without a network: the store and all that can be done with it."""
 
     store: Store
-    deliveries: Deliveries | None
+    deliveries: DeliveryStore | None
     """None on the embedded store: nobody else delivers what it holds."""
     jobs: Jobs
     bus: InProcessBus
@@ -80,8 +73,8 @@ class Core:
     watch: RevocationWatch
     """Not started: whoever serves does that. Until then nothing is believed without the store."""
     signing: SigningKeys
-    own_keys: OwnKeys
-    standings: Standings
+    own_keys: TenantIssuerKeys
+    standings: CredentialStatus
     authenticate: Authenticate
     rotate_keys: RotateKeys
     audit: AuditTrail
@@ -211,7 +204,7 @@ def _verbs(
     chance: SystemChance,
 ) -> ChatVerbs:
     log, chats, users = store.log, store.chats, store.users
-    strangers = Strangers(chats, store.budgets, clock, is_counting=config.limits != "off")
+    strangers = StrangerBudget(chats, store.budgets, clock, is_counting=config.limits != "off")
     invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
     removing = Removing(appender, store.invites, clock)
     remove_member = RemoveMember(removing)

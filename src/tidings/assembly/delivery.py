@@ -4,27 +4,27 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
-from tidings.assembly.kafka import kafka_servers
-from tidings.assembly.processes import Others
+from tidings.assembly.jobs import kafka_servers
+from tidings.assembly.system import wait_patiently
 from tidings.config import Config
 from tidings.delivery.deletion_runner import DeletionRunner
-from tidings.delivery.delivering import Deliverer
-from tidings.delivery.notifying import JOBS_MAX, STORE_JOBS_MAX, JobRunner
-from tidings.delivery.recounting import Recounting
-from tidings.delivery.relay import Delivers, Relay
-from tidings.delivery.republishing import Republishing
+from tidings.delivery.deliverer import Deliverer, UnreadRecount
+from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
+from tidings.delivery.relay import Delivers, Relay, Republishing
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
 from tidings.ports.push import Push
 from tidings.wire.signatures import secrets_of
-from tidings.world import wait_patiently
 
 
 @asynccontextmanager
-async def run_delivery(config: Config, core: Core, others: Others | None) -> AsyncIterator[None]:
+async def run_delivery(
+    config: Config, core: Core, others: ClusterLinks | None
+) -> AsyncIterator[None]:
     """Run what the roles of this process ask for. One that is alone does all there is to do.
 
     Raises:
@@ -50,7 +50,7 @@ async def run_delivery(config: Config, core: Core, others: Others | None) -> Asy
         yield
 
 
-def _deliverer(core: Core, others: Others, push: Push | None) -> Deliverer:
+def _deliverer(core: Core, others: ClusterLinks, push: Push | None) -> Deliverer:
     assert core.deliveries is not None, "there are others only with a store that they share"
     return Deliverer(
         log=core.store.log,
@@ -81,7 +81,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
         stack.push_async_callback(runner.close)
 
 
-def _run_deletions(core: Core, others: Others | None, stack: AsyncExitStack) -> None:
+def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStack) -> None:
     runner = DeletionRunner(
         deletions=core.store.deletions,
         bus=core.bus,
@@ -117,10 +117,10 @@ def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
 
 
 def _run_worker(
-    config: Config, core: Core, others: Others, push: Push | None, stack: AsyncExitStack
+    config: Config, core: Core, others: ClusterLinks, push: Push | None, stack: AsyncExitStack
 ) -> None:
+    from tidings.buses.kafka_clients import Topics
     from tidings.buses.kafka_feed import KafkaFeed
-    from tidings.buses.kafka_topics import Topics
 
     feed = KafkaFeed(
         servers=kafka_servers(config),
@@ -129,7 +129,7 @@ def _run_worker(
         group=f"{config.kafka_prefix}delivery",
     )
     deliverer = _deliverer(core, others, push)
-    recounting = Recounting(
+    recounting = UnreadRecount(
         deliverer.folds,
         others.registry,
         others.handover,
@@ -141,7 +141,11 @@ def _run_worker(
 
 
 async def _run_relay(
-    config: Config, core: Core, deliverer: Delivers, others: Others | None, stack: AsyncExitStack
+    config: Config,
+    core: Core,
+    deliverer: Delivers,
+    others: ClusterLinks | None,
+    stack: AsyncExitStack,
 ) -> None:
     from tidings.stores.dynamodb.stream import open_changes
 

@@ -1,19 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opening the queue of delivery jobs that the settings ask for."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from tidings.assembly.kafka import kafka_servers
 from tidings.assembly.stores import needs
-from tidings.aws.trouble import NoCredentials
+from tidings.assembly.system import wait_patiently
+from tidings.aws.errors import NoCredentials
 from tidings.config import Config
 from tidings.ports.jobs import Jobs
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
-from tidings.stores.trouble import StoreRefused
+from tidings.stores.errors import StoreRefused
 from tidings.wire.message_cipher import MessageCipher
-from tidings.world import wait_patiently
+
+if TYPE_CHECKING:
+    from tidings.buses.kafka_clients import KafkaServers
+
+
+def kafka_servers(config: Config) -> "KafkaServers":
+    """The servers with TLS and credentials.
+
+    Raises:
+        StoreRefused: The certificate and its key do not belong together, or are none.
+    """
+    from tidings.buses.kafka_clients import KafkaServers, Sasl
+
+    assert config.kafka_bootstrap is not None, "settings are checked"
+    sasl = None
+    if config.kafka_username is not None and config.kafka_password is not None:
+        sasl = Sasl(config.kafka_sasl.upper(), config.kafka_username, config.kafka_password)
+    return KafkaServers(config.kafka_bootstrap, _tls(config), sasl)
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.kafka_tls == "off":
+        return None
+    context = ssl.create_default_context(cafile=config.kafka_ca)
+    if config.kafka_certificate is not None:
+        try:
+            # An encrypted key is refused; without a password here, OpenSSL would ask a terminal.
+            context.load_cert_chain(
+                config.kafka_certificate, config.kafka_certificate_key, password=lambda: ""
+            )
+        except ssl.SSLError as error:
+            raise StoreRefused(
+                "TIDINGS_KAFKA_CERTIFICATE and TIDINGS_KAFKA_CERTIFICATE_KEY are not a "
+                f"certificate and its key: {error.reason or error}"
+            ) from error
+    return context
+
+
+if TYPE_CHECKING:
+    from tidings.cluster.redis_servers import RedisServers
+
+
+def redis_servers(config: Config) -> "RedisServers":
+    """The server or the cluster, with TLS and credentials."""
+    from tidings.cluster.redis_servers import RedisServers
+
+    assert config.redis_url is not None, "settings are checked"
+    return RedisServers(
+        config.redis_url,
+        ca=config.redis_ca,
+        password=config.redis_password,
+        is_cluster=config.redis_mode == "cluster",
+    )
 
 
 @asynccontextmanager
@@ -45,8 +99,8 @@ async def open_jobs(
 
 
 def _kafka(config: Config, cipher: MessageCipher) -> Jobs:
+    from tidings.buses.kafka_clients import Topics
     from tidings.buses.kafka_jobs import KafkaJobs
-    from tidings.buses.kafka_topics import Topics
 
     return KafkaJobs(
         servers=kafka_servers(config),

@@ -5,28 +5,31 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
-from tidings.actions.background_queue import BackgroundQueue
-from tidings.actions.code_sending import SendCode
-from tidings.actions.contacts import FindContacts
-from tidings.actions.login_budgets import LoginBudgets
-from tidings.actions.login_tenants import LoginTenants
-from tidings.actions.login_verbs import LoginVerbs
-from tidings.actions.logins import RedeemCode, RequestCode
-from tidings.actions.provider_health import ProviderHealth
-from tidings.actions.quotas import TenantQuotas
-from tidings.actions.refreshing import RefreshSession
-from tidings.actions.sessions import ListSessions, OpenSession, RevokeSession, RevokeSessions
-from tidings.actions.signing_keys import SigningKeys
-from tidings.actions.vault import Vault
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.background_queue import BackgroundQueue
+from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
+from tidings.actions.identity.login_budgets import LoginBudgets
+from tidings.actions.identity.logins import RedeemCode, RequestCode
+from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.identity.refreshing import RefreshSession
+from tidings.actions.identity.sessions import (
+    ListSessions,
+    OpenSession,
+    RevokeSession,
+    RevokeSessions,
+)
+from tidings.actions.identity.signing_keys import SigningKeys
+from tidings.actions.identity.users import FindContacts
+from tidings.actions.verbs import LoginVerbs
 from tidings.assembly.stores import needs
-from tidings.aws.trouble import NoCredentials
+from tidings.aws.errors import NoCredentials
 from tidings.config import Config
 from tidings.model import limits
-from tidings.ports.sms import Sms
+from tidings.ports.push import Sms
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
 from tidings.sms.log import LogSms
-from tidings.stores.trouble import StoreRefused
+from tidings.stores.errors import StoreRefused
 from tidings.wire.signatures import secrets_of
 
 
@@ -86,7 +89,7 @@ async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class SmsSending:
     """Who sends texts, and where they wait for it."""
 
     sms: Sms | None
@@ -94,7 +97,7 @@ class Texts:
 
 
 @asynccontextmanager
-async def open_texts(config: Config, clock: Clock) -> AsyncIterator[Texts]:
+async def open_texts(config: Config, clock: Clock) -> AsyncIterator[SmsSending]:
     """Both; at the end what waits is sent, for a bounded time.
 
     Raises:
@@ -108,7 +111,7 @@ async def open_texts(config: Config, clock: Clock) -> AsyncIterator[Texts]:
     )
     async with open_sms(config, clock) as sms:
         try:
-            yield Texts(sms, queue)
+            yield SmsSending(sms, queue)
         finally:
             await queue.close()
 
@@ -118,7 +121,7 @@ def make_login_verbs(
     store: Store,
     vault: Vault,
     signing: SigningKeys,
-    texts: Texts,
+    texts: SmsSending,
     quotas: TenantQuotas,
     clock: Clock,
     chance: Chance,

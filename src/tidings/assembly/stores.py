@@ -4,15 +4,14 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
+from tidings.assembly.system import SystemChance, SystemClock
 from tidings.config import Config
-from tidings.ports.deliveries import Deliveries
-from tidings.ports.failpoints import Failpoints
+from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
-from tidings.ports.world import Chance, Clock
+from tidings.ports.world import Chance, Clock, Failpoints
+from tidings.stores.errors import StoreRefused
 from tidings.stores.folder import only_process
-from tidings.stores.sqlite.trouble import StoreBroken
-from tidings.stores.trouble import StoreRefused
-from tidings.world import SystemChance, SystemClock
+from tidings.stores.sqlite.errors import StoreBroken
 
 
 def open_store(
@@ -21,7 +20,7 @@ def open_store(
     chance: Chance,
     failpoints: Failpoints,
     broken: Callable[[StoreBroken], None],
-) -> AbstractAsyncContextManager[tuple[Store, Deliveries | None]]:
+) -> AbstractAsyncContextManager[tuple[Store, DeliveryStore | None]]:
     """The store, and what delivery asks of it where others deliver what it holds.
 
     Raises:
@@ -46,7 +45,7 @@ async def _folder(
 @asynccontextmanager
 async def _tables(
     config: Config, clock: Clock, chance: Chance, failpoints: Failpoints
-) -> AsyncIterator[tuple[Store, Deliveries]]:
+) -> AsyncIterator[tuple[Store, DeliveryStore]]:
     # Only here: the embedded server neither needs these libraries nor waits for them to load.
     try:
         from tidings.stores.dynamodb.store import open_store
@@ -77,7 +76,7 @@ async def make_local_tables(config: Config) -> None:
     if not config.has_local_tables:
         return
     try:
-        from tidings.stores.dynamodb.schema.local import make_missing
+        from tidings.stores.dynamodb.schema.requests import make_missing
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
     assert config.dynamodb_endpoint and config.dynamodb_region, "settings are checked"

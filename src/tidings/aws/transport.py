@@ -18,15 +18,15 @@ import msgspec
 from aiobotocore.session import get_session
 from yarl import URL
 
+from tidings.aws.errors import NoCredentials, RequestError, Unanswered, Unsent
 from tidings.aws.signing import Credentials, Service, Signer
-from tidings.aws.trouble import NoCredentials, Trouble, Unanswered, Unsent
 from tidings.ports.world import Clock
 
 CONNECT_SECONDS_MAX: Final = 1.0
 ANSWER_SECONDS_MAX: Final = 2.0
 CONNECTIONS_DEFAULT: Final = 64
 
-Explain = Callable[[int, dict[str, Any]], Trouble]
+Explain = Callable[[int, dict[str, Any]], RequestError]
 """What an answer with another status than 200 means."""
 
 _encode = msgspec.json.Encoder().encode

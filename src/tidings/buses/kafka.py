@@ -14,13 +14,16 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_clients import (
+    PARTITIONS_DEFAULT,
+    KafkaServers,
+    Topics,
+    ensure_topics,
+    start_producer,
+)
 from tidings.buses.kafka_closing import PRODUCER_SECONDS_MAX, stop_producer
-from tidings.buses.kafka_producers import start_producer
-from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
 from tidings.model.ids import ChatId
-from tidings.ports.bus import Appended, Bus, Event
-from tidings.ports.feed import FeedUnavailable
+from tidings.ports.bus import Appended, Bus, Event, FeedUnavailable
 from tidings.wire.events import CleanedEvent, HintEvent, encode_event, entry_event
 from tidings.wire.message_cipher import MessageCipher
 

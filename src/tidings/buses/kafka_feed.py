@@ -7,21 +7,70 @@ come again. Nobody is hurt by that, nor by offsets that are set back to the begi
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-from tidings.buses.kafka_clients import KafkaServers, start_client
+from tidings.buses.kafka_clients import (
+    PARTITIONS_DEFAULT,
+    RETRY_MS,
+    KafkaServers,
+    Topics,
+    ensure_topics,
+    start_client,
+    start_producer,
+)
 from tidings.buses.kafka_closing import CONSUMER_SECONDS_MAX, stop_consumer, stop_producer
-from tidings.buses.kafka_producers import start_producer
-from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, RETRY_MS, Topics, ensure_topics
-from tidings.buses.offsets import Offsets
 from tidings.model import limits
-from tidings.ports.feed import Feed, FeedUnavailable, Received
+from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
 from tidings.wire.message_cipher import MessageCipher
+
+
+class Offsets:
+    """What was taken from each partition and is not finished, and up to where all of it is."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, OrderedDict[int, bool]] = {}
+        self._next: dict[int, int] = {}
+        self._told: dict[int, int] = {}
+
+    def taken(self, partition: int, offset: int) -> None:
+        """An event was taken; offsets of a partition come in ascending order."""
+        self._open.setdefault(partition, OrderedDict())[offset] = False
+
+    def finished(self, partition: int, offset: int) -> None:
+        """It is done with; unless the partition was given away in the meantime."""
+        taken = self._open.get(partition)
+        if taken is None or offset not in taken:
+            return
+        taken[offset] = True
+        while taken:
+            first, is_finished = next(iter(taken.items()))
+            if not is_finished:
+                break
+            del taken[first]
+            self._next[partition] = first + 1
+
+    def news(self) -> dict[int, int]:
+        """Where each partition would be taken up again, if that has changed since it was told."""
+        return {
+            partition: offset
+            for partition, offset in self._next.items()
+            if self._told.get(partition) != offset
+        }
+
+    def told(self, offsets: dict[int, int]) -> None:
+        """The group knows these."""
+        self._told.update(offsets)
+
+    def give_away(self, partition: int) -> None:
+        """Another one takes from the partition now."""
+        for of_partition in (self._open, self._next, self._told):
+            of_partition.pop(partition, None)
+
 
 log = logging.getLogger("tidings.bus")
 
@@ -63,7 +112,7 @@ class KafkaFeed:
         self._consumer: Any = None
         self._producer: Any = None
         self._offsets = Offsets()
-        self._aside: deque[tuple[Received, str]] = deque()
+        self._aside: deque[tuple[FeedEvent, str]] = deque()
         """What is to be put aside, with the reasons."""
         self._committed_at = 0.0
         self.commits = 0
@@ -74,7 +123,7 @@ class KafkaFeed:
         """Records that this deployment did not seal for this topic."""
         return self._cipher.refused
 
-    async def take(self, most: int) -> Sequence[Received]:
+    async def take(self, most: int) -> Sequence[FeedEvent]:
         if self._consumer is None:
             self._consumer = await self._joined()
         await self._commit_if_due()
@@ -89,9 +138,9 @@ class KafkaFeed:
         for records in found.values():
             for record in records:
                 self._offsets.taken(record.partition, record.offset)
-                sealed = Received(record.partition, record.offset, record.value or b"")
+                sealed = FeedEvent(record.partition, record.offset, record.value or b"")
                 if (value := self._cipher.open(self._topic, sealed.value)) is not None:
-                    received.append(Received(record.partition, record.offset, value))
+                    received.append(FeedEvent(record.partition, record.offset, value))
                 elif self._keeps_refused:
                     self.put_aside_later(sealed, "not sealed by this deployment for this topic")
                 else:
@@ -99,7 +148,7 @@ class KafkaFeed:
         await self.put_aside_waiting()
         return received
 
-    def put_aside_later(self, received: Received, reason: str) -> None:
+    def put_aside_later(self, received: FeedEvent, reason: str) -> None:
         """Have a record put aside as soon as that can be done, and finished then.
 
         One that cannot be put aside must not take with it those that came with it.
@@ -111,17 +160,17 @@ class KafkaFeed:
         while self._aside:
             received, reason = self._aside.popleft()
             try:
-                await self.put_aside(received, reason)
+                await self.dead_letter(received, reason)
             except FeedUnavailable as error:
                 log.warning("cannot put aside: %s", error, extra={"action": "aside_failed"})
                 self._aside.appendleft((received, reason))
                 return
             self.finish(received)
 
-    def finish(self, received: Received) -> None:
+    def finish(self, received: FeedEvent) -> None:
         self._offsets.finished(received.partition, received.offset)
 
-    async def put_aside(self, received: Received, reason: str) -> None:
+    async def dead_letter(self, received: FeedEvent, reason: str) -> None:
         headers = [
             ("reason", reason.encode()),
             ("partition", str(received.partition).encode()),

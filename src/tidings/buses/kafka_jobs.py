@@ -13,12 +13,16 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 
 from tidings.buses.job_codec import NotAJob, decode_job, encode_job
-from tidings.buses.kafka_clients import KafkaServers
+from tidings.buses.kafka_clients import (
+    PARTITIONS_DEFAULT,
+    KafkaServers,
+    Topics,
+    ensure_topics,
+    start_producer,
+)
 from tidings.buses.kafka_closing import stop_producer
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.buses.kafka_producers import start_producer
-from tidings.buses.kafka_topics import PARTITIONS_DEFAULT, Topics, ensure_topics
-from tidings.ports.feed import FeedUnavailable, Received
+from tidings.ports.bus import FeedEvent, FeedUnavailable
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
 from tidings.wire.message_cipher import MessageCipher
 
@@ -86,7 +90,7 @@ class KafkaJobs:
 
     async def finish(self, taken: Taken) -> None:
         partition, offset = taken.handle.split("/")
-        self._feed.finish(Received(int(partition), int(offset), b""))
+        self._feed.finish(FeedEvent(int(partition), int(offset), b""))
 
     async def close(self) -> None:
         await self._feed.close()
@@ -94,7 +98,7 @@ class KafkaJobs:
             await asyncio.wait([self._connecting])
         await self._let_go(self._producer)
 
-    def _read(self, received: Received) -> Taken | None:
+    def _read(self, received: FeedEvent) -> Taken | None:
         """The job; None if it is none: then it lies where an operator finds it."""
         try:
             job = decode_job(received.value)

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from yarl import URL
 
+from tidings.aws.errors import Rejected, RequestError, Throttled, Unanswered
 from tidings.aws.signing import Service
 from tidings.aws.transport import Transport, error_code, error_message, open_transport
-from tidings.aws.trouble import Rejected, Throttled, Trouble, Unanswered
 from tidings.buses.job_codec import NotAJob, decode_job, encode_job
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
 from tidings.ports.world import Clock
@@ -112,7 +112,7 @@ class SqsJobs:
         except Rejected as rejected:
             # It was visible for a while, and is somebody else's now: it is done once more.
             log.info("job comes again: %s", rejected, extra={"action": "job_visible"})
-        except Trouble as trouble:
+        except RequestError as trouble:
             raise JobsUnavailable(str(trouble)) from trouble
         self._held.discard(taken.handle)
 
@@ -134,7 +134,7 @@ class SqsJobs:
                     answer = await self._request("SendMessageBatch", {"Entries": entries})
             except Rejected as rejected:
                 raise _refused(rejected) from rejected
-            except Trouble as trouble:
+            except RequestError as trouble:
                 reason = str(trouble)
             else:
                 failed = answer.get("Failed") or []
@@ -150,7 +150,7 @@ class SqsJobs:
             return await self._request(operation, request)
         except Rejected as rejected:
             raise _refused(rejected) from rejected
-        except Trouble as trouble:
+        except RequestError as trouble:
             raise JobsUnavailable(str(trouble)) from trouble
 
     async def _request(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class SqsJobs:
             ]
             try:
                 await self._request("ChangeMessageVisibilityBatch", {"Entries": entries})
-            except Trouble as trouble:
+            except RequestError as trouble:
                 log.warning("jobs not hidden: %s", trouble, extra={"action": "jobs_not_hidden"})
 
 
@@ -207,7 +207,7 @@ def _refused(rejected: Rejected) -> JobsUnavailable:
     return JobsUnavailable(str(rejected))
 
 
-def _explain(status: int, answer: dict[str, Any]) -> Trouble:
+def _explain(status: int, answer: dict[str, Any]) -> RequestError:
     code = error_code(answer)
     if code in _THROTTLED:
         return Throttled(code)

@@ -11,8 +11,8 @@ from tidings.config import Config
 from tidings.keyrings.root import read_root_key
 
 if TYPE_CHECKING:
-    from tidings.load.crowd import Crowd
-    from tidings.load.results import Result
+    from tidings.tools.load.crowd import Crowd
+    from tidings.tools.load.results import Result
 
 CHART: Final = Path("tidings-bench.svg")
 
@@ -74,8 +74,8 @@ def bench(config: Config, options: argparse.Namespace) -> int:
     import msgspec
     import uvloop
 
-    from tidings.load.picture import picture
-    from tidings.load.rest import LoadStopped
+    from tidings.tools.load.chart import picture
+    from tidings.tools.load.rest import LoadStopped
 
     url, root_key = _url(config, options), _root_key(config, options)
     try:
@@ -90,9 +90,9 @@ def bench(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "list[Result]":
-    from tidings.load.crowd import Crowd
-    from tidings.load.files import allow_connections
-    from tidings.load.results import HEAD, line
+    from tidings.tools.load.crowd import Crowd
+    from tidings.tools.load.results import HEAD, line
+    from tidings.tools.load.watch import allow_connections
 
     allow_connections(2 * max(options.pairs))
     print(f"Durable 1:1 messages at {url}; users and chats stay in the tenant {options.tenant}.")
@@ -108,7 +108,7 @@ async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "lis
 
 
 async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Result":
-    from tidings.load.runs import throughput
+    from tidings.tools.load.runs import throughput
 
     what = f"{pairs} pairs, window {window}"
     with progress_line(f"{what}: connecting") as say:

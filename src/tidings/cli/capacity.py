@@ -9,11 +9,11 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.capacity.load import Load
-from tidings.capacity.machines import Machine, fleet
-from tidings.capacity.planner import plan
-from tidings.capacity.prices import Prices, read_prices
-from tidings.capacity.report import as_json, as_text
+from tidings.tools.capacity.charges import Prices, read_prices
+from tidings.tools.capacity.machines import Machine, fleet
+from tidings.tools.capacity.planner import plan
+from tidings.tools.capacity.report import as_json, as_text
+from tidings.tools.capacity.traffic import Traffic
 
 _WORDS: Final = {
     "dau": "active users per day",
@@ -45,7 +45,7 @@ _MOST: Final = {"group_size": 1_000, "message_bytes": 4_096, "chats": 1_000, "da
 
 def add_capacity_options(parser: argparse.ArgumentParser) -> None:
     """What may be said after `tidings capacity`."""
-    for group in (Load, Machine):
+    for group in (Traffic, Machine):
         for field in fields(group):
             parser.add_argument(
                 f"--{field.name.replace('_', '-')}",
@@ -72,7 +72,7 @@ def capacity(options: argparse.Namespace) -> int:
     """
     prices = read_prices(options.prices) if options.prices else Prices()
     machine = Machine(**_given(Machine, options))
-    planned = plan(Load(**_given(Load, options)), prices)
+    planned = plan(Traffic(**_given(Traffic, options)), prices)
     processes = fleet(planned, machine)
     if options.json:
         print(json.dumps(as_json(planned, processes, design=options.design), indent=2))
@@ -81,7 +81,7 @@ def capacity(options: argparse.Namespace) -> int:
     return 0
 
 
-def _given(group: type[Load | Machine], options: argparse.Namespace) -> dict[str, Any]:
+def _given(group: type[Traffic | Machine], options: argparse.Namespace) -> dict[str, Any]:
     return {field.name: getattr(options, field.name) for field in fields(group)}
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.reaching import CommandRefused, known_root_key, need_client, server_url
+from tidings.cli.server_access import CommandRefused, known_root_key, need_client, server_url
 from tidings.cli.terminal import Terminal
 from tidings.config import Config
 

@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Final
 
 from tidings import __version__
-from tidings.capacity.prices import PricesRefused
-from tidings.cli import keys, moving
+from tidings.cli import export, keys
 from tidings.cli.bench import BenchRefused, add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import chat
 from tidings.cli.jobs import JobsRefused, add_jobs_options, jobs
 from tidings.cli.logs import start_logging
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
-from tidings.cli.reaching import CommandRefused
 from tidings.cli.schema import add_schema_options, schema
+from tidings.cli.server_access import CommandRefused
 from tidings.cli.welcome import welcome
 from tidings.config import FILE_NAME, ROLES, Config, ConfigMistakes, load_config
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.secrets import KeyRefused
-from tidings.stores.dynamodb.schema.trouble import SchemaRefused
-from tidings.stores.trouble import StoreRefused
+from tidings.stores.dynamodb.schema.live import SchemaRefused
+from tidings.stores.errors import StoreRefused
+from tidings.tools.capacity.charges import PricesRefused
 
 REFUSED: Final = 2
 """The exit code of what cannot work until the operator changes something."""
@@ -81,9 +81,9 @@ def _run(options: argparse.Namespace) -> int:
         case "jobs", _:
             return jobs(config, options)
         case "export", _:
-            return moving.export(config, options.file)
+            return export.export(config, options.file)
         case "import", _:
-            return moving.import_(config, options.file, unsigned=options.unsigned)
+            return export.import_(config, options.file, unsigned=options.unsigned)
         case "keys", "rotate":
             return keys.rotate(config)
         case "keys", _:
@@ -97,14 +97,15 @@ def _serve(config: Config) -> int:
     # Only here: the other commands answer in a moment because they do without the server.
     import uvloop
 
-    from tidings import assembly, serving
+    from tidings import assembly
+    from tidings.assembly import server
 
     def announce(url: str) -> None:
         print(welcome(config, url, *assembly.key_files(config)), flush=True)
 
     start_logging(config.log_level)
     try:
-        return uvloop.run(serving.serve(config, announce))
+        return uvloop.run(server.serve(config, announce))
     except OSError as error:
         return _refuse(_in_words(error, config))
 
@@ -170,10 +171,10 @@ def make_parser() -> argparse.ArgumentParser:
             "capacity", help="plan the capacity and cost of a deployment on DynamoDB"
         )
     )
-    moving.add_moving_options(
+    export.add_moving_options(
         commands.add_parser("export", parents=[folder], help="write all data to a file")
     )
-    moving.add_import_options(
+    export.add_import_options(
         commands.add_parser(
             "import", parents=[folder], help="read all data from a file into an empty store"
         )

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidings.cli.asking import ask, detail
 from tidings.cli.keys import running_server
+from tidings.cli.root_request import ask, detail
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
 

@@ -10,15 +10,14 @@ from typing import Final
 
 import msgspec
 
-from tidings.actions.auditing import Intent
-from tidings.cli.asking import ask, detail
+from tidings.actions.identity.audit import Intent
+from tidings.assembly.system import SystemChance
+from tidings.cli.root_request import ask, detail
 from tidings.config import Config
-from tidings.keyrings.environment import EnvironmentKeyring
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import read_root_key
 from tidings.ports.secrets import KeyRefused, MasterKeys
 from tidings.stores.folder import is_in_use
-from tidings.world import SystemChance
 
 SERVER_FILE: Final = "server.json"
 ROTATION_SECONDS_MAX: Final = 3_600

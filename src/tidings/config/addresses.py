@@ -3,13 +3,17 @@
 
 import ipaddress
 import re
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from tidings.config.settings import ROLES
-from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
+from tidings.keyrings import private_file
+from tidings.keyrings.root import MAKES_A_GOOD_ONE, why_weak
 from tidings.model.addresses import Networks
+from tidings.ports.secrets import KeyRefused
 
 PREFIX_CHARS_MAX: Final = 100
 SECRET_CHARS_MIN: Final = 32
@@ -110,3 +114,58 @@ def roles(text: str) -> tuple[str, ...]:
         what = f"{', '.join(unknown)!r} is" if unknown else "nothing is"
         raise ValueError(f"{what} not one of {', '.join(ROLES)}")
     return tuple(role for role in ROLES if role in named)
+
+
+FILE_SUFFIX: Final = "_file"
+CREDENTIAL_CHARS_MAX: Final = 1_024
+
+
+def readable(text: str) -> Path:
+    """A file that is there and can be read."""
+    path = Path(text)
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise ValueError(f"{text} cannot be read: {error.strerror}") from None
+
+
+def authorities(text: str) -> Path:
+    """A file with certificates of authorities, as PEM."""
+    path = readable(text)
+    try:
+        ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        raise ValueError(f"{text} does not hold certificates as PEM") from None
+    return path
+
+
+def visible_text(text: str) -> str:
+    """A name or a password for an engine."""
+    if not 0 < len(text) <= CREDENTIAL_CHARS_MAX or not text.isprintable():
+        # Not repeated: it may be a password.
+        raise ValueError(f"1 to {CREDENTIAL_CHARS_MAX} printable characters are expected")
+    return text
+
+
+def secrets_in_files(
+    given: Mapping[str, tuple[str, str]], mistakes: list[str]
+) -> dict[str, tuple[str, str]]:
+    """What was given, with each `<secret>_file` replaced by the secret that stands in the file."""
+    found = dict(given)
+    for name in [name for name in given if name.endswith(FILE_SUFFIX)]:
+        source, text = found.pop(name)
+        secret = name.removesuffix(FILE_SUFFIX)
+        if secret in given:
+            mistakes.append(f"{source}: {secret} is set as well ({given[secret][0]})")
+            continue
+        try:
+            content = private_file.read(Path(text))
+        except KeyRefused as error:
+            mistakes.append(f"{source}: {error}")
+            continue
+        if content is None:
+            mistakes.append(f"{source}: {text} is not there")
+        else:
+            found[secret] = (source, content.strip())
+    return found

@@ -12,9 +12,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.config.files import FILE_SUFFIX, secrets_in_files
+from tidings.config.addresses import FILE_SUFFIX, secrets_in_files
+from tidings.config.checks import combined_mistakes
 from tidings.config.settings import Config, local_region
-from tidings.config.together import mistakes_together
 from tidings.config.values import PARSE
 
 PREFIX: Final = "TIDINGS_"
@@ -77,7 +77,7 @@ def load_config(
     config = Config(**values)
     if config.has_local_tables and "dynamodb_region" not in given:
         config = replace(config, dynamodb_region=local_region(config.dynamodb_endpoint))
-    mistakes += mistakes_together(config, given, given.keys() - values.keys())
+    mistakes += combined_mistakes(config, given, given.keys() - values.keys())
     if mistakes:
         raise ConfigMistakes(mistakes)
     return config

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tidings.model.addresses import Networks
 from tidings.model.limits import DAY_CODES_DEFAULT
-from tidings.ports.failpoints import Place
+from tidings.ports.world import Place
 
 ROLES: Final = ("gateway", "api", "worker", "relay")
 """What a process can do: hold sockets, answer requests, deliver, deliver what was missed."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidings.config import addresses, files
-from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
+from tidings.config import addresses
+from tidings.keyrings.root import MAKES_A_GOOD_ONE, why_weak
 from tidings.model import limits
-from tidings.ports.failpoints import PLACES, Place
 from tidings.ports.secrets import MASTER_KEY_BYTES
+from tidings.ports.world import PLACES, Place
 
 DRAIN_SECONDS_MAX: Final = 300
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -132,20 +132,20 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "kafka_bootstrap": addresses.servers,
     "kafka_prefix": addresses.prefix("_-."),
     "kafka_tls": _one_of("off", "on"),
-    "kafka_ca": files.authorities,
-    "kafka_certificate": files.readable,
-    "kafka_certificate_key": files.readable,
+    "kafka_ca": addresses.authorities,
+    "kafka_certificate": addresses.readable,
+    "kafka_certificate_key": addresses.readable,
     "kafka_sasl": _one_of("plain", "scram-sha-256", "scram-sha-512"),
-    "kafka_username": files.visible_text,
-    "kafka_password": files.visible_text,
+    "kafka_username": addresses.visible_text,
+    "kafka_password": addresses.visible_text,
     "jobs": _one_of("store", "kafka", "sqs"),
     "sqs_queue_url": addresses.url("https", "http"),
     "sqs_region": addresses.region,
     "registry": _one_of("memory", "redis"),
     "redis_url": addresses.url("redis", "rediss"),
     "redis_prefix": addresses.prefix("_-.:"),
-    "redis_ca": files.authorities,
-    "redis_password": files.visible_text,
+    "redis_ca": addresses.authorities,
+    "redis_password": addresses.visible_text,
     "redis_mode": _one_of("server", "cluster"),
     "plain_engines": _one_of("refuse", "allow"),
     "push": _one_of("off", "log", "webhook"),

@@ -15,7 +15,7 @@ from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Unavailable
 from tidings.ports.bus import Appended, Bus, Event
-from tidings.ports.deletions import Deletions
+from tidings.ports.chats import Deletions
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fan-out: each fact to the connections of those it concerns, encoded once."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, Protocol, assert_never
 
-from tidings.delivery.pacing import ReceiptPace
+import msgspec
+
+from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -25,6 +28,41 @@ from tidings.tasks import Tasks
 from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode, encode_entry
 
 
+class ReceiptPace:
+    """Passes at most one receipt of a user in a chat on per second, whoever moves it how often."""
+
+    def __init__(self, pass_on: Callable[[ReceiptMoved], None]) -> None:
+        self._pass_on = pass_on
+        self._held_back: dict[tuple[UserKey, ChatId], ReceiptMoved | None] = {}
+        """What has come since the last one was passed on, within its second."""
+        self._is_closed = False
+
+    def offer(self, event: ReceiptMoved) -> None:
+        """Pass it on now or soon; a later one may take its place."""
+        key = event.receipt.user, event.chat
+        if key not in self._held_back:
+            self._go(key, event)
+            return
+        earlier = self._held_back[key]
+        if earlier is not None and earlier.by_reading:
+            event = msgspec.structs.replace(event, by_reading=True)
+        self._held_back[key] = event
+
+    def close(self) -> None:
+        """Pass nothing more on."""
+        self._is_closed = True
+
+    def _go(self, key: tuple[UserKey, ChatId], event: ReceiptMoved) -> None:
+        self._held_back[key] = None
+        asyncio.get_running_loop().call_later(limits.RECEIPT_FRAME_MS / 1_000, self._next, key)
+        self._pass_on(event)
+
+    def _next(self, key: tuple[UserKey, ChatId]) -> None:
+        event = self._held_back.pop(key)
+        if event is not None and not self._is_closed:
+            self._go(key, event)
+
+
 class Receiver(Protocol):
     """A connection, as far as delivery is concerned. It decides itself what it can take."""
 
@@ -37,7 +75,7 @@ class Receiver(Protocol):
         ...
 
 
-class Connections(Protocol):
+class LocalConnections(Protocol):
     """Who is connected."""
 
     def of(self, user: UserKey) -> Iterable[Receiver]:
@@ -51,7 +89,7 @@ class FanOut:
     def __init__(
         self,
         bus: Bus,
-        connections: Connections,
+        connections: LocalConnections,
         cached_state: Callable[[ChatId], ChatState | None],
         read_state: Callable[[ChatId], Awaitable[ChatState | None]],
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],

@@ -10,7 +10,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import SECOND_MS
 from tidings.model.roles import Member
-from tidings.ports.deliveries import Deliveries
+from tidings.ports.delivery import DeliveryStore
 from tidings.ports.push import Push, PushNotice
 from tidings.ports.world import Clock
 
@@ -29,7 +29,7 @@ def is_young(entry: Entry, now: int) -> bool:
 class Pushing:
     """Makes the notices for new messages and hands them on."""
 
-    def __init__(self, push: Push | None, deliveries: Deliveries, clock: Clock) -> None:
+    def __init__(self, push: Push | None, deliveries: DeliveryStore, clock: Clock) -> None:
         self._push = push
         self._deliveries = deliveries
         self._clock = clock

@@ -15,10 +15,14 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tidings.actions.content.vault import Vault
+from tidings.delivery.chat_states import RUN_ENTRIES_MAX, NotInLog
+from tidings.model.entries import head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.changes import Changes, Cleaned, Written
-from tidings.ports.deliveries import Deliveries
+from tidings.ports.bus import Appended, Bus
+from tidings.ports.delivery import Changes, ContentExpired, DeliveryStore, EntryWritten
+from tidings.ports.log import Log
 from tidings.ports.world import Clock
 
 log = logging.getLogger("tidings.relay")
@@ -62,7 +66,7 @@ class Relay:
     def __init__(
         self,
         changes: Changes,
-        deliveries: Deliveries,
+        deliveries: DeliveryStore,
         deliverer: Delivers,
         clock: Clock,
         *,
@@ -118,13 +122,13 @@ class Relay:
         is_more = False
         if len(self._owed) < OWED_CHATS_MAX:
             changes = await self._changes.poll()
-            self._sort([one for one in changes if isinstance(one, Written)])
-            self._tell_cleaned([one for one in changes if isinstance(one, Cleaned)])
+            self._sort([one for one in changes if isinstance(one, EntryWritten)])
+            self._tell_cleaned([one for one in changes if isinstance(one, ContentExpired)])
             is_more = len(changes) >= MANY_CHANGES
         await self._compare()
         return is_more
 
-    def _sort(self, written: list[Written]) -> None:
+    def _sort(self, written: list[EntryWritten]) -> None:
         """What is old is due now, the rest after a while; of each chat only the last place."""
         now, loop_now = self._clock.now(), asyncio.get_running_loop().time()
         young: dict[ChatId, int] = {}
@@ -146,7 +150,7 @@ class Relay:
         else:
             owed.sequence = max(owed.sequence, sequence)
 
-    def _tell_cleaned(self, cleaned: list[Cleaned]) -> None:
+    def _tell_cleaned(self, cleaned: list[ContentExpired]) -> None:
         by_chat: dict[ChatId, list[int]] = {}
         for one in cleaned:
             by_chat.setdefault(one.chat, []).append(one.sequence)
@@ -198,3 +202,34 @@ class Relay:
             log.error("given up", extra={"action": "relay_gave_up", "chat": chat})
             self.given_up += 1
             del self._owed[chat]
+
+
+class Republishing:
+    """Puts entries on the bus again; connections drop what they have."""
+
+    def __init__(
+        self, log: Log, deliveries: DeliveryStore, vault: Vault, bus: Bus, clock: Clock
+    ) -> None:
+        self._log = log
+        self._deliveries = deliveries
+        self._vault = vault
+        self._bus = bus
+        self._clock = clock
+
+    async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
+        """Publish a stretch of a log, of a long one only the end, and advance the head copy.
+
+        Raises:
+            NotInLog: There is no such chat, or its log is shorter.
+            StoreUnavailable: Not now.
+        """
+        first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
+        state = await self._log.state(chat)
+        entries = await self._deliveries.entries(chat, after=first - 1, limit=up_to - first + 1)
+        if state is None or not entries or entries[-1].sequence < up_to:
+            raise NotInLog(f"the log of {chat} does not reach {up_to}")
+        await self._vault.open(entries, self._clock.now())
+        for entry in entries:
+            self._bus.publish(Appended(entry, state))
+        count = len(state.members) if state.head == up_to else None
+        await self._deliveries.advance(chat, head_of(entries[-1]), count)

@@ -16,11 +16,10 @@ from typing import Final
 
 import msgspec
 
-from tidings.delivery.delivering import Deliverer, Handed
-from tidings.delivery.recounting import Recounting
+from tidings.delivery.deliverer import Deliverer, Handed, UnreadRecount
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.feed import Feed, FeedUnavailable, Received
+from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
 from tidings.tasks import Tasks
 from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_event
 
@@ -34,17 +33,17 @@ CHATS_AT_ONCE: Final = 64
 ATTEMPTS_MAX: Final = 5
 
 
-class _Waiting(msgspec.Struct, frozen=True):
-    received: Received
+class _WaitingEvents(msgspec.Struct, frozen=True):
+    received: FeedEvent
     event: WireEvent
 
 
-class _Lane(msgspec.Struct, eq=False):
+class _ChatEvents(msgspec.Struct, eq=False):
     """One chat with something to do."""
 
-    waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
+    waiting: deque[_WaitingEvents] = msgspec.field(default_factory=deque)
     is_handing_out: bool = False
-    unsettled: list[tuple[list[_Waiting], list[Handed]]] = msgspec.field(default_factory=list)
+    unsettled: list[tuple[list[_WaitingEvents], list[Handed]]] = msgspec.field(default_factory=list)
     is_settling: bool = False
 
 
@@ -55,7 +54,7 @@ class Worker:
         self,
         feed: Feed,
         deliverer: Deliverer,
-        recounting: Recounting,
+        recounting: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
         """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
@@ -63,13 +62,13 @@ class Worker:
         self._deliverer = deliverer
         self._recounting = recounting
         self._back_off = back_off
-        self._lanes: dict[ChatId, _Lane] = {}
+        self._lanes: dict[ChatId, _ChatEvents] = {}
         self._unfinished = 0
         self._has_room = asyncio.Event()
         self._free = asyncio.Semaphore(CHATS_AT_ONCE)
         self._tasks = Tasks("worker")
         self.taken = 0
-        self.put_aside = 0
+        self.dead_letter = 0
         self.settled_runs = 0
         self.failed_attempts = 0
 
@@ -100,7 +99,7 @@ class Worker:
                 self._has_room.clear()
                 await self._has_room.wait()
 
-    def _sort(self, received: Received) -> None:
+    def _sort(self, received: FeedEvent) -> None:
         """Put an event behind the others of its chat."""
         self.taken += 1
         self._unfinished += 1
@@ -109,15 +108,15 @@ class Worker:
         except NotAnEvent as reason:
             self._tasks.start(self._set_aside(received, str(reason)))
             return
-        lane = self._lanes.setdefault(event.chat, _Lane())
-        lane.waiting.append(_Waiting(received, event))
+        lane = self._lanes.setdefault(event.chat, _ChatEvents())
+        lane.waiting.append(_WaitingEvents(received, event))
         if not lane.is_handing_out:
             lane.is_handing_out = True
             self._tasks.start(self._hand_out(event.chat, lane))
 
     # Step 1, and the others.
 
-    async def _hand_out(self, chat: ChatId, lane: _Lane) -> None:
+    async def _hand_out(self, chat: ChatId, lane: _ChatEvents) -> None:
         """Hand out what waits in a lane until nothing does."""
         while lane.waiting:
             async with self._free:
@@ -127,7 +126,9 @@ class Worker:
         lane.is_handing_out = False
         self._let_go(chat, lane)
 
-    async def _hand_out_or_divide(self, chat: ChatId, lane: _Lane, run: list[_Waiting]) -> None:
+    async def _hand_out_or_divide(
+        self, chat: ChatId, lane: _ChatEvents, run: list[_WaitingEvents]
+    ) -> None:
         """If a run cannot be delivered, one of its events is to blame, not the others."""
         handed: list[Handed] = []
         events = [one.event for one in run]
@@ -152,7 +153,7 @@ class Worker:
         if len(appended) < len(events):
             await self._recounting.tell(chat)
 
-    async def _settle(self, chat: ChatId, lane: _Lane) -> None:
+    async def _settle(self, chat: ChatId, lane: _ChatEvents) -> None:
         """Take the other steps for what was handed out, until nothing is left.
 
         An event that brought nothing new waits here as well: what it tells of may not be settled.
@@ -178,7 +179,7 @@ class Worker:
             async with self._free:
                 await self._deliverer.hand_again(handed)
 
-    def _let_go(self, chat: ChatId, lane: _Lane) -> None:
+    def _let_go(self, chat: ChatId, lane: _ChatEvents) -> None:
         if not lane.is_handing_out and not lane.is_settling and self._lanes.get(chat) is lane:
             del self._lanes[chat]
 
@@ -210,21 +211,21 @@ class Worker:
                 return reason
             await self._back_off(attempt)
 
-    async def _set_aside(self, received: Received, reason: str) -> None:
+    async def _set_aside(self, received: FeedEvent, reason: str) -> None:
         where = {"partition": received.partition, "offset": received.offset}
         log.error("event put aside", extra={"action": "event_put_aside", "reason": reason, **where})
         attempt = 0
         while True:
             try:
-                await self._feed.put_aside(received, reason)
+                await self._feed.dead_letter(received, reason)
                 break
             except FeedUnavailable:
                 attempt += 1
                 await self._back_off(attempt)
-        self.put_aside += 1
+        self.dead_letter += 1
         self._finish(received)
 
-    def _finish(self, received: Received) -> None:
+    def _finish(self, received: FeedEvent) -> None:
         self._feed.finish(received)
         self._unfinished -= 1
         self._has_room.set()

@@ -8,12 +8,11 @@ from typing import Any
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from tidings.gateway.conversation import Closing, Conversation, State, refused
-from tidings.gateway.desk import Desk
-from tidings.gateway.entrance import Entrance
-from tidings.gateway.framing import PONG_FRAME, TEXT, backlog, header, may_be_sent
-from tidings.gateway.offers import Offer
-from tidings.gateway.progress import Progress
+from tidings.gateway.admission import Admission
+from tidings.gateway.client_connection import PONG_FRAME, TEXT, backlog, header, may_be_sent
+from tidings.gateway.context import GatewayContext
+from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
+from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream
 from tidings.model import limits
@@ -38,13 +37,13 @@ class Connection(WSListener):
     """One client, from accept to close."""
 
     def __init__(
-        self, desk: Desk, entrance: Entrance | None = None, address: str | None = None
+        self, context: GatewayContext, entrance: Admission | None = None, address: str | None = None
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._entrance = entrance
         self.address = address
         self._frames_left = self._frames_most = (
-            FRAMES_UNLIMITED if desk.limits is None else limits.CONNECTION_FRAMES_BURST
+            FRAMES_UNLIMITED if context.limits is None else limits.CONNECTION_FRAMES_BURST
         )
         """Counted down with each frame, and up again with each tick."""
         self._loop = asyncio.get_running_loop()
@@ -61,9 +60,9 @@ class Connection(WSListener):
         """There while the socket is full: 0.8 KB that most connections never need."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
-        self.progress = Progress()
-        self.stream = Stream(desk, self)
-        self.requests = Requests(desk, self)
+        self.progress = DeliveryProgress()
+        self.stream = Stream(context, self)
+        self.requests = Requests(context, self)
 
     def now(self) -> int:
         """Monotonic milliseconds."""
@@ -74,7 +73,7 @@ class Connection(WSListener):
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
         transport.underlying_transport.set_write_buffer_limits(limits.OUTBOX_PAUSE_BYTES)
-        self._desk.hub.opened(self)
+        self._context.hub.opened(self)
         if self._entrance is not None:
             self._entrance.opened(self.address)
 
@@ -99,11 +98,11 @@ class Connection(WSListener):
         self._transport = None
         self.conversation.state = State.CLOSED
         user = self.conversation.user
-        self._desk.hub.closed(self, user)
+        self._context.hub.closed(self, user)
         if self._entrance is not None:
             self._entrance.closed(self.address)
         if user is not None:
-            self._desk.unregister(user, self.conversation.connection)
+            self._context.unregister(user, self.conversation.connection)
         self._tasks.cancel()
 
     def pause_writing(self) -> None:
@@ -140,7 +139,7 @@ class Connection(WSListener):
         match self.conversation.receive(payload, self.now()):
             case None:
                 return
-            case Closing(code):
+            case CloseRequest(code):
                 self.close(code)
             case Refused() as answer:
                 self.tell(encode(answer))
@@ -178,7 +177,7 @@ class Connection(WSListener):
         if self._transport is None:
             return
         if not self._unwritten:
-            self._desk.writes.defer(Connection.flush, self)
+            self._context.writes.defer(Connection.flush, self)
         self._unwritten += (header(kind, len(payload)), payload)
         self._unwritten_bytes += len(payload)
         if self._unwritten_bytes > WRITE_BYTES_MAX:
@@ -189,7 +188,7 @@ class Connection(WSListener):
         transport, frames = self._transport, self._unwritten
         if not frames:
             return
-        if transport is not None and self._desk.vigil.is_over:
+        if transport is not None and self._context.write_lease.is_expired:
             self._hold_or_cut(transport)
             return
         self._unwritten, self._unwritten_bytes = [], 0
@@ -202,22 +201,22 @@ class Connection(WSListener):
     def _hold_or_cut(self, transport: WSTransport) -> None:
         """Nothing may be written before this process has looked around."""
         is_too_much = backlog(transport) or self._unwritten_bytes > limits.OUTBOX_BYTES_MAX
-        if not (transport.is_close_frame_sent or self._desk.vigil.was_away or is_too_much):
-            self._desk.vigil.hold(self._flush_later)
+        if not (transport.is_close_frame_sent or self._context.write_lease.was_away or is_too_much):
+            self._context.write_lease.hold(self._flush_later)
             return
         self._unwritten, self._unwritten_bytes = [], 0
         if not transport.is_close_frame_sent:
             self._cut(transport)
 
     def _flush_later(self) -> None:
-        self._desk.writes.defer(Connection.flush, self)
+        self._context.writes.defer(Connection.flush, self)
 
     def _cut(self, transport: WSTransport) -> None:
         """This process was away: of what waits, nothing may be written any more."""
         if backlog(transport):
             self._drop(transport)
         else:
-            self.close(self._desk.vigil.verdict())
+            self.close(self._context.write_lease.close_code())
 
     def _drop(self, transport: WSTransport) -> None:
         self.conversation.state, self._transport = State.CLOSED, None
@@ -250,7 +249,7 @@ class Connection(WSListener):
         if self._transport is not None and self._transport.is_close_frame_sent:
             self._drop_if_lingering(self._transport)
             return
-        overdue = self.conversation.overdue(self.now(), self._desk.clock.now())
+        overdue = self.conversation.overdue(self.now(), self._context.clock.now())
         if overdue is None and self.stream.is_stalled(self.now()):
             overdue = Close.OVERLOADED
         if overdue is not None:
@@ -271,10 +270,10 @@ class Connection(WSListener):
         if backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self._drop(transport)
             return
-        if code is Close.OVERLOADED and self._desk.vigil.is_over:
-            code = self._desk.vigil.verdict()  # after a pause everyone seems too slow
+        if code is Close.OVERLOADED and self._context.write_lease.is_expired:
+            code = self._context.write_lease.close_code()  # after a pause everyone seems too slow
         if retry_after_ms is None:
-            retry_after_ms = self._desk.jitter_ms(5_000) if code in RECONNECT else 0
+            retry_after_ms = self._context.jitter_ms(5_000) if code in RECONNECT else 0
         bye = Bye(code, code in RECONNECT, retry_after_ms)
         transport.send(WSMsgType.TEXT, encode(bye))
         # picows names the standard codes only, and takes any number.

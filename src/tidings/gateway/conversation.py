@@ -5,7 +5,7 @@ from enum import Enum
 
 import msgspec
 
-from tidings.actions.identity import UserCaller
+from tidings.actions.identity.caller import UserCaller
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
@@ -34,7 +34,7 @@ class State(Enum):
     CLOSED = 4
 
 
-class Closing(msgspec.Struct, frozen=True):
+class CloseRequest(msgspec.Struct, frozen=True):
     """The connection ends, with this code."""
 
     code: Close
@@ -69,7 +69,7 @@ class Conversation:
 
     def receive(
         self, payload: bytes | memoryview, now: int
-    ) -> ClientFrame | Refused | Closing | None:
+    ) -> ClientFrame | Refused | CloseRequest | None:
         """Take a text frame in: a frame to act on, an answer to send, an end, or nothing.
 
         `now` is monotonic, in milliseconds.
@@ -78,7 +78,7 @@ class Conversation:
         if self.state is State.CLOSED:
             return None
         if len(payload) > limits.FRAME_BYTES_MAX:
-            return Closing(Close.FRAME_TOO_LARGE)
+            return CloseRequest(Close.FRAME_TOO_LARGE)
         try:
             frame: ClientFrame = decode_client_frame(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -88,7 +88,7 @@ class Conversation:
             return frame
         return self._receive_early(frame)
 
-    def _receive_early(self, frame: ClientFrame) -> ClientFrame | Refused | Closing | None:
+    def _receive_early(self, frame: ClientFrame) -> ClientFrame | Refused | CloseRequest | None:
         """Anything but a frame of an open connection."""
         if self.state is State.OPEN:
             return self._strike(Invalid("hello comes first, and once"), None)
@@ -96,7 +96,7 @@ class Conversation:
             self.state = State.CHECKING
             return frame
         if self.state is State.GREETING or isinstance(frame, Hello):
-            return Closing(Close.NOT_AUTHENTICATED)
+            return CloseRequest(Close.NOT_AUTHENTICATED)
         if isinstance(frame, Ping):
             return frame
         if len(self._early) >= limits.EARLY_FRAMES_MAX:
@@ -105,11 +105,11 @@ class Conversation:
         self._early.append(frame)
         return None
 
-    def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | Closing:
+    def _bad_frame(self, payload: bytes | memoryview, error: Exception) -> Refused | CloseRequest:
         if not _is_utf8(payload):
-            return Closing(Close.INVALID_TEXT)
+            return CloseRequest(Close.INVALID_TEXT)
         if self.state is State.GREETING:
-            return Closing(Close.BAD_FRAME)
+            return CloseRequest(Close.BAD_FRAME)
         try:
             envelope = _decode_envelope(payload)
             op, request = _text(envelope.op), _text(envelope.id)
@@ -119,10 +119,10 @@ class Conversation:
             return refused(OperationUnknown(), request)
         return self._strike(Invalid(_reason(error)), request)
 
-    def _strike(self, refusal: Refusal, request: str | None) -> Refused | Closing:
+    def _strike(self, refusal: Refusal, request: str | None) -> Refused | CloseRequest:
         self._bad_frames += 1
         if self._bad_frames >= limits.BAD_FRAMES_MAX:
-            return Closing(Close.BAD_FRAME)
+            return CloseRequest(Close.BAD_FRAME)
         return refused(refusal, request)
 
     def choose_device(self, fixed: str | None, named: str | None) -> str | Close:

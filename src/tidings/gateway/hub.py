@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from tidings.gateway.line import Line
+from tidings.gateway.client_connection import ClientConnection
 from tidings.model import limits
 from tidings.model.ids import UserKey
 
 TICK_SECONDS: Final = 1.0
 
-_NONE: Final[tuple[Line, ...]] = ()
+_NONE: Final[tuple[ClientConnection, ...]] = ()
 
 
 class Hub:
     """All live connections, by user; tells whoever asks who comes and who goes."""
 
     def __init__(self) -> None:
-        self._by_user: dict[UserKey, tuple[Line, ...]] = {}
-        self._all: set[Line] = set()
+        self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
+        self._all: set[ClientConnection] = set()
         self._watchers: list[Callable[[UserKey, bool], None]] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._empty: asyncio.Event | None = None
@@ -28,20 +28,20 @@ class Hub:
     def __len__(self) -> int:
         return len(self._all)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[ClientConnection]:
         return iter(list(self._all))
 
     def watch(self, changed: Callable[[UserKey, bool], None]) -> None:
         """Be told when a user's first connection comes, and when the last one goes."""
         self._watchers.append(changed)
 
-    def opened(self, connection: Line) -> None:
+    def opened(self, connection: ClientConnection) -> None:
         """A socket is there; nobody knows yet whose."""
         self._all.add(connection)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
-    def enter(self, user: UserKey, connection: Line) -> bool:
+    def enter(self, user: UserKey, connection: ClientConnection) -> bool:
         """The connection is this user's; False if the user has too many in this process.
 
         What the user has in others is counted where it is registered.
@@ -54,7 +54,7 @@ class Hub:
             self._tell(user, True)
         return True
 
-    def closed(self, connection: Line, user: UserKey | None) -> None:
+    def closed(self, connection: ClientConnection, user: UserKey | None) -> None:
         """The socket is gone."""
         self._all.discard(connection)
         if not self._all and self._empty is not None:
@@ -68,7 +68,7 @@ class Hub:
             del self._by_user[user]
             self._tell(user, False)
 
-    def of(self, user: UserKey) -> tuple[Line, ...]:
+    def of(self, user: UserKey) -> tuple[ClientConnection, ...]:
         """The user's connections here."""
         return self._by_user.get(user, _NONE)
 

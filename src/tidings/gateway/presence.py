@@ -8,14 +8,14 @@ user who comes back before that was never gone.
 import asyncio
 from collections.abc import Iterable
 
-from tidings.actions.elsewhere import Elsewhere
+from tidings.actions.remote_gateways import RemoteGateways
+from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.hub import Hub
-from tidings.gateway.line import Line
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id
 from tidings.model.refusals import Refusal
 from tidings.model.times import rfc3339
-from tidings.ports.people import Users
+from tidings.ports.people import UserStore
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 from tidings.wire.frames import Presence, encode
@@ -24,15 +24,19 @@ CHANGES_PER_TICK_MAX = 500
 """When more come and go at once, such as after a restart, the rest waits for the next tick."""
 
 
-class PresenceDesk:
+class PresenceTracker:
     """Watches the hub and tells peers."""
 
     def __init__(
-        self, hub: Hub, users: Users, clock: Clock, elsewhere: Elsewhere | None = None
+        self,
+        hub: Hub,
+        users: UserStore,
+        clock: Clock,
+        remote_gateways: RemoteGateways | None = None,
     ) -> None:
-        """`elsewhere` are the other gateways, where there are any."""
+        """`remote_gateways` are the other gateways, where there are any."""
         self._hub = hub
-        self._elsewhere = elsewhere
+        self._remote_gateways = remote_gateways
         self._users = users
         self._clock = clock
         self._tasks = Tasks("presence")
@@ -44,7 +48,7 @@ class PresenceDesk:
         self._is_closed = False
         hub.watch(self._noticed)
 
-    async def greet(self, user: UserKey, line: Line) -> None:
+    async def greet(self, user: UserKey, line: ClientConnection) -> None:
         """Tell a device that has just become live how the user's peers are.
 
         In slices, each as the socket takes it: all at once would look as if the device did not
@@ -110,11 +114,11 @@ class PresenceDesk:
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):
                 connection.tell(frame)
-        if self._elsewhere is not None:
-            self._elsewhere.tell(frame, found)
+        if self._remote_gateways is not None:
+            self._remote_gateways.tell(frame, found)
 
     async def _find_elsewhere(self, users: Iterable[UserKey]) -> dict[str, list[UserKey]]:
-        return await self._elsewhere.find(users) if self._elsewhere is not None else {}
+        return await self._remote_gateways.find(users) if self._remote_gateways is not None else {}
 
     async def close(self) -> None:
         """Stop telling; keep when those who have just gone were last seen."""

@@ -12,7 +12,46 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from tidings.model import limits
-from tidings.model.ids import ChatId
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.cluster import EncodedEntry
+
+Offer = Entry | EncodedEntry
+
+
+def is_first(offer: Offer, user: UserKey) -> bool:
+    """Whether it makes the user a member."""
+    if isinstance(offer, EncodedEntry):
+        return user in offer.added
+    return offer.kind in ("added", "created") and _names(offer, user)
+
+
+def is_last(offer: Offer, user: UserKey) -> bool:
+    """Whether it is the last entry of the chat that the user may see."""
+    if isinstance(offer, EncodedEntry):
+        return user in offer.removed
+    return offer.kind == "removed" and _names(offer, user)
+
+
+def start_before(offer: Offer, user: UserKey) -> int:
+    """Where to start in a chat of which this is the first entry that came.
+
+    At the entry that made the user a member; or, if that one has not come yet, where a device
+    that has nothing of the chat would start.
+    """
+    if is_first(offer, user):
+        return offer.sequence - 1
+    return newest_start(offer.sequence)
+
+
+def newest_start(head: int) -> int:
+    """The place after which a device that has nothing of a chat starts."""
+    return max(0, head - limits.CATCH_UP_CHAT_ENTRIES_MAX)
+
+
+def _names(entry: Entry, user: UserKey) -> bool:
+    return any(person.user == user for person in entry.people)
+
 
 Verdict = Literal["send", "drop", "later"]
 
@@ -46,7 +85,7 @@ class Position:
                 self.kept = None
 
 
-class Progress:
+class DeliveryProgress:
     """All chats of one connection."""
 
     def __init__(self, window: int = limits.WINDOW_ENTRIES) -> None:

@@ -3,9 +3,9 @@
 
 import asyncio
 
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.desk import Desk
-from tidings.gateway.line import Line
 from tidings.gateway.progress import Position
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
@@ -18,8 +18,8 @@ from tidings.wire.frames import GoneFrame, encode, encode_entry
 class Pump:
     """Brings chats that are behind up to their heads, a page at a time."""
 
-    def __init__(self, desk: Desk, line: Line) -> None:
-        self._desk = desk
+    def __init__(self, context: GatewayContext, line: ClientConnection) -> None:
+        self._context = context
         self._line = line
         self._is_busy = True
         """Until it is started, hello does the work."""
@@ -82,7 +82,7 @@ class Pump:
         await self._wait_for_room()
         position.kept = []
         try:
-            page = await self._desk.verbs.read.entries(
+            page = await self._context.verbs.read.entries(
                 self._user, chat, after=position.sent, limit=min(progress.room, limits.PAGE_MAX)
             )
         except ChatNotFound:

@@ -8,11 +8,11 @@ from typing import Any, assert_never
 
 import msgspec
 
-from tidings.actions.identity import UserCaller
-from tidings.gateway.charging import Charges
+from tidings.actions.identity.caller import UserCaller
+from tidings.gateway.admission import ConnectionCharges
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.desk import Desk
-from tidings.gateway.line import Line
 from tidings.gateway.progress import Position
 from tidings.model import costs, limits
 from tidings.model.entries import Entry
@@ -57,11 +57,11 @@ from tidings.wire.records import entry_record
 class Requests:
     """Carries out the frames of one connection."""
 
-    def __init__(self, desk: Desk, line: Line) -> None:
-        self._desk = desk
+    def __init__(self, context: GatewayContext, line: ClientConnection) -> None:
+        self._context = context
         self._line = line
         self._waiting = 0
-        self._charges = Charges(desk.limits)
+        self._charges = ConnectionCharges(context.limits)
         self._typed_at: dict[ChatId, int] = {}
         self._fetching = asyncio.Lock()
         self._renewing = asyncio.Lock()
@@ -121,7 +121,7 @@ class Requests:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             self._line.refuse(TooManyWaiting(), frame.id)
             return
-        if self._desk.vigil.is_blind:
+        if self._context.write_lease.is_blind:
             self._line.refuse(StoreUnavailable("what was revoked cannot be read"), frame.id)
             return
         if wait_ms := self._charges.send(self._user):
@@ -132,7 +132,7 @@ class Requests:
             self._line.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
-        self._desk.in_turn.do(self._post, frame)
+        self._context.in_turn.do(self._post, frame)
 
     def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
         """Refuse a message that is one too many; who does not stop is sent away.
@@ -144,7 +144,7 @@ class Requests:
         self._answered()
 
     def _post(self, frame: SendFrame) -> None:
-        self._desk.verbs.post(
+        self._context.verbs.post(
             self._user,
             ChatId(frame.chat),
             frame.client_message_id,
@@ -181,7 +181,7 @@ class Requests:
             return
         self._make_room(position, frame.sequence)
         if position.is_small:
-            self._desk.receipts.note(Move(self._user, ChatId(frame.chat), frame.sequence, 0))
+            self._context.receipts.note(Move(self._user, ChatId(frame.chat), frame.sequence, 0))
 
     def _make_room(self, position: Position, sequence: int) -> None:
         was_full = self._line.progress.room <= 0
@@ -196,14 +196,14 @@ class Requests:
             return
         interval = limits.RECEIPT_FRAME_MS if position.is_small else limits.LARGE_CHAT_RECEIPT_MS
         move = Move(self._user, ChatId(frame.chat), 0, frame.sequence)
-        self._desk.receipts.note(move, interval)
+        self._context.receipts.note(move, interval)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
         """A receipt for what was not sent here: perhaps fetched; the log has to say."""
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user)
-        await self._desk.verbs.mark(self._user, chat, delivered, read)
+        await self._context.verbs.mark(self._user, chat, delivered, read)
         position = self._line.progress.get(chat)
         if position is not None:
             # Whoever has what was not sent here has all that was.
@@ -214,7 +214,7 @@ class Requests:
     def _type(self, chat: ChatId) -> None:
         if self._has_typed_lately(chat):
             return
-        state = self._desk.appender.state_nowait(chat)
+        state = self._context.appender.state_nowait(chat)
         is_followed = self._line.progress.get(chat) is not None
         # What is cached may be older than the user's removal, which the connection has heard of.
         if state is not None and self._user in state.members and is_followed:
@@ -227,7 +227,7 @@ class Requests:
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user)
-        row = await self._desk.verbs.get(self._user, chat)
+        row = await self._context.verbs.get(self._user, chat)
         if not self._has_typed_lately(chat):
             self._tell_typing(chat, is_small=row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX)
 
@@ -238,7 +238,7 @@ class Requests:
     def _tell_typing(self, chat: ChatId, *, is_small: bool) -> None:
         self._typed_at[chat] = self._line.now()
         if is_small:
-            self._desk.bus.publish(Typing(chat, self._user))
+            self._context.bus.publish(Typing(chat, self._user))
 
     # Fetching.
 
@@ -253,7 +253,7 @@ class Requests:
         # for after a long time away, would look as if it did not read at all.
         async with self._fetching:
             await self._line.drained()
-            page = await self._desk.verbs.read.entries(
+            page = await self._context.verbs.read.entries(
                 self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
             )
             self._line.tell(encode(page_frame(frame, page)))
@@ -268,7 +268,7 @@ class Requests:
                 if self._line.conversation.state is State.CLOSED:
                     return
                 with on_behalf_of(unknown_requester(self._line.address)):
-                    caller = await self._desk.authenticate(token)
+                    caller = await self._context.authenticate(token)
         except Unauthenticated:
             self._line.close(Close.NOT_AUTHENTICATED)
             return

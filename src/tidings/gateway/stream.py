@@ -6,20 +6,18 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tidings.actions.identity import UserCaller
-from tidings.gateway.catch_up import plan
+from tidings.actions.identity.caller import UserCaller
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.desk import Desk
-from tidings.gateway.greeting import identify, welcome
-from tidings.gateway.line import Line
-from tidings.gateway.offers import Offer, is_first, is_last, newest_start, start_before
-from tidings.gateway.progress import Position
+from tidings.gateway.hello import identify, plan_catch_up, welcome
+from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
 from tidings.gateway.pump import Pump
 from tidings.model import limits
-from tidings.model.chat_list import Held
+from tidings.model.chats import HeldChat
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
-from tidings.ports.handover import Parcel
+from tidings.ports.cluster import EncodedEntry
 from tidings.wire.codes import Close
 from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 
@@ -27,12 +25,12 @@ from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 class Stream:
     """Keeps one connection supplied, from live events where it can, from the log where it must."""
 
-    def __init__(self, desk: Desk, line: Line) -> None:
-        self._desk = desk
+    def __init__(self, context: GatewayContext, line: ClientConnection) -> None:
+        self._context = context
         self._line = line
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
         """Until the chats are known: where to start in those that passed by, how far they reach."""
-        self._pump = Pump(desk, line)
+        self._pump = Pump(context, line)
         self._awaited: dict[ChatId, int] = {}
         """Up to where others have yet to deliver, as of when the waiting began."""
 
@@ -46,14 +44,14 @@ class Stream:
 
     async def enter(self, hello: Hello) -> None:
         """Find out who it is, then bring the device up to date, then go live."""
-        found = await identify(self._desk, self._line, hello)
+        found = await identify(self._context, self._line, hello)
         if not isinstance(found, Close):
             if wait_ms := await self._too_soon(found[0].user):
                 self._line.close(Close.TOO_FAST, wait_ms)
                 return
             # Once more, and nothing is waited for after it: what was revoked while the limit was
             # looked up found no socket of this user to close.
-            found = await identify(self._desk, self._line, hello)
+            found = await identify(self._context, self._line, hello)
         if isinstance(found, Close):
             self._line.close(found)
         elif self._line.conversation.state is State.CHECKING:
@@ -61,37 +59,37 @@ class Stream:
 
     async def _too_soon(self, user: UserKey) -> int:
         """How long a user who connects again and again has to wait: 0 for everybody else."""
-        rate_limits = self._desk.limits
+        rate_limits = self._context.limits
         wait_ms = 0 if rate_limits is None else await rate_limits.connect(user)
-        return wait_ms and wait_ms + self._desk.jitter_ms(wait_ms // 4)
+        return wait_ms and wait_ms + self._context.jitter_ms(wait_ms // 4)
 
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
         # Registered first, read second: whatever is appended meanwhile, one of the two sees it.
-        if not self._desk.hub.enter(caller.user, self._line):
+        if not self._context.hub.enter(caller.user, self._line):
             self._line.close(Close.TOO_MANY_CONNECTIONS)
             return
         early = self._line.conversation.admit(caller, device)
-        connection = self._line.conversation.connection = self._desk.new_connection_id()
-        self._line.tell(welcome(caller.user, device, connection, self._desk.epoch))
+        connection = self._line.conversation.connection = self._context.new_connection_id()
+        self._line.tell(welcome(caller.user, device, connection, self._context.epoch))
         for frame in early:
             self._line.perform(frame)
         try:
-            if not await self._desk.register(caller.user, connection):
+            if not await self._context.register(caller.user, connection):
                 self._line.close(Close.TOO_MANY_CONNECTIONS)
                 return
-            held = await self._desk.held(caller.user)
+            held = await self._context.held(caller.user)
             await self._catch_up_at_hello(held, hello)
             self._line.tell(LIVE)
-            await self._desk.tell_presence(caller.user, self._line)
+            await self._context.tell_presence(caller.user, self._line)
         except Unavailable:
             self._line.close(Close.OVERLOADED)
 
-    async def _catch_up_at_hello(self, held: list[Held], hello: Hello) -> None:
-        is_same_epoch = hello.epoch in (None, self._desk.epoch)
+    async def _catch_up_at_hello(self, held: list[HeldChat], hello: Hello) -> None:
+        is_same_epoch = hello.epoch in (None, self._context.epoch)
         have = hello.have or {}
         if is_same_epoch:
             held = [await self._reaching(row, have.get(row.chat_id, 0)) for row in held]
-        planned = plan(held, have, is_same_epoch=is_same_epoch)
+        planned = plan_catch_up(held, have, is_same_epoch=is_same_epoch)
         for chat in planned.gone:
             self._line.tell(encode(GoneFrame(chat)))
         goals = [
@@ -106,7 +104,7 @@ class Stream:
             await self._pump.bring_to(head, chat, position)
         self._pump.start()
 
-    async def _reaching(self, row: Held, have: int) -> Held:
+    async def _reaching(self, row: HeldChat, have: int) -> HeldChat:
         """The chat with a head that is not behind what the device has, if its log reaches there.
 
         Where a head tells what was delivered it is written after the entries were handed out.
@@ -114,7 +112,7 @@ class Stream:
         if have <= row.head.sequence:
             return row
         try:
-            page = await self._desk.verbs.read.entries(
+            page = await self._context.verbs.read.entries(
                 self._user, row.chat_id, after=have - 1, limit=1
             )
         except ChatNotFound:
@@ -123,7 +121,7 @@ class Stream:
             return row
         return replace(row, head=replace(row.head, sequence=have))
 
-    def _follow(self, row: Held, have: int) -> Position:
+    def _follow(self, row: HeldChat, have: int) -> Position:
         assert self._early is not None
         _, seen, _ = self._early.pop(row.chat_id, (0, 0, False))
         is_small = row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX
@@ -152,7 +150,7 @@ class Stream:
                 return  # the client knows: the log said so before the event came
             position = self._meet(entry, is_small)
         position.is_small = is_small
-        if self._desk.gap_seconds and progress.is_early(position, sequence):
+        if self._context.gap_seconds and progress.is_early(position, sequence):
             self._wait_for_others()
             return
         match progress.offer(position, sequence):
@@ -182,7 +180,7 @@ class Stream:
         position = self._line.progress.start(entry.chat_id, start, start, is_small=is_small)
         # The entry that made the user a member here and now is proof; any other may be an echo
         # from before the user was removed, and only the log can tell.
-        position.is_behind = isinstance(entry, Parcel) or not is_first(entry, self._user)
+        position.is_behind = isinstance(entry, EncodedEntry) or not is_first(entry, self._user)
         return position
 
     def _wait_for_others(self) -> None:
@@ -190,7 +188,7 @@ class Stream:
         if not self._awaited and (awaited := self._line.progress.waiting()):
             self._awaited = awaited
             loop = asyncio.get_running_loop()
-            loop.call_later(self._desk.gap_seconds, self._wait_no_longer)
+            loop.call_later(self._context.gap_seconds, self._wait_no_longer)
 
     def _wait_no_longer(self) -> None:
         """Read what is overdue; what began to be missing meanwhile has its own time to come.

@@ -101,3 +101,37 @@ def _secret(path: Path, line: str) -> bytes:
 
 
 _conforms: type[MasterKeys] = FileKeyring
+
+
+class EnvironmentKeyring:
+    """The master keys that came with the configuration."""
+
+    def __init__(self, current: bytes, previous: bytes | None) -> None:
+        self._current = master_key(current)
+        self._given = (master_key(previous),) if previous is not None else ()
+        self._previous = self._given
+
+    @property
+    def current(self) -> MasterKey:
+        return self._current
+
+    @property
+    def previous(self) -> tuple[MasterKey, ...]:
+        return self._previous
+
+    async def ensure(self) -> None:
+        pass
+
+    async def begin_rotation(self) -> None:
+        if not self._given:
+            raise KeyRefused(
+                "the master key comes from the environment, so a new one has to come from there: "
+                "set TIDINGS_MASTER_KEY to the new key and TIDINGS_MASTER_KEY_PREVIOUS to the "
+                "present one, restart, and rotate again"
+            )
+
+    async def finish_rotation(self) -> None:
+        self._previous = ()
+
+
+_environment_conforms: type[MasterKeys] = EnvironmentKeyring

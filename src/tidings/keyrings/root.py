@@ -1,14 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """The root key in `root.key` beside the data, made on the first start."""
 
+import re
 from base64 import urlsafe_b64encode
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from tidings.keyrings import private_file
-from tidings.keyrings.strength import MAKES_A_GOOD_ONE, why_weak
 from tidings.ports.secrets import KeyRefused
 from tidings.ports.world import Chance
+
+CHARS_MIN: Final = 32
+VARIETY_MIN: Final = 10
+TRIPLES_MIN: Final = 0.75
+"""Different runs of three characters among all of them; 0.99 in random hex."""
+STEPS_MAX: Final = 0.5
+"""Share of characters that follow the one before them in the alphabet; 0.13 in random hex."""
+
+_PLACEHOLDER: Final = re.compile(
+    "change[-_]?me|password|passwort|placeholder|example|insecure|default|qwerty", re.IGNORECASE
+)
+
+MAKES_A_GOOD_ONE: Final = "openssl rand -base64 32 makes a good one"
+
+
+def why_weak(secret: str) -> str | None:
+    """What makes a secret easy to guess; None if nothing was found. Never repeats the secret."""
+    if len(secret) < CHARS_MIN:
+        return f"it has {len(secret)} characters, fewer than {CHARS_MIN}"
+    if len(set(secret)) < VARIETY_MIN:
+        return f"it is made of fewer than {VARIETY_MIN} different characters"
+    triples = [secret[at : at + 3] for at in range(len(secret) - 2)]
+    is_repeated = secret in (secret + secret)[1:-1]
+    if is_repeated or len(set(triples)) < TRIPLES_MIN * len(triples):
+        return "it is a shorter text repeated"
+    pairs = list(pairwise(secret))
+    steps = sum(abs(ord(after) - ord(before)) <= 1 for before, after in pairs)
+    if steps > STEPS_MAX * len(pairs):
+        return "its characters follow each other in the alphabet"
+    if _PLACEHOLDER.search(secret):
+        return "it holds a word of examples, such as password or change-me"
+    return None
+
 
 FILE_NAME: Final = "root.key"
 _SECRET_BYTES: Final = 32

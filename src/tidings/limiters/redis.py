@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from tidings.limiters.counting import most_debt_us, price_us, verdict
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters.in_process import InProcessBuckets, most_debt_us, price_us, verdict
 from tidings.ports.buckets import Bucket, Buckets, Verdict
-from tidings.ports.registry import RegistryUnavailable
+from tidings.ports.cluster import RegistryUnavailable
 
 AWAY_SECONDS: Final = 5.0
 """So long a process counts for itself before it asks a Redis that did not answer again."""

@@ -91,7 +91,7 @@ class Entry(msgspec.Struct, kw_only=True):
         return self.expires_at is not None and self.expires_at <= now
 
 
-class Key(msgspec.Struct, frozen=True):
+class SendKey(msgspec.Struct, frozen=True):
     """What makes a send idempotent: claimed before the entry, kept for seven days."""
 
     sender: UserKey

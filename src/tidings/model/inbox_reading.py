@@ -8,7 +8,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.ids import ulid, ulid_time
-from tidings.model.notifications import Announcement, Copy, ReadState, announcement_sequence
+from tidings.model.notifications import Broadcast, Copy, ReadState, broadcast_sequence
 
 Place = tuple[int, str]
 """Where something stands in a user's list: its time, and by its id among those of one time."""
@@ -22,7 +22,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     head: int = 0
     head_at: int = 0
     """When the last entry was posted."""
-    broadcasts: tuple[Announcement, ...] = ()
+    broadcasts: tuple[Broadcast, ...] = ()
     """The newest, oldest first; those that were taken back are there, without content."""
     retracted: Mapping[str, int] = {}
     """The ids of what was taken back, each with when it would have expired."""
@@ -40,7 +40,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
         return max((one.sequence for one in self.broadcasts if one.posted_at <= time), default=0)
 
 
-class Received(msgspec.Struct, frozen=True, kw_only=True):
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """Something in a user's inbox, whichever way it came there."""
 
     place: Place
@@ -48,7 +48,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     received_at: int
     read_at: int | None
     expires_at: int
-    announcement: Announcement | None = None
+    announcement: Broadcast | None = None
     """Of something for everyone."""
 
     @property
@@ -64,7 +64,7 @@ class UnreadCount(msgspec.Struct, frozen=True):
     categories: dict[str, int]
 
 
-def fold(view: LogView, entries: Sequence[Announcement], now: int) -> LogView:
+def fold(view: LogView, entries: Sequence[Broadcast], now: int) -> LogView:
     """The view after the next entries of the log. What has expired, or is too old, is left out."""
     if not entries:
         return view
@@ -84,7 +84,7 @@ def fold(view: LogView, entries: Sequence[Announcement], now: int) -> LogView:
     )
 
 
-def is_for(announcement: Announcement, joined_at: int) -> bool:
+def is_for(announcement: Broadcast, joined_at: int) -> bool:
     """Whether a user who is there since then gets to see it."""
     return announcement.late_joiners or joined_at <= announcement.posted_at
 
@@ -96,7 +96,7 @@ def copy_read_at(copy: Copy, state: ReadState) -> int | None:
     return state.before if copy.received_at <= state.before else None
 
 
-def broadcast_read_at(announcement: Announcement, state: ReadState) -> int | None:
+def broadcast_read_at(announcement: Broadcast, state: ReadState) -> int | None:
     """The same for what everyone was told."""
     marked = state.singly.get(announcement.sequence)
     if marked is not None:
@@ -105,8 +105,8 @@ def broadcast_read_at(announcement: Announcement, state: ReadState) -> int | Non
 
 
 def merged(
-    copies: Iterable[Copy], broadcasts: Iterable[Announcement], state: ReadState
-) -> list[Received]:
+    copies: Iterable[Copy], broadcasts: Iterable[Broadcast], state: ReadState
+) -> list[InboxItem]:
     """All of them, newest first."""
     received = [_from_copy(copy, state) for copy in copies]
     received += [_from_broadcast(told, state) for told in broadcasts]
@@ -116,7 +116,7 @@ def merged(
 def first_copy_below(place: Place) -> str:
     """The id below which the copies are that stand below this place."""
     time, notification_id = place
-    if announcement_sequence(notification_id) is None:
+    if broadcast_sequence(notification_id) is None:
         return notification_id
     # A copy of the same time stands below what everyone was told: its id begins with a digit.
     return ulid(time + 1, _LEAST_ENTROPY)
@@ -125,12 +125,12 @@ def first_copy_below(place: Place) -> str:
 def count_unread(
     view: LogView,
     copies: Iterable[Copy],
-    broadcasts: Iterable[Announcement],
+    broadcasts: Iterable[Broadcast],
     state: ReadState,
     now: int,
 ) -> UnreadCount:
     """Counted from what there is, so that nothing can drift."""
-    unread: list[Copy | Announcement] = [
+    unread: list[Copy | Broadcast] = [
         *(one for one in copies if copy_read_at(one, state) is None),
         *(one for one in broadcasts if broadcast_read_at(one, state) is None),
     ]
@@ -143,8 +143,8 @@ def count_unread(
     return UnreadCount(total, categories)
 
 
-def _from_copy(copy: Copy, state: ReadState) -> Received:
-    return Received(
+def _from_copy(copy: Copy, state: ReadState) -> InboxItem:
+    return InboxItem(
         place=(ulid_time(copy.notification_id), copy.notification_id),
         category=copy.category,
         received_at=copy.received_at,
@@ -153,8 +153,8 @@ def _from_copy(copy: Copy, state: ReadState) -> Received:
     )
 
 
-def _from_broadcast(told: Announcement, state: ReadState) -> Received:
-    return Received(
+def _from_broadcast(told: Broadcast, state: ReadState) -> InboxItem:
+    return InboxItem(
         place=(told.posted_at, told.notification_id),
         category=told.category,
         received_at=told.posted_at,
@@ -164,7 +164,7 @@ def _from_broadcast(told: Announcement, state: ReadState) -> Received:
     )
 
 
-def _emptied_if_in(retracted: Mapping[str, int], told: Announcement) -> Announcement:
+def _emptied_if_in(retracted: Mapping[str, int], told: Broadcast) -> Broadcast:
     if told.box is None or told.notification_id not in retracted:
         return told
     return msgspec.structs.replace(told, box=None)

@@ -56,7 +56,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
         return self.box is None
 
 
-class Announcement(msgspec.Struct, frozen=True, kw_only=True):
+class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of an inbox's log: something for everyone, or that something was taken back."""
 
     tenant: str
@@ -112,7 +112,7 @@ class ReadState(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_READ: Final = ReadState()
 
 
-def announcement_sequence(notification_id: str) -> int | None:
+def broadcast_sequence(notification_id: str) -> int | None:
     """Where an announcement stands in the log; None if the id is not one of an announcement."""
     match = ANNOUNCEMENT.fullmatch(notification_id)
     return int(match[1]) if match else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Facts on their way from those who store them to those who deliver them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -61,7 +61,7 @@ class CopiesMade(msgspec.Struct, frozen=True, tag="copies"):
     users: tuple[UserKey, ...]
 
 
-class Announced(msgspec.Struct, frozen=True, tag="announced"):
+class BroadcastPosted(msgspec.Struct, frozen=True, tag="announced"):
     """Something for everyone stands in the log of an inbox."""
 
     tenant: str
@@ -84,7 +84,7 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
     inbox: str
 
 
-InboxEvent = CopiesMade | Announced | Retracted | InboxRead
+InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 """A hint and no more: whoever wants to know what there is to see reads the inbox."""
 
 Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
@@ -103,4 +103,48 @@ class Bus(Protocol):
 
     def subscribe(self, receive: Callable[[Event], None]) -> None:
         """Call this with each event from now on, on the event loop."""
+        ...
+
+
+class FeedUnavailable(Exception):
+    """The feed does not answer. Nothing is lost by it: the relay compares the log."""
+
+
+class FeedEvent(msgspec.Struct, frozen=True):
+    """An event with its place in the feed."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class Feed(Protocol):
+    """What is published, shared out among the workers of one group.
+
+    Events of one chat come to one worker, in order. An event comes again, to this worker or to
+    another one, unless it was reported as finished; now and then even so.
+    """
+
+    async def take(self, most: int) -> Sequence[FeedEvent]:
+        """The next events, soon; perhaps none.
+
+        Raises:
+            FeedUnavailable: Try again later.
+        """
+        ...
+
+    def finish(self, received: FeedEvent) -> None:
+        """All that the event asks for is done. It is finished for good once all before it are."""
+        ...
+
+    async def dead_letter(self, received: FeedEvent, reason: str) -> None:
+        """Keep an event that nobody can deliver where an operator finds it, with the reason.
+
+        Raises:
+            FeedUnavailable: It is not kept.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave the group, having told it what is finished."""
         ...

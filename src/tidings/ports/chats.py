@@ -6,10 +6,11 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model.chat_list import ChatRow, Held
-from tidings.model.chats import Chat
+from tidings.model.chats import Chat, ChatRow, HeldChat
+from tidings.model.deletions import Deletion
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.invites import Asked, Invite
 from tidings.model.roles import Member
 
 
@@ -76,7 +77,7 @@ class Chats(Protocol):
         """Keep until when the user wants no push from the chat; False if not a member. Durable."""
         ...
 
-    async def held(self, user: UserKey) -> list[Held]:
+    async def held(self, user: UserKey) -> list[HeldChat]:
         """All chats of a user with heads and receipts, latest activity first; read strongly."""
         ...
 
@@ -96,5 +97,62 @@ class Chats(Protocol):
 
         Read strongly, and no less than this process has seen. It asks nobody who reads: it is for
         finding out where to look.
+        """
+        ...
+
+
+class InviteStore(Protocol):
+    """At most one for each user and chat. Every write is durable when it returns."""
+
+    async def put(self, invite: Invite, now: int) -> Asked:
+        """Keep it, in place of one into the same chat that waits, unless it is refused.
+
+        `asking` says what comes of it. Two at the same moment may both find the last place.
+        """
+        ...
+
+    async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
+        """The one into this chat that waits; read strongly."""
+        ...
+
+    async def pending(self, user: UserKey, now: int) -> list[Invite]:
+        """Those that wait and have not expired, newest first; read strongly."""
+        ...
+
+    async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
+        """Let the one into this chat wait no longer, but keep for some days that it was declined.
+
+        Nothing happens if none waits.
+        """
+        ...
+
+    async def remove(self, user: UserKey, chat: ChatId) -> None:
+        """Keep it no longer, if it is there."""
+        ...
+
+
+class Deletions(Protocol):
+    """Chats that are being deleted, or were. Durable when a call returns."""
+
+    async def get(self, chat: ChatId) -> Deletion | None:
+        """The job of this chat, if it is deleted; read strongly."""
+        ...
+
+    async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:
+        """Some of the chats whose deletion began no later than `before` and is not done."""
+        ...
+
+    async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
+        """Be the only one to work on it for a while; None if somebody else is.
+
+        Two who work on the same chat do no harm. They would do everything twice, and pay for it.
+        """
+        ...
+
+    async def step(self, deletion: Deletion, holder: str, now: int) -> Deletion | None:
+        """Do the next part of the work, a bounded one, and return how far it is then.
+
+        The same step again changes nothing, so that a process may die anywhere. None: somebody
+        else holds the lease by now.
         """
         ...

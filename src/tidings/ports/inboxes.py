@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from tidings.model.ids import UserKey
-from tidings.model.notifications import Announcement, Copy, InboxConfig, Notification, ReadState
+from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
 
 
 class PostKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class Notifications(Protocol):
         """Remove the content of one for listed users, for good."""
         ...
 
-    async def announce(self, announcement: Announcement) -> bool:
+    async def announce(self, announcement: Broadcast) -> bool:
         """Put the entry at its place in the inbox's log; False if something else stands there.
 
         True as well if it stands there already with the same mark.
@@ -93,13 +93,13 @@ class Notifications(Protocol):
 
     async def announcements(
         self, tenant: str, inbox: str, *, after: int, limit: int
-    ) -> list[Announcement]:
+    ) -> list[Broadcast]:
         """The next entries of the log after a sequence, in order, read strongly."""
         ...
 
     async def last_announcements(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
-    ) -> list[Announcement]:
+    ) -> list[Broadcast]:
         """The newest entries of the log, or those right before a sequence; newest first, strong."""
         ...
 

@@ -67,7 +67,7 @@ class Jobs(Protocol):
         ...
 
 
-class SetAside(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A job that nobody could do, where an operator finds it."""
 
     aside_id: str
@@ -76,18 +76,18 @@ class SetAside(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-class JobsAside(Protocol):
+class DeadLetters(Protocol):
     """Jobs set aside, kept in the store whatever the queue is. Durable when a call returns."""
 
-    async def keep(self, aside: SetAside) -> None:
+    async def keep(self, aside: DeadLetter) -> None:
         """Keep it; the same id again changes nothing."""
         ...
 
-    async def page(self, *, after: str | None, limit: int) -> list[SetAside]:
+    async def page(self, *, after: str | None, limit: int) -> list[DeadLetter]:
         """Those that are kept, by their ids, after an id or from the first."""
         ...
 
-    async def get(self, aside_id: str) -> SetAside | None:
+    async def get(self, aside_id: str) -> DeadLetter | None:
         """One of them."""
         ...
 

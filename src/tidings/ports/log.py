@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, Head, Key
+from tidings.model.entries import Entry, Head, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt
 from tidings.model.roles import Role
@@ -59,7 +59,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
 
     chat_id: ChatId
     entries: list[Entry]
-    keys: list[Key | None]
+    keys: list[SendKey | None]
     """One for each entry: the key to claim with it, if it is a message."""
     settle: Callable[[Outcome], None]
     may_write: Callable[[], bool] = always
@@ -138,7 +138,7 @@ class Log(Protocol):
         """
         ...
 
-    async def find_sent(self, chat: ChatId, key: Key, now: int) -> Sent | None:
+    async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
         """Look for an earlier send under this sender and client_message_id.
 
         None if the key is not claimed, or its claim has expired at `now`.

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from tidings.model.audit import AuditEntry
 from tidings.model.ids import UserKey
 
 
@@ -154,7 +155,7 @@ class Tenants(Protocol):
         ...
 
 
-class Users(Protocol):
+class UserStore(Protocol):
     """Users and their profiles. Every write is durable when it returns."""
 
     async def put(
@@ -228,4 +229,29 @@ class Users(Protocol):
 
     def seen(self, users: Mapping[UserKey, int]) -> None:
         """Keep when these users were last seen, soon, best effort."""
+        ...
+
+
+Place = tuple[int, str]
+"""When an entry was begun, and its id."""
+
+
+class AuditLog(Protocol):
+    """Entries by time."""
+
+    async def append(self, entry: AuditEntry) -> None:
+        """Keep an entry; durable when it returns."""
+        ...
+
+    async def complete(self, entry: AuditEntry) -> None:
+        """Add outcome, code and target to an entry that has no outcome yet; else nothing."""
+        ...
+
+    async def page(
+        self, tenant: str | None, *, since: int, before: Place, limit: int
+    ) -> list[AuditEntry]:
+        """Entries from `since` on and below a place, newest first: a tenant's, or all.
+
+        All of them may lack those of the last second.
+        """
         ...

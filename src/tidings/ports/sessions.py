@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions: a user logged in on a device, and what still counts of a user's credentials."""
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """What the store says about a user's credentials at one moment, read strongly."""
 
     is_known: bool
@@ -73,6 +73,45 @@ class Sessions(Protocol):
         that is not revoked."""
         ...
 
-    async def standing(self, user: UserKey, session_id: str | None) -> Standing:
+    async def standing(self, user: UserKey, session_id: str | None) -> StoredCredentials:
         """How the user stands, and the session if one is named: one strong look."""
+        ...
+
+
+RevokedKind = Literal["tenant_key", "user", "tenant", "session", "signing_key", "data_key"]
+
+
+class Revocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may not be used any more."""
+
+    kind: RevokedKind
+    subject: str
+    """The id of the tenant key, session or signing key, the user's key, or the tenant.
+
+    What a user was given after `at` counts. `data_key` is about the user whose content is erased.
+    """
+    at: int
+
+
+class Revocations(Protocol):
+    """A log of its own: places 1, 2, ... without a hole, never changed.
+
+    Whoever has read up to a place misses nothing that is appended later. The other ports append by
+    themselves, together with what they revoke, where they say so.
+    """
+
+    async def append(self, revocation: Revocation) -> None:
+        """Put it at the end; durable when it returns.
+
+        Raises:
+            StoreUnavailable: Unknown outcome; a repeat puts it there twice, which is harmless.
+        """
+        ...
+
+    async def head(self) -> int:
+        """The last place; 0 if there is none. Read strongly."""
+        ...
+
+    async def after(self, place: int) -> list[Revocation]:
+        """All that was appended after a place, in order, within a bound; read strongly."""
         ...

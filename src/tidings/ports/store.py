@@ -3,20 +3,43 @@
 
 from typing import Protocol
 
-from tidings.ports.audit import AuditLog
-from tidings.ports.chats import Chats
-from tidings.ports.deletions import Deletions
+from tidings.model.ids import ChatId
+from tidings.ports.chats import Chats, Deletions, InviteStore
 from tidings.ports.inboxes import Copies, InboxSettings, Notifications
-from tidings.ports.invites import InviteStore
-from tidings.ports.jobs import Jobs, JobsAside
+from tidings.ports.jobs import DeadLetters, Jobs
 from tidings.ports.log import Log
 from tidings.ports.logins import Budgets, LoginCodes
-from tidings.ports.people import Tenants, Users
+from tidings.ports.people import AuditLog, Tenants, UserStore
 from tidings.ports.receipts import Receipts
-from tidings.ports.revocations import Revocations
 from tidings.ports.secrets import DataKeys, Deployment
-from tidings.ports.sessions import Sessions
-from tidings.ports.sweeping import Sweeping
+from tidings.ports.sessions import Revocations, Sessions
+
+
+class Sweeping(Protocol):
+    """Small steps, each short enough not to hold up a writer.
+
+    An engine that deletes by itself what has expired, in its own time, has nothing to do here.
+    """
+
+    async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
+        """Remove the content of some expired messages, never their entries.
+
+        Returns (chat, sequence) of those emptied; fewer than `limit` means that none is left that
+        the engine would not see to by itself.
+        """
+        ...
+
+    async def forget_keys(self, now: int, limit: int) -> int:
+        """Remove some idempotency keys that no longer count, and codes, counts and sessions that
+        are over; returns how many."""
+        ...
+
+    async def forget_notifications(self, now: int, limit: int) -> int:
+        """Remove some notifications, copies and contents of announcements that nobody is shown.
+
+        Returns about how many; fewer than `limit` means that what is left can wait.
+        """
+        ...
 
 
 class Store(Protocol):
@@ -31,7 +54,7 @@ class Store(Protocol):
     @property
     def tenants(self) -> Tenants: ...
     @property
-    def users(self) -> Users: ...
+    def users(self) -> UserStore: ...
     @property
     def sessions(self) -> Sessions: ...
     @property
@@ -57,7 +80,7 @@ class Store(Protocol):
     @property
     def jobs(self) -> Jobs: ...
     @property
-    def jobs_aside(self) -> JobsAside: ...
+    def jobs_aside(self) -> DeadLetters: ...
     @property
     def deletions(self) -> Deletions: ...
     @property

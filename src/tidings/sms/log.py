@@ -3,7 +3,7 @@
 
 import logging
 
-from tidings.ports.sms import Sms
+from tidings.ports.push import Sms
 
 log = logging.getLogger("tidings.sms")
 

@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlencode
 
+from tidings.aws.errors import RequestError
 from tidings.aws.signing import Service
 from tidings.aws.transport import Poster, find_endpoint, open_poster
-from tidings.aws.trouble import Trouble
 from tidings.model.refusals import SmsUnavailable
-from tidings.ports.sms import Sms, TextRejected
+from tidings.ports.push import Sms, TextRejected
 from tidings.ports.world import Clock
 
 log = logging.getLogger("tidings.sms")
@@ -47,7 +47,7 @@ class SnsSms:
         until = asyncio.get_running_loop().time() + self._seconds_max
         try:
             status, _, answer = await self._poster.post("Publish", form, until)
-        except Trouble as trouble:
+        except RequestError as trouble:
             reason, is_rejected = type(trouble).__name__, False
         else:
             if status == 200:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidings.stores.trouble import StoreRefused
+from tidings.stores.errors import StoreRefused
 
 LOCK = "lock"
 

@@ -7,12 +7,132 @@ only a few requests at the store at a time, and only so many that wait.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final, Generic, Protocol, TypeVar
 
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.requesters import Requester
-from tidings.stores.turns import Ring, Tenant, Turn, User, charge
+
+DEBT_TURNS_MAX: Final = 20.0
+"""Nobody sits out more turns than this, whatever a request has cost."""
+
+
+class Turn:
+    """One request: it waits, then it runs, then it is over."""
+
+    __slots__ = ("_go", "_turn_away", "is_over", "is_running", "user")
+
+    def __init__(
+        self,
+        user: "UserQueue",
+        go: Callable[["Turn"], None],
+        turn_away: Callable[[Refusal], None],
+    ) -> None:
+        self.user = user
+        self.is_running = False
+        self.is_over = False
+        self._go = go
+        self._turn_away = turn_away
+
+    def start(self) -> None:
+        """It is this one's turn."""
+        self.is_running = True
+        self._go(self)
+
+    def turn_away(self, refusal: Refusal) -> None:
+        """It was taken in, and has to make room for somebody else after all."""
+        self.is_over = True
+        self._turn_away(refusal)
+
+
+class RingMember(Protocol):
+    """Somebody in a ring."""
+
+    debt: float
+    """How many turns what it had so far has cost beyond its own."""
+    is_listed: bool
+
+    @property
+    def can_go(self) -> bool:
+        """Whether a request of it may start."""
+        ...
+
+
+M = TypeVar("M", bound=RingMember)
+
+
+class Ring(Generic[M]):
+    """Those who take turns. Who has been expensive sits out as many turns as that was worth."""
+
+    def __init__(self) -> None:
+        self._members: deque[M] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def add(self, member: M) -> None:
+        """Let it take part, unless it does."""
+        if not member.is_listed:
+            member.is_listed = True
+            self._members.append(member)
+
+    def next(self) -> M | None:
+        """Whose turn it is; None if nobody can go."""
+        while self._members:
+            member = self._members.popleft()
+            if not member.can_go:
+                member.is_listed = False
+                continue
+            self._members.append(member)
+            if len(self._members) == 1:
+                member.debt = 0.0  # nobody was kept waiting
+            if member.debt < 1:
+                return member
+            member.debt -= 1
+        return None
+
+
+class UserQueue:
+    """One user of a tenant, or the tenant itself."""
+
+    __slots__ = ("at_once", "debt", "is_listed", "running", "tenant", "waiting", "who")
+
+    def __init__(self, who: Requester, tenant: "TenantQueue", at_once: int) -> None:
+        self.who = who
+        self.tenant = tenant
+        self.at_once = at_once
+        self.waiting: deque[Turn] = deque()
+        self.running = 0
+        self.debt = 0.0
+        self.is_listed = False
+
+    @property
+    def can_go(self) -> bool:
+        return bool(self.waiting) and self.running < self.at_once
+
+
+class TenantQueue:
+    """All users of a tenant that ask for something now."""
+
+    __slots__ = ("debt", "is_listed", "ring", "users", "waiting")
+
+    def __init__(self) -> None:
+        self.users: dict[str, UserQueue] = {}
+        self.ring: Ring[UserQueue] = Ring()
+        self.waiting = 0
+        self.debt = 0.0
+        self.is_listed = False
+
+    @property
+    def can_go(self) -> bool:
+        return bool(self.ring)
+
+
+def charge(member: RingMember, cost: float) -> None:
+    """Let it sit out what a request has cost beyond the one turn that it took."""
+    member.debt = min(DEBT_TURNS_MAX, member.debt + max(0.0, cost - 1.0))
 
 
 class Scheduler:
@@ -25,8 +145,8 @@ class Scheduler:
         self._user_slots = user_slots
         self._user_waiting_max = user_waiting_max
         self._waiting_max = waiting_max
-        self._tenants: dict[str, Tenant] = {}
-        self._ring: Ring[Tenant] = Ring()
+        self._tenants: dict[str, TenantQueue] = {}
+        self._ring: Ring[TenantQueue] = Ring()
         self._running = 0
         self._waiting = 0
 
@@ -90,13 +210,13 @@ class Scheduler:
         self._forget_if_idle(user)
         self._start_waiting()
 
-    def _user(self, who: Requester) -> User:
+    def _user(self, who: Requester) -> UserQueue:
         tenant = self._tenants.get(who.tenant)
         if tenant is None:
-            tenant = self._tenants[who.tenant] = Tenant()
+            tenant = self._tenants[who.tenant] = TenantQueue()
         user = tenant.users.get(who.user)
         if user is None:
-            user = tenant.users[who.user] = User(who, tenant, self._at_once(who))
+            user = tenant.users[who.user] = UserQueue(who, tenant, self._at_once(who))
         return user
 
     def _at_once(self, who: Requester) -> int:
@@ -105,7 +225,7 @@ class Scheduler:
             return self._slots
         return self._user_slots if who.user else max(self._user_slots, self._slots // 2)
 
-    def _check_room(self, user: User) -> None:
+    def _check_room(self, user: UserQueue) -> None:
         if user.who.user and len(user.waiting) >= self._user_waiting_max:
             raise RateLimited("too many requests of yours are waiting")
         if self._waiting < self._waiting_max:
@@ -119,11 +239,11 @@ class Scheduler:
         self._forget_if_idle(loudest)
         newest.turn_away(_too_many())
 
-    def _waits_no_more(self, user: User) -> None:
+    def _waits_no_more(self, user: UserQueue) -> None:
         user.tenant.waiting -= 1
         self._waiting -= 1
 
-    def _list(self, user: User) -> None:
+    def _list(self, user: UserQueue) -> None:
         if user.can_go:
             user.tenant.ring.add(user)
             self._ring.add(user.tenant)
@@ -140,7 +260,7 @@ class Scheduler:
                 self._waits_no_more(user)
                 self._start(turn)
 
-    def _forget_if_idle(self, user: User) -> None:
+    def _forget_if_idle(self, user: UserQueue) -> None:
         if user.running or user.waiting:
             return
         tenant = user.tenant

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidings.model.inbox_reading import Received, UnreadCount
+from tidings.model.inbox_reading import InboxItem, UnreadCount
 from tidings.model.notifications import InboxConfig
 from tidings.model.postings import Text
 from tidings.model.times import rfc3339
@@ -76,7 +76,7 @@ def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
     )
 
 
-def notification_record(received: Received, text: Text) -> NotificationRecord:
+def notification_record(received: InboxItem, text: Text) -> NotificationRecord:
     """A notification with its text."""
     return NotificationRecord(
         id=received.notification_id,

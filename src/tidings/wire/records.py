@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chat_list import ChatRow
-from tidings.model.chats import ChatType
+from tidings.model.chats import ChatRow, ChatType
 from tidings.model.entries import Entry, Kind
 from tidings.model.ids import user_id
 from tidings.model.receipts import Receipt, Status, status

@@ -15,8 +15,8 @@ from tests.harness.cluster import Cluster, Services, many_processes
 from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tests.harness.dynamo_tables import drop_tables, make_tables, new_prefix
 from tests.harness.services import KafkaBroker, RedisServer
-from tidings.buses.kafka_topics import Topics
-from tidings.stores.dynamodb.trouble import Unanswered
+from tidings.buses.kafka_clients import Topics
+from tidings.stores.dynamodb.client.errors import Unanswered
 
 GATEWAYS: Final = ("gateway-1", "gateway-2")
 WORKERS: Final = ("worker-1", "worker-2")

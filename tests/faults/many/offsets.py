@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 
 from tests.faults.many.fleet import WORKERS, Fleet
 from tests.harness.server import POLL_SECONDS
-from tidings.buses.kafka_topics import PARTITIONS_DEFAULT
+from tidings.buses.kafka_clients import PARTITIONS_DEFAULT
 
 GROUP_EMPTY_SECONDS_MAX: Final = 40.0
 READ_AGAIN_SECONDS_MAX: Final = 60.0

@@ -7,23 +7,22 @@ Run in place of `python -m tidings`.
 import sys
 from typing import Final
 
-from tidings.actions import appending
-from tidings.actions.lanes import Lane
-from tidings.actions.proposals import Proposal
+from tidings.actions.chat import appender
+from tidings.actions.chat.chat_queue import AppendRequest, ChatQueue
 from tidings.cli import main
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.ports.bus import Appended
 
-honest_take_steps = appending.Appender._take_steps
-told: Final[dict[int, Proposal]] = {}
+honest_take_steps = appender.Appender._take_steps
+told: Final[dict[int, AppendRequest]] = {}
 """Kept, so that no other proposal gets the same place in memory."""
 
 
 def take_steps_and_tell(
-    self: appending.Appender, lane: Lane, claimed: ChatState
-) -> list[tuple[Proposal, list[Entry]]]:
-    steps = honest_take_steps(self, lane, claimed)
+    self: appender.Appender, chat_queue: ChatQueue, claimed: ChatState
+) -> list[tuple[AppendRequest, list[Entry]]]:
+    steps = honest_take_steps(self, chat_queue, claimed)
     for proposal, entries in steps:
         if proposal.key is not None and id(proposal) not in told:
             told[id(proposal)] = proposal
@@ -32,7 +31,7 @@ def take_steps_and_tell(
 
 
 def tell_the_others(
-    self: appending.Appender, outgoing: tuple[Proposal, list[Entry], ChatState]
+    self: appender.Appender, outgoing: tuple[AppendRequest, list[Entry], ChatState]
 ) -> None:
     proposal, entries, state = outgoing
     if id(proposal) not in told:
@@ -42,6 +41,6 @@ def tell_the_others(
 
 
 if __name__ == "__main__":
-    appending.Appender._take_steps = take_steps_and_tell  # type: ignore[method-assign]
-    appending.Appender._tell = tell_the_others  # type: ignore[method-assign]
+    appender.Appender._take_steps = take_steps_and_tell  # type: ignore[method-assign]
+    appender.Appender._tell = tell_the_others  # type: ignore[method-assign]
     sys.exit(main())

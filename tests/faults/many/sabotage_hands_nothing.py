@@ -8,16 +8,16 @@ import sys
 from collections.abc import Collection, Sequence
 
 from tidings.cli import main
-from tidings.delivery import handing
+from tidings.delivery import dispatch
 from tidings.model.ids import UserKey
 
 
 async def hand_nothing(
-    self: handing.Handing, loads: Sequence[handing.Load], members: Collection[UserKey]
+    self: dispatch.GatewayDispatch, loads: Sequence[dispatch.Batch], members: Collection[UserKey]
 ) -> None:
     """As if everyone had been found."""
 
 
 if __name__ == "__main__":
-    handing.Handing.hand = hand_nothing  # type: ignore[method-assign]
+    dispatch.GatewayDispatch.hand = hand_nothing  # type: ignore[method-assign]
     sys.exit(main())

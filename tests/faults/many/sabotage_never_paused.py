@@ -7,13 +7,13 @@ Run in place of `python -m tidings`.
 import sys
 
 from tidings.cli import main
-from tidings.gateway import vigil
+from tidings.gateway import context
 
 
-def never(self: vigil.Vigil) -> bool:
+def never(self: context.WriteLease) -> bool:
     return False
 
 
 if __name__ == "__main__":
-    vigil.Vigil.is_over = property(never)  # type: ignore[assignment, method-assign]
+    context.WriteLease.is_expired = property(never)  # type: ignore[assignment, method-assign]
     sys.exit(main())

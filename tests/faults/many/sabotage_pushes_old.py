@@ -7,7 +7,7 @@ Run in place of `python -m tidings`.
 import sys
 
 from tidings.cli import main
-from tidings.delivery import delivering, pushing
+from tidings.delivery import deliverer, pushing
 from tidings.model.entries import Entry
 
 
@@ -16,6 +16,6 @@ def always(entry: Entry, now: int) -> bool:
 
 
 if __name__ == "__main__":
-    delivering.is_young = always  # type: ignore[attr-defined]
+    deliverer.is_young = always  # type: ignore[attr-defined]
     pushing.is_young = always
     sys.exit(main())

@@ -10,7 +10,7 @@ import msgspec
 
 from tidings.actions.inbox.log_views import LogViews
 from tidings.model import limits
-from tidings.model.notifications import Announcement
+from tidings.model.notifications import Broadcast
 from tidings.model.refusals import InboxBusy
 from tidings.ports.inboxes import Notifications
 from tidings.ports.world import Clock
@@ -18,12 +18,12 @@ from tidings.ports.world import Clock
 PAGE_ENTRIES: Final = 200
 
 
-def nobody_elses(_: Announcement) -> bool:
+def nobody_elses(_: Broadcast) -> bool:
     """Of an entry that nobody else can have added in the same name."""
     return False
 
 
-class Announcer:
+class BroadcastAppender:
     """Appends to the logs of all inboxes. Several processes may do so at once."""
 
     def __init__(
@@ -42,11 +42,11 @@ class Announcer:
 
     async def __call__(
         self,
-        draft: Announcement,
+        draft: Broadcast,
         *,
         after: int | None = None,
-        is_same: Callable[[Announcement], bool] = nobody_elses,
-    ) -> tuple[Announcement, bool]:
+        is_same: Callable[[Broadcast], bool] = nobody_elses,
+    ) -> tuple[Broadcast, bool]:
         """Append the draft, which gets its place and time; True if it was there already.
 
         It was if an entry is the same, among those after a sequence, or of those that others add
@@ -75,12 +75,12 @@ class Announcer:
                 await self._back_off(attempt)
             raise InboxBusy
 
-    def _placed(self, draft: Announcement, sequence: int, not_before: int) -> Announcement:
+    def _placed(self, draft: Broadcast, sequence: int, not_before: int) -> Broadcast:
         return msgspec.structs.replace(
             draft, sequence=sequence, posted_at=max(self._clock.now(), not_before)
         )
 
-    async def _after(self, key: tuple[str, str], head: int) -> AsyncIterator[Announcement]:
+    async def _after(self, key: tuple[str, str], head: int) -> AsyncIterator[Broadcast]:
         """All entries after a sequence."""
         while True:
             entries = await self._notifications.announcements(*key, after=head, limit=PAGE_ENTRIES)

@@ -14,7 +14,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.inbox_reading import LogView, fold
-from tidings.model.notifications import Announcement
+from tidings.model.notifications import Broadcast
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import Notifications
 from tidings.ports.world import Clock
@@ -35,7 +35,7 @@ class _Known(msgspec.Struct, frozen=True):
     size: int
 
 
-class _Reading(msgspec.Struct, frozen=True, eq=False):
+class _LogReading(msgspec.Struct, frozen=True, eq=False):
     begun: float
     task: "asyncio.Task[LogView]"
 
@@ -48,7 +48,7 @@ class LogViews:
         self._clock = clock
         self._known: OrderedDict[_Key, _Known] = OrderedDict()
         self._bytes = 0
-        self._readings: dict[_Key, _Reading] = {}
+        self._readings: dict[_Key, _LogReading] = {}
 
     async def get(self, tenant: str, inbox: str, *, age_ms: int | None = None) -> LogView:
         """The log as it was at most so long before this call, or as the engine allows.
@@ -87,18 +87,18 @@ class LogViews:
         # Where nobody else writes, what is known is what there is: `learn` is told of all of it.
         return age_ms == 0 or known.begun >= monotonic() - age_ms / limits.SECOND_MS
 
-    def learn(self, entry: Announcement) -> None:
+    def learn(self, entry: Broadcast) -> None:
         """Add an entry that is known to stand right after what is known; else do nothing."""
         key = entry.tenant, entry.inbox
         known = self._known.get(key)
         if known is not None and known.view.head + 1 == entry.sequence:
             self._keep(key, fold(known.view, [entry], self._clock.now()), known.begun)
 
-    def _begin(self, key: _Key) -> _Reading:
+    def _begin(self, key: _Key) -> _LogReading:
         # A task of its own: whoever gives up waiting must not take it away from the others.
         begun = monotonic()
         task = asyncio.get_running_loop().create_task(self._read(key, begun))
-        reading = self._readings[key] = _Reading(begun, task)
+        reading = self._readings[key] = _LogReading(begun, task)
         task.add_done_callback(lambda done: self._end(key, done))
         return reading
 
@@ -123,7 +123,7 @@ class LogViews:
     async def _read_back(self, key: _Key) -> LogView:
         """All that counts of a log nothing is known of."""
         now = self._clock.now()
-        found: list[Announcement] = []
+        found: list[Broadcast] = []
         broadcasts, before = 0, None
         while before is None or before > 1:
             page = await self._notifications.last_announcements(

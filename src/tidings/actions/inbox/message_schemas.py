@@ -17,7 +17,7 @@ from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 from tidings.model import limits
 from tidings.model.postings import Json, check_open_json, extras_of
 from tidings.model.refusals import InboxBusy, Invalid
-from tidings.model.schema_work import (
+from tidings.model.schema_cost import (
     can_divide,
     checks_per_value,
     has_alternatives,

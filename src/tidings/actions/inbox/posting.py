@@ -7,21 +7,21 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidings.actions.inbox.announcing import Announcer
+from tidings.actions.content.vault import Vault
+from tidings.actions.inbox.announcing import BroadcastAppender
 from tidings.actions.inbox.log_views import LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationTexts
-from tidings.actions.vault import Vault
 from tidings.model import limits
 from tidings.model.ids import USER
-from tidings.model.notifications import Announcement, Notification
+from tidings.model.notifications import Broadcast, Notification
 from tidings.model.postings import Posting, Text, check_posting
 from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, TooLarge
-from tidings.ports.bus import Announced, Bus
+from tidings.ports.bus import BroadcastPosted, Bus
 from tidings.ports.inboxes import Notifications, PostKey
 from tidings.ports.jobs import Job, Jobs, JobsUnavailable
-from tidings.ports.people import Users
+from tidings.ports.people import UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
 
 SLICE_USERS: Final = 2_000
@@ -60,10 +60,10 @@ class PostNotification:
     schemas: MessageSchemas
     notifications: Notifications
     jobs: Jobs
-    users: Users
+    users: UserStore
     texts: NotificationTexts
     views: LogViews
-    announce: Announcer
+    announce: BroadcastAppender
     vault: Vault
     bus: Bus
     clock: Clock
@@ -165,7 +165,7 @@ class PostNotification:
                 draft, after=claim.hint - 1, is_same=lambda entry: entry.key == request.key
             )
         if not is_replay:
-            self.bus.publish(Announced(told.tenant, told.inbox, told.sequence))
+            self.bus.publish(BroadcastPosted(told.tenant, told.inbox, told.sequence))
         return Posted(
             notification_id=told.notification_id,
             recipients=told.recipients,
@@ -174,11 +174,11 @@ class PostNotification:
             is_replay=is_replay,
         )
 
-    async def _draft(self, request: _Request) -> Announcement:
+    async def _draft(self, request: _Request) -> Broadcast:
         mark = self.chance.token(8).hex()
         sealed = await self.texts.seal(request.tenant, request.inbox, mark, request.text)
         now = self.clock.now()
-        return Announcement(
+        return Broadcast(
             tenant=request.tenant,
             inbox=request.inbox,
             sequence=0,

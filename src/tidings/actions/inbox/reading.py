@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tidings.actions.cursors import Cursors
+from tidings.actions.content.cursors import Cursors
 from tidings.actions.inbox.log_views import LogViews
 from tidings.actions.inbox.settings import InboxConfigs
-from tidings.actions.inbox.showing import Showing, Shown
+from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.inbox_reading import (
+    InboxItem,
     LogView,
     Place,
-    Received,
     UnreadCount,
     count_unread,
     first_copy_below,
     is_for,
     merged,
 )
-from tidings.model.notifications import NOTIFICATION, Announcement, announcement_sequence
+from tidings.model.notifications import NOTIFICATION, Broadcast, broadcast_sequence
 from tidings.model.postings import check_category
 from tidings.model.refusals import CursorInvalid, Invalid
 from tidings.ports.bus import Bus, InboxRead
@@ -30,7 +30,7 @@ from tidings.ports.inboxes import Copies
 from tidings.ports.world import Clock
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which part of an inbox a user wants to see."""
 
     limit: int
@@ -44,18 +44,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         """Whether not all is wanted."""
         return self.category is not None or self.unread is not None
 
-    def takes(self, one: Received) -> bool:
+    def takes(self, one: InboxItem) -> bool:
         """Whether this is among what is wanted."""
         if self.category is not None and one.category != self.category:
             return False
         return self.unread is None or self.unread == (one.read_at is None)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ListedNotification(msgspec.Struct, frozen=True):
     """A notification as a user sees it."""
 
-    received: Received
-    shown: Shown
+    received: InboxItem
+    shown: OpenedNotification
 
 
 class _Start(msgspec.Struct, frozen=True, array_like=True):
@@ -73,13 +73,13 @@ class ListNotifications:
     configs: InboxConfigs
     copies: Copies
     views: LogViews
-    showing: Showing
+    showing: NotificationReader
     cursors: Cursors
     clock: Clock
 
     async def __call__(
-        self, user: UserKey, inbox: str, wanted: Wanted
-    ) -> tuple[list[Seen], str | None]:
+        self, user: UserKey, inbox: str, wanted: ListFilter
+    ) -> tuple[list[ListedNotification], str | None]:
         """A page, and the cursor of the next; only without one it was the last, empty or not.
 
         Raises:
@@ -114,11 +114,11 @@ class ListNotifications:
         user: UserKey,
         inbox: str,
         view: LogView,
-        wanted: Wanted,
+        wanted: ListFilter,
         start: _Start | None,
         *,
         is_whole: bool = False,
-    ) -> tuple[list[Received], list[Place]] | None:
+    ) -> tuple[list[InboxItem], list[Place]] | None:
         """What the page is cut from, one more than it takes if there is more; the copies read.
 
         None if too many of the newest copies are hidden to know what comes next: then it takes the
@@ -134,7 +134,7 @@ class ListNotifications:
         now = self.clock.now()
         told = [
             one
-            for one in await told_to(self.showing, user, view)
+            for one in await broadcasts_for(self.showing, user, view)
             if (below is None or (one.posted_at, one.notification_id) < below)
             and not view.hides(one.notification_id, one.expires_at, now)
         ]
@@ -156,8 +156,8 @@ class ListNotifications:
         return listed, places
 
     async def _shown(
-        self, tenant: str, inbox: str, view: LogView, page: Sequence[Received]
-    ) -> list[Seen]:
+        self, tenant: str, inbox: str, view: LogView, page: Sequence[InboxItem]
+    ) -> list[ListedNotification]:
         now = self.clock.now()
         visible = [one for one in page if not view.hides(one.notification_id, one.expires_at, now)]
         ids = [one.notification_id for one in visible if one.announcement is None]
@@ -168,7 +168,9 @@ class ListNotifications:
                 if shown is not None:
                     texts[one.notification_id] = shown
         return [
-            Seen(one, texts[one.notification_id]) for one in visible if one.notification_id in texts
+            ListedNotification(one, texts[one.notification_id])
+            for one in visible
+            if one.notification_id in texts
         ]
 
     def _start(self, purpose: str, user: UserKey, cursor: str | None) -> _Start | None:
@@ -187,7 +189,7 @@ class CountUnread:
     configs: InboxConfigs
     copies: Copies
     views: LogViews
-    showing: Showing
+    showing: NotificationReader
     clock: Clock
 
     async def __call__(self, user: UserKey, inbox: str) -> UnreadCount:
@@ -199,7 +201,7 @@ class CountUnread:
         tenant = tenant_of(user)
         await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)
-        told = await told_to(self.showing, user, view)
+        told = await broadcasts_for(self.showing, user, view)
         state = await self.copies.read_state(user, inbox)
         copies = await self.copies.newest(user, inbox, before=None, limit=limits.USER_COPIES_MAX)
         return count_unread(view, copies, told, state, self.clock.now())
@@ -212,7 +214,7 @@ class MarkRead:
     configs: InboxConfigs
     copies: Copies
     views: LogViews
-    showing: Showing
+    showing: NotificationReader
     bus: Bus
     clock: Clock
     count: CountUnread
@@ -224,11 +226,11 @@ class MarkRead:
         await self.configs.get(tenant_of(user), inbox)
         now = self.clock.now()
         ids = [one for one in dict.fromkeys(notification_ids) if NOTIFICATION.fullmatch(one)]
-        if own := [one for one in ids if announcement_sequence(one) is None]:
+        if own := [one for one in ids if broadcast_sequence(one) is None]:
             await self.copies.mark_read(user, inbox, own, now)
         if len(own) < len(ids):
             view = await self._reaching(tenant_of(user), inbox, ids)
-            told = await told_to(self.showing, user, view)
+            told = await broadcasts_for(self.showing, user, view)
             sequences = [one.sequence for one in told if one.notification_id in ids]
             if sequences:
                 await self.copies.read_announcements(user, inbox, sequences, now)
@@ -248,7 +250,7 @@ class MarkRead:
     async def _reaching(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
         """The log with these in it, if it has them: another process may have shown them already."""
         view = await self.views.get(tenant, inbox)
-        if max(announcement_sequence(one) or 0 for one in ids) > view.head:
+        if max(broadcast_sequence(one) or 0 for one in ids) > view.head:
             view = await self.views.get(tenant, inbox, age_ms=0)
         return view
 
@@ -257,7 +259,9 @@ class MarkRead:
         return await self.count(user, inbox)
 
 
-async def told_to(showing: Showing, user: UserKey, view: LogView) -> list[Announcement]:
+async def broadcasts_for(
+    showing: NotificationReader, user: UserKey, view: LogView
+) -> list[Broadcast]:
     """What everyone was told, as far as it is for this user."""
     if all(one.late_joiners for one in view.broadcasts):
         return list(view.broadcasts)
@@ -265,5 +269,5 @@ async def told_to(showing: Showing, user: UserKey, view: LogView) -> list[Announ
     return [one for one in view.broadcasts if is_for(one, joined_at)]
 
 
-def _purpose(inbox: str, wanted: Wanted) -> str:
+def _purpose(inbox: str, wanted: ListFilter) -> str:
     return f"notifications\0{inbox}\0{wanted.category}\0{wanted.unread}"

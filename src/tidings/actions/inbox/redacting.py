@@ -8,16 +8,16 @@ from typing import Literal
 
 import msgspec
 
-from tidings.actions.inbox.announcing import Announcer
+from tidings.actions.inbox.announcing import BroadcastAppender
 from tidings.actions.inbox.log_views import LogViews
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
 from tidings.model.notifications import (
     NOTIFICATION,
-    Announcement,
+    Broadcast,
     Notification,
-    announcement_sequence,
+    broadcast_sequence,
 )
 from tidings.model.refusals import NotificationNotFound
 from tidings.ports.bus import Bus, Retracted
@@ -27,7 +27,7 @@ from tidings.ports.world import Chance, Clock
 Status = Literal["queued", "running", "done", "redacted"]
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class PostProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a notification has got."""
 
     notification_id: str
@@ -48,7 +48,7 @@ class FindNotification:
 
     async def __call__(
         self, tenant: str, inbox: str, notification_id: str
-    ) -> Notification | Announcement:
+    ) -> Notification | Broadcast:
         """The notification.
 
         Raises:
@@ -62,10 +62,10 @@ class FindNotification:
 
     async def _read(
         self, tenant: str, inbox: str, notification_id: str
-    ) -> Notification | Announcement | None:
+    ) -> Notification | Broadcast | None:
         if NOTIFICATION.fullmatch(notification_id) is None:
             return None
-        sequence = announcement_sequence(notification_id)
+        sequence = broadcast_sequence(notification_id)
         if sequence is None:
             found = await self.notifications.get(tenant, inbox, [notification_id])
             return found[0] if found else None
@@ -83,21 +83,21 @@ class GetProgress:
     views: LogViews
     texts: NotificationTexts
 
-    async def __call__(self, tenant: str, inbox: str, notification_id: str) -> Progress:
+    async def __call__(self, tenant: str, inbox: str, notification_id: str) -> PostProgress:
         found = await self.find(tenant, inbox, notification_id)
         view = await self.views.get(tenant, inbox)
         is_gone = found.box is None or view.is_retracted(notification_id)
-        if isinstance(found, Announcement):
+        if isinstance(found, Broadcast):
             delivered, name = found.recipients, found.mark
         else:
             delivered, name = await self._delivered(found), notification_id
         status: Status = "redacted"
         if not is_gone:
-            status = _status(delivered, found.recipients, isinstance(found, Announcement))
+            status = _status(delivered, found.recipients, isinstance(found, Broadcast))
         text = None
         if not is_gone:
             text = await self.texts.open(tenant, inbox, name, found.box, found.box_key)
-        return Progress(
+        return PostProgress(
             notification_id=notification_id,
             status=status,
             recipients=found.recipients,
@@ -119,7 +119,7 @@ class RedactNotification:
     find: FindNotification
     notifications: Notifications
     views: LogViews
-    announce: Announcer
+    announce: BroadcastAppender
     bus: Bus
     clock: Clock
     chance: Chance
@@ -146,8 +146,8 @@ class RedactNotification:
             await self._empty(found)
         await _until(durable_at + self.notifications.announcements_age_ms / limits.SECOND_MS)
 
-    def _retraction(self, found: Notification | Announcement) -> Announcement:
-        return Announcement(
+    def _retraction(self, found: Notification | Broadcast) -> Broadcast:
+        return Broadcast(
             tenant=found.tenant,
             inbox=found.inbox,
             sequence=0,
@@ -158,8 +158,8 @@ class RedactNotification:
             target=found.notification_id,
         )
 
-    async def _empty(self, found: Notification | Announcement) -> None:
-        if isinstance(found, Announcement):
+    async def _empty(self, found: Notification | Broadcast) -> None:
+        if isinstance(found, Broadcast):
             await self.notifications.empty_announcement(found.tenant, found.inbox, found.sequence)
         else:
             await self.notifications.empty(found.tenant, found.inbox, found.notification_id)

@@ -8,11 +8,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from tidings.actions.identity.users import check_visible_text
 from tidings.actions.inbox.message_schemas import check_schema
-from tidings.actions.users import check_visible_text
 from tidings.model import limits
-from tidings.model.invites import Invites, invites_in
-from tidings.model.login_settings import login_settings_in
+from tidings.model.invites import Invites, invites_in, login_settings_in
 from tidings.model.notifications import INBOX, InboxConfig
 from tidings.model.postings import Defaults, Json, check_category, check_open_json
 from tidings.model.refusals import InboxNotFound, Invalid, TenantNotFound, TooLarge
@@ -23,7 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
+class TtlCache(Generic[K, V]):
     """Values for as long as they are young enough; the least recently used go first."""
 
     def __init__(self, read: Callable[[K], Awaitable[V | None]]) -> None:
@@ -59,8 +58,8 @@ class Settings:
     def __init__(self, settings: InboxSettings, tenants: Tenants) -> None:
         self._settings = settings
         self._tenants = tenants
-        self._remembered = Remembered(self._read)
-        self._invites = Remembered(self._read_invites)
+        self._remembered = TtlCache(self._read)
+        self._invites = TtlCache(self._read_invites)
 
     async def get(self, tenant: str) -> Json:
         """All of it.
@@ -130,7 +129,7 @@ class InboxConfigs:
     def __init__(self, settings: InboxSettings, tenants: Tenants) -> None:
         self._settings = settings
         self._tenants = tenants
-        self._remembered = Remembered(self._read)
+        self._remembered = TtlCache(self._read)
 
     async def get(self, tenant: str, inbox: str) -> InboxConfig:
         """One inbox, as it was at most a second ago.

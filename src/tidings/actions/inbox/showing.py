@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.inbox.log_views import LogViews
-from tidings.actions.vault import Sealed, Vault
 from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.model.notifications import Announcement, Notification
+from tidings.model.notifications import Broadcast, Notification
 from tidings.model.postings import Text
 from tidings.model.times import TIME_MS_MAX
 from tidings.ports.inboxes import Notifications
-from tidings.ports.people import Users
+from tidings.ports.people import UserStore
 from tidings.ports.world import Clock
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class OpenedNotification(msgspec.Struct, frozen=True, kw_only=True):
     """A notification with its text."""
 
     notification_id: str
@@ -51,13 +51,13 @@ class NotificationTexts:
         return None if text is None else msgspec.json.decode(text, type=Text)
 
 
-class Showing:
+class NotificationReader:
     """What can be shown of an inbox to somebody: never what was taken back or has expired."""
 
     def __init__(
         self,
         notifications: Notifications,
-        users: Users,
+        users: UserStore,
         views: LogViews,
         texts: NotificationTexts,
         clock: Clock,
@@ -69,7 +69,9 @@ class Showing:
         self._clock = clock
         self._joined: OrderedDict[UserKey, int] = OrderedDict()
 
-    async def copy_text(self, tenant: str, inbox: str, notification_id: str) -> Shown | None:
+    async def copy_text(
+        self, tenant: str, inbox: str, notification_id: str
+    ) -> OpenedNotification | None:
         """One for listed users, if it can be shown to those who have a copy."""
         view = await self._views.get(tenant, inbox)
         if view.is_retracted(notification_id):
@@ -79,7 +81,7 @@ class Showing:
 
     async def copy_texts(
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
-    ) -> dict[str, Shown]:
+    ) -> dict[str, OpenedNotification]:
         """Those for listed users that have their content; the caller knows what was taken back."""
         if not notification_ids:
             return {}
@@ -87,7 +89,7 @@ class Showing:
         shown = [await self._shown(one, one.notification_id) for one in found]
         return {one.notification_id: one for one in shown if one is not None}
 
-    async def broadcast_text(self, announcement: Announcement) -> Shown | None:
+    async def broadcast_text(self, announcement: Broadcast) -> OpenedNotification | None:
         """One for everyone, if it has its content."""
         return await self._shown(announcement, announcement.mark)
 
@@ -105,13 +107,13 @@ class Showing:
             self._joined.popitem(last=False)
         return found.created_at
 
-    async def _shown(self, one: Notification | Announcement, name: str) -> Shown | None:
+    async def _shown(self, one: Notification | Broadcast, name: str) -> OpenedNotification | None:
         if one.expires_at <= self._clock.now():
             return None
         text = await self._texts.open(one.tenant, one.inbox, name, one.box, one.box_key)
         if text is None:
             return None
-        return Shown(
+        return OpenedNotification(
             notification_id=one.notification_id,
             category=one.category,
             posted_at=one.posted_at,

@@ -8,14 +8,11 @@ Those of the inbox, of identity, of the audit trail and of deleting are in files
 
 from typing import Final
 
-from tidings.stores.dynamodb import (
-    audit_patterns,
-    deletion_patterns,
-    identity_patterns,
-    inbox_patterns,
-)
-from tidings.stores.dynamodb.access import Pattern as Pattern
-from tidings.stores.dynamodb.access import of_module
+from tidings.stores.dynamodb.chat import deletion_patterns
+from tidings.stores.dynamodb.client.access import Pattern as Pattern
+from tidings.stores.dynamodb.client.access import of_module
+from tidings.stores.dynamodb.identity import identity_patterns
+from tidings.stores.dynamodb.inbox import inbox_patterns
 
 # The log.
 
@@ -342,7 +339,7 @@ IMPORT_HEAD: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """All patterns: those of this file, then those of the other files, in their order."""
-    others = (inbox_patterns, identity_patterns, audit_patterns, deletion_patterns)
+    others = (inbox_patterns, identity_patterns, identity_patterns, deletion_patterns)
     return of_module(globals().values()) + tuple(
         one for module in others for one in of_module(vars(module).values())
     )

@@ -4,35 +4,90 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
-from tidings.ports.failpoints import Failpoints
-from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.audit import DynamoAuditLog
-from tidings.stores.dynamodb.chats import DynamoChats
-from tidings.stores.dynamodb.client import Dynamo, open_client
-from tidings.stores.dynamodb.creating import ChatMaker
-from tidings.stores.dynamodb.deletions import DynamoDeletions
-from tidings.stores.dynamodb.delivering import DynamoDeliveries
-from tidings.stores.dynamodb.first_look import first_answer, refuse_unfinished
-from tidings.stores.dynamodb.heads import Heads
-from tidings.stores.dynamodb.inbox_copies import DynamoCopies
-from tidings.stores.dynamodb.inbox_jobs import DynamoJobs, DynamoJobsAside
-from tidings.stores.dynamodb.inbox_notifications import DynamoNotifications
-from tidings.stores.dynamodb.inbox_settings import DynamoInboxSettings
-from tidings.stores.dynamodb.invites import DynamoInvites
-from tidings.stores.dynamodb.listing import ChatList
-from tidings.stores.dynamodb.log import DynamoLog
-from tidings.stores.dynamodb.logins import DynamoBudgets, DynamoLoginCodes
-from tidings.stores.dynamodb.receipts import DynamoReceipts
-from tidings.stores.dynamodb.recording import Recorder
-from tidings.stores.dynamodb.revocations import DynamoRevocations
-from tidings.stores.dynamodb.runs import Runs
-from tidings.stores.dynamodb.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
-from tidings.stores.dynamodb.sessions import DynamoSessions
-from tidings.stores.dynamodb.sweeping import DynamoSweeping
-from tidings.stores.dynamodb.tenants import DynamoTenants
-from tidings.stores.dynamodb.transport import CONNECTIONS_DEFAULT
-from tidings.stores.dynamodb.users import DynamoUsers
+from tidings.model.ids import ChatId
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.store import Sweeping
+from tidings.ports.world import Chance, Clock, Failpoints
+from tidings.stores.dynamodb.chat.chat_list import DynamoChatList
+from tidings.stores.dynamodb.chat.chats import DynamoChats
+from tidings.stores.dynamodb.chat.creating import ChatMaker
+from tidings.stores.dynamodb.chat.deletions import DynamoDeletions
+from tidings.stores.dynamodb.chat.heads import DynamoDeliveryStore, Heads
+from tidings.stores.dynamodb.chat.invites import DynamoInvites
+from tidings.stores.dynamodb.chat.log import DynamoLog
+from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
+from tidings.stores.dynamodb.chat.runs import Runs
+from tidings.stores.dynamodb.client.access import Recorder
+from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
+from tidings.stores.dynamodb.client.errors import Rejected, StoreRefused
+from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
+from tidings.stores.dynamodb.export.items import value_key
+from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
+from tidings.stores.dynamodb.identity.sessions import DynamoSessions
+from tidings.stores.dynamodb.identity.tenants import DynamoTenants
+from tidings.stores.dynamodb.identity.users import DynamoUsers
+from tidings.stores.dynamodb.inbox.copies import DynamoCopies
+from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
+from tidings.stores.dynamodb.inbox.notifications import DynamoNotifications
+from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings
+from tidings.stores.dynamodb.patterns import READ_VALUE
+
+EPOCH: Final = value_key("epoch")
+IMPORT: Final = value_key("import")
+"""There while an import is not finished: how far it has come."""
+
+
+async def first_answer(dynamo: Dynamo) -> str | None:
+    """The epoch, if there is one; asking for it tells whether the tables are there.
+
+    Raises:
+        StoreRefused: They are not.
+    """
+    try:
+        found = await dynamo.get(READ_VALUE, EPOCH)
+    except StoreUnavailable as unavailable:
+        cause = unavailable.__cause__
+        if isinstance(cause, Rejected) and cause.code == "ResourceNotFoundException":
+            raise StoreRefused(
+                f"there are no tables with the prefix {dynamo.prefix!r}: "
+                "`tidings schema apply` makes them"
+            ) from cause
+        raise
+    return None if found is None else str(found["value"])
+
+
+async def refuse_unfinished(dynamo: Dynamo) -> None:
+    """Do not open what is half imported.
+
+    Raises:
+        StoreRefused: It is.
+    """
+    if await dynamo.get(READ_VALUE, IMPORT) is not None:
+        raise StoreRefused(
+            "an import into these tables is not finished: run `tidings import` with the same file "
+            "again, which goes on where it stopped, or begin anew with another prefix"
+        )
+
+
+class DynamoSweeping:
+    """There is never anything left to do."""
+
+    async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
+        return []
+
+    async def forget_keys(self, now: int, limit: int) -> int:
+        return 0
+
+    async def forget_notifications(self, now: int, limit: int) -> int:
+        return 0
+
+
+_conforms: type[Sweeping] = DynamoSweeping
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +111,11 @@ class DynamoStore:
     notifications: DynamoNotifications
     copies: DynamoCopies
     jobs: DynamoJobs
-    jobs_aside: DynamoJobsAside
+    jobs_aside: DynamoDeadLetters
     deletions: DynamoDeletions
     audit: DynamoAuditLog
     heads: Heads
-    deliveries: DynamoDeliveries
+    deliveries: DynamoDeliveryStore
 
 
 @asynccontextmanager
@@ -113,7 +168,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
     revocations = DynamoRevocations(dynamo)
     return DynamoStore(
         log=DynamoLog(dynamo, runs, heads),
-        chats=DynamoChats(dynamo, ChatMaker(dynamo, runs, heads), ChatList(dynamo, heads)),
+        chats=DynamoChats(dynamo, ChatMaker(dynamo, runs, heads), DynamoChatList(dynamo, heads)),
         receipts=DynamoReceipts(dynamo, heads),
         tenants=DynamoTenants(dynamo, revocations),
         users=DynamoUsers(dynamo, revocations),
@@ -129,9 +184,9 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         notifications=DynamoNotifications(dynamo),
         copies=DynamoCopies(dynamo),
         jobs=DynamoJobs(dynamo),
-        jobs_aside=DynamoJobsAside(dynamo),
+        jobs_aside=DynamoDeadLetters(dynamo),
         deletions=DynamoDeletions(dynamo),
         audit=DynamoAuditLog(dynamo),
         heads=heads,
-        deliveries=DynamoDeliveries(dynamo, heads),
+        deliveries=DynamoDeliveryStore(dynamo, heads),
     )

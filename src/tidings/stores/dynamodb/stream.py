@@ -15,15 +15,78 @@ from typing import Any, Final, TypeVar
 
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.changes import Change, Changes, Cleaned, Written
+from tidings.ports.delivery import Change, Changes, ContentExpired, EntryWritten
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.retrying import Budget, Retrying
-from tidings.stores.dynamodb.shards import Call, Shard
-from tidings.stores.dynamodb.side_by_side import together
+from tidings.stores.dynamodb.client.errors import Rejected, StoreRefused
+from tidings.stores.dynamodb.client.retrying import Budget, Retrying, gather_bounded
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.client.writes import item_from_wire
 from tidings.stores.dynamodb.tables import BODIES, MESSAGES
-from tidings.stores.dynamodb.transport import Transport, open_transport
-from tidings.stores.dynamodb.trouble import Rejected, StoreRefused
-from tidings.stores.dynamodb.values import item_from_wire
+
+RECORDS_MAX: Final = 1_000
+
+_PLACE_LOST: Final = "TrimmedDataAccessException"
+_ITERATOR_LOST: Final = frozenset({"ExpiredIteratorException", _PLACE_LOST})
+_SHARD_LOST: Final = "ResourceNotFoundException"
+
+Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Carries out an operation, with retries; raises Rejected and StoreUnavailable."""
+
+
+class Shard:
+    """Remembers how far it was read; begins with the oldest record."""
+
+    def __init__(self, call: Call, arn: str, name: str) -> None:
+        self._call = call
+        self._arn = arn
+        self._name = name
+        self._iterator: str | None = None
+        self._last: str | None = None
+        """The number of the last record read: an iterator is good for a quarter of an hour."""
+        self.is_ended = False
+
+    async def read(self) -> list[dict[str, Any]]:
+        """The next records, if there are any.
+
+        Raises:
+            StoreUnavailable: Not now; the next call goes on from here.
+        """
+        try:
+            return await self._read()
+        except Rejected as rejected:
+            if rejected.code == _SHARD_LOST:
+                self.is_ended = True  # it is older than a day, and so is all that was in it
+                return []
+            if rejected.code not in _ITERATOR_LOST:
+                raise StoreUnavailable from rejected
+            self._iterator = None
+            if rejected.code == _PLACE_LOST:
+                self._last = None
+            return []
+
+    async def _read(self) -> list[dict[str, Any]]:
+        if self._iterator is None:
+            self._iterator = await self._new_iterator()
+        answer = await self._call(
+            "GetRecords", {"ShardIterator": self._iterator, "Limit": RECORDS_MAX}
+        )
+        records: list[dict[str, Any]] = answer["Records"]
+        if records:
+            self._last = records[-1]["dynamodb"]["SequenceNumber"]
+        self._iterator = answer.get("NextShardIterator")
+        self.is_ended = self._iterator is None
+        return records
+
+    async def _new_iterator(self) -> str:
+        request = {"StreamArn": self._arn, "ShardId": self._name}
+        if self._last is None:
+            request["ShardIteratorType"] = "TRIM_HORIZON"
+        else:
+            request["ShardIteratorType"] = "AFTER_SEQUENCE_NUMBER"
+            request["SequenceNumber"] = self._last
+        answer = await self._call("GetShardIterator", request)
+        return str(answer["ShardIterator"])
+
 
 SHARDS_SECONDS: Final = 10.0
 """How often it is asked which shards there are; besides whenever one ends."""
@@ -51,7 +114,7 @@ class TableStream:
         """
         await self._look_for_shards()
         shards = [shard for shard in self._shards.values() if not shard.is_ended]
-        pages = await together(partial(_read_or_none, shard.read) for shard in shards)
+        pages = await gather_bounded(partial(_read_or_none, shard.read) for shard in shards)
         if any(shard.is_ended for shard in shards):
             self._looked_at = None  # others have taken their place
         changes = (self._to_change(record) for record in _all_read(pages))
@@ -103,7 +166,7 @@ def to_written(record: _Record) -> Change | None:
     told = record["dynamodb"]
     place = item_from_wire(told["Keys"])
     at = int(float(told.get("ApproximateCreationDateTime", 0)) * 1_000)
-    return Written(ChatId(place["chat_id"]), place["sequence"], at)
+    return EntryWritten(ChatId(place["chat_id"]), place["sequence"], at)
 
 
 def to_cleaned(record: _Record) -> Change | None:
@@ -112,7 +175,7 @@ def to_cleaned(record: _Record) -> Change | None:
         return None
     key = item_from_wire(record["dynamodb"]["Keys"])
     sequence = key["body_id"].partition(".")[0]
-    return Cleaned(ChatId(key["chat_id"]), int(sequence)) if sequence.isdigit() else None
+    return ContentExpired(ChatId(key["chat_id"]), int(sequence)) if sequence.isdigit() else None
 
 
 class DynamoChanges:
@@ -122,7 +185,9 @@ class DynamoChanges:
         self._streams = streams
 
     async def poll(self) -> Sequence[Change]:
-        found = await together(partial(_read_or_none, stream.poll) for stream in self._streams)
+        found = await gather_bounded(
+            partial(_read_or_none, stream.poll) for stream in self._streams
+        )
         return _all_read(found)
 
 

@@ -22,7 +22,7 @@ KEY_BACKUP_DAYS: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TableKey:
     """One attribute of a primary key."""
 
     name: str
@@ -34,8 +34,8 @@ class Index:
     """A global secondary index: always read eventually, and written with every item."""
 
     name: str
-    partition: Key
-    sort: Key | None = None
+    partition: TableKey
+    sort: TableKey | None = None
     projection: Projection = "ALL"
 
 
@@ -61,8 +61,8 @@ class Table:
 
     name: str
     holds: str
-    partition: Key
-    sort: Key | None = None
+    partition: TableKey
+    sort: TableKey | None = None
     indexes: tuple[Index, ...] = ()
     capacity: Provisioned | None = None
     """None: on demand."""
@@ -73,21 +73,21 @@ class Table:
     """How long each daily backup is kept; None: there are none."""
 
 
-_CHAT: Final = Key("chat_id")
-_USER: Final = Key("user_id")
+_CHAT: Final = TableKey("chat_id")
+_USER: Final = TableKey("user_id")
 
 MESSAGES: Final = Table(
     name="messages",
     holds="the log of each chat: one item for each entry, never deleted",
     partition=_CHAT,
-    sort=Key("sequence", "N"),
+    sort=TableKey("sequence", "N"),
     stream="KEYS_ONLY",
 )
 BODIES: Final = Table(
     name="bodies",
     holds="the content of expiring messages; a deletion in its stream means cleanup",
     partition=_CHAT,
-    sort=Key("body_id"),
+    sort=TableKey("body_id"),
     ttl=TTL,
     stream="KEYS_ONLY",
     backup_days=None,
@@ -97,7 +97,7 @@ IDEMPOTENCY_KEYS: Final = Table(
     holds="claimed keys: of sends under the chat, of requests to create a chat under `r#<user>`;"
     " invitations under `i#<user>`",
     partition=_CHAT,
-    sort=Key("claim"),
+    sort=TableKey("claim"),
     ttl=TTL,
     backup_days=None,
 )
@@ -123,8 +123,8 @@ CHAT_MEMBERSHIPS: Final = Table(
 REACTIONS: Final = Table(
     name="reactions",
     holds="the reactions to each message, one item each",
-    partition=Key("message_id"),
-    sort=Key("reaction"),
+    partition=TableKey("message_id"),
+    sort=TableKey("reaction"),
 )
 DELIVERY_STATE: Final = Table(
     name="delivery_state",
@@ -141,7 +141,7 @@ USERS: Final = Table(
 SESSIONS: Final = Table(
     name="sessions",
     holds="users' sessions; login codes under `c#`, used SMS budgets under `b#`",
-    partition=Key("session_id"),
+    partition=TableKey("session_id"),
     indexes=(Index("user_sessions-index", partition=_USER),),
     capacity=Provisioned(read=Range(10, 1_000), write=Range(5, 500)),
     ttl=TTL,
@@ -150,7 +150,7 @@ SESSIONS: Final = Table(
 KEYS: Final = Table(
     name="keys",
     holds="each author's encrypted data key; kept apart so that a destroyed key stays destroyed",
-    partition=Key("author"),
+    partition=TableKey("author"),
     pitr=False,
     backup_days=KEY_BACKUP_DAYS,
 )
@@ -158,22 +158,22 @@ TENANTS: Final = Table(
     name="tenants",
     holds="tenants, signing keys, tenant keys by id, revocations, values of the deployment,"
     " jobs that delete a chat",
-    partition=Key("pk"),
-    sort=Key("sk"),
+    partition=TableKey("pk"),
+    sort=TableKey("sk"),
 )
 INBOX: Final = Table(
     name="inbox",
     holds="inboxes, notifications, each user's copies and read marks, jobs of a single process",
-    partition=Key("pk"),
-    sort=Key("sk"),
+    partition=TableKey("pk"),
+    sort=TableKey("sk"),
     ttl=TTL,
 )
 AUDIT: Final = Table(
     name="audit",
     holds="the audit trail: administrative actions by tenant and month; nobody can delete one",
-    partition=Key("pk"),
-    sort=Key("sk"),
-    indexes=(Index("all_acts-index", partition=Key("month"), sort=Key("sk")),),
+    partition=TableKey("pk"),
+    sort=TableKey("sk"),
+    indexes=(Index("all_acts-index", partition=TableKey("month"), sort=TableKey("sk")),),
     ttl=TTL,
 )
 

@@ -6,33 +6,35 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidings.ports.failpoints import Failpoints
+from tidings.ports.world import Failpoints
 from tidings.stores.folder import only_process
-from tidings.stores.sqlite.audit import SqliteAuditLog
-from tidings.stores.sqlite.chats import SqliteChats
-from tidings.stores.sqlite.checkpoints import Checkpoints
-from tidings.stores.sqlite.connections import DATABASE, WRITER_CACHE_KIB, connect
-from tidings.stores.sqlite.deletions import SqliteDeletions
-from tidings.stores.sqlite.importing import refuse_unfinished
-from tidings.stores.sqlite.inbox_copies import SqliteCopies
-from tidings.stores.sqlite.inbox_jobs import SqliteJobs
-from tidings.stores.sqlite.inbox_jobs_aside import SqliteJobsAside
-from tidings.stores.sqlite.inbox_notifications import SqliteNotifications
-from tidings.stores.sqlite.inbox_settings import SqliteInboxSettings
-from tidings.stores.sqlite.invites import SqliteInvites
-from tidings.stores.sqlite.log import SqliteLog
-from tidings.stores.sqlite.logins import SqliteBudgets, SqliteLoginCodes
-from tidings.stores.sqlite.readers import Readers
-from tidings.stores.sqlite.receipts import SqliteReceipts
-from tidings.stores.sqlite.revocations import SqliteRevocations
-from tidings.stores.sqlite.schema import migrate
-from tidings.stores.sqlite.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
-from tidings.stores.sqlite.sessions import SqliteSessions
-from tidings.stores.sqlite.sweeping import SqliteSweeping
-from tidings.stores.sqlite.tenants import SqliteTenants
-from tidings.stores.sqlite.trouble import StoreBroken
-from tidings.stores.sqlite.users import SqliteUsers
-from tidings.stores.sqlite.writer import Writer
+from tidings.stores.sqlite.chat.chats import SqliteChats
+from tidings.stores.sqlite.chat.deletions import SqliteDeletions
+from tidings.stores.sqlite.chat.log import SqliteLog
+from tidings.stores.sqlite.chat.members import SqliteInvites
+from tidings.stores.sqlite.chat.receipts import SqliteReceipts
+from tidings.stores.sqlite.chat.sweeping import SqliteSweeping
+from tidings.stores.sqlite.engine.connections import (
+    DATABASE,
+    WRITER_CACHE_KIB,
+    Checkpoints,
+    connect,
+)
+from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.schema import migrate
+from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.errors import StoreBroken
+from tidings.stores.sqlite.export.importing import refuse_unfinished
+from tidings.stores.sqlite.identity.audit import SqliteAuditLog
+from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
+from tidings.stores.sqlite.identity.revocations import SqliteRevocations
+from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
+from tidings.stores.sqlite.identity.sessions import SqliteSessions
+from tidings.stores.sqlite.identity.tenants import SqliteTenants
+from tidings.stores.sqlite.identity.users import SqliteUsers
+from tidings.stores.sqlite.inbox.copies import SqliteCopies
+from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
+from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class SqliteStore:
     notifications: SqliteNotifications
     copies: SqliteCopies
     jobs: SqliteJobs
-    jobs_aside: SqliteJobsAside
+    jobs_aside: SqliteDeadLetters
     deletions: SqliteDeletions
     audit: SqliteAuditLog
 
@@ -102,7 +104,7 @@ async def open_store(
                 notifications=SqliteNotifications(writer, readers),
                 copies=SqliteCopies(writer, readers),
                 jobs=SqliteJobs(writer, readers),
-                jobs_aside=SqliteJobsAside(writer, readers),
+                jobs_aside=SqliteDeadLetters(writer, readers),
                 deletions=SqliteDeletions(writer, readers),
                 audit=SqliteAuditLog(writer, readers),
             )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tidings.stores.dynamodb.access import READS
+from tidings.stores.dynamodb.client.access import READS
 from tidings.stores.dynamodb.patterns import declared
 from tidings.stores.dynamodb.tables import TABLES, Range, Table
 
@@ -117,3 +117,65 @@ def all_alarms() -> Iterator[Alarm]:
                 if table.name in pattern.tables and pattern.operation != "Scan"
             ),
         )
+
+
+DAILY: Final = "cron(0 3 * * ? *)"
+"""At three in the morning, UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupPlan:
+    """Tables whose daily backups are kept equally long."""
+
+    days: int
+    tables: tuple[Table, ...]
+
+    @property
+    def name(self) -> str:
+        """Unique within the deployment."""
+        return f"daily-kept-{self.days}-days"
+
+
+def backup_plans() -> Iterator[BackupPlan]:
+    """One plan for each length of time, longest first."""
+    for days in sorted({t.backup_days for t in TABLES if t.backup_days}, reverse=True):
+        yield BackupPlan(days, tuple(table for table in TABLES if table.backup_days == days))
+
+
+TARGET_PERCENT: Final = 70
+"""How busy scaling keeps what is provisioned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Reads or writes, of a table or of one of its indexes."""
+
+    table: Table
+    index: str | None
+    what: Literal["Read", "Write"]
+    range: Range
+
+    @property
+    def name(self) -> str:
+        """Unique within the deployment."""
+        return f"{self.index or self.table.name}-{self.what.lower()}s"
+
+    @property
+    def dimension(self) -> str:
+        """What Application Auto Scaling calls it."""
+        return f"dynamodb:{'index' if self.index else 'table'}:{self.what}CapacityUnits"
+
+    @property
+    def metric(self) -> str:
+        """By what it is judged."""
+        return f"DynamoDB{self.what}CapacityUtilization"
+
+
+def all_scaled() -> Iterator[Scaled]:
+    """Everything that scales."""
+    for table in TABLES:
+        if table.capacity is None:
+            continue
+        for index in (None, *(index.name for index in table.indexes)):
+            yield Scaled(table, index, "Read", table.capacity.read)
+            yield Scaled(table, index, "Write", table.capacity.write)

@@ -57,7 +57,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DescribedTable:
     """A table as an endpoint described it."""
 
     description: Mapping[str, Any]
@@ -68,7 +68,7 @@ class Found:
     """None: the endpoint does not know point-in-time recovery."""
 
 
-def differences(table: Table, found: Found | None) -> list[Difference]:
+def differences(table: Table, found: DescribedTable | None) -> list[Difference]:
     """Everything about the table that is not as declared."""
     if found is None:
         return [Difference(table, "table_missing", "there is no such table")]
@@ -169,7 +169,7 @@ def _in_stream(table: Table, there: Mapping[str, Any]) -> Iterator[Difference]:
         yield Difference(table, "stream_wrong", says)
 
 
-def _in_lifetime(table: Table, found: Found) -> Iterator[Difference]:
+def _in_lifetime(table: Table, found: DescribedTable) -> Iterator[Difference]:
     if table.ttl != found.ttl:
         if found.ttl is None:
             yield Difference(table, "ttl_off", f"TTL is off: it should be on by {table.ttl}")

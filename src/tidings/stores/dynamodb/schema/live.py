@@ -14,9 +14,13 @@ from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tidings.stores.dynamodb.schema import requests
-from tidings.stores.dynamodb.schema.differences import Difference, Found, differences
-from tidings.stores.dynamodb.schema.trouble import SchemaRefused
+from tidings.stores.dynamodb.schema.differences import DescribedTable, Difference, differences
 from tidings.stores.dynamodb.tables import TABLES, Range, Table
+
+
+class SchemaRefused(Exception):
+    """The endpoint would not do it, and why; for the operator."""
+
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
@@ -30,14 +34,14 @@ class LiveTables:
         self._client = client
         self._prefix = prefix
 
-    async def find(self, table: Table) -> Found | None:
+    async def find(self, table: Table) -> DescribedTable | None:
         """The table as it is; None if there is none."""
         name = self._prefix + table.name
         try:
             description = await self._describe(table)
         except self._client.exceptions.ResourceNotFoundException:
             return None
-        return Found(description, await self._ttl(name), await self._pitr(name))
+        return DescribedTable(description, await self._ttl(name), await self._pitr(name))
 
     async def differences(self) -> list[Difference]:
         """Everything that is not as declared, table by table."""

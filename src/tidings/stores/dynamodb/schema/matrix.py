@@ -4,9 +4,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from tidings.stores.dynamodb.access import READS
+from tidings.stores.dynamodb.client.access import READS
 from tidings.stores.dynamodb.patterns import Pattern, declared
-from tidings.stores.dynamodb.tables import TABLES, Index, Key, Provisioned, Range
+from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Range, TableKey
 
 BEGINS: Final = "<!-- generated: {} -->"
 ENDS: Final = "<!-- end -->"
@@ -24,7 +24,7 @@ def filled_in(page: str) -> str:
 
 def _tables() -> str:
     return _table(
-        ("Table", "Key", "Index", "Mode", "TTL", "Stream", "PITR", "Backups", "Holds"),
+        ("Table", "TableKey", "Index", "Mode", "TTL", "Stream", "PITR", "Backups", "Holds"),
         (
             (
                 f"`{table.name}`",
@@ -42,7 +42,7 @@ def _tables() -> str:
     )
 
 
-def _key(partition: Key, sort: Key | None) -> str:
+def _key(partition: TableKey, sort: TableKey | None) -> str:
     keys = [partition] if sort is None else [partition, sort]
     return ", ".join(f"`{key.name}`{' (N)' if key.type == 'N' else ''}" for key in keys)
 

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A declared table as DynamoDB wants to hear of it."""
 
+import logging
 from typing import Any
 
-from tidings.stores.dynamodb.tables import Index, Key, Provisioned, Table
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb.client.errors import Rejected
+from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Table, TableKey
 
 Request = dict[str, Any]
 
@@ -32,7 +38,7 @@ def attributes(table: Table) -> list[dict[str, str]]:
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in sorted(types.items())]
 
 
-def key_schema(partition: Key, sort: Key | None) -> list[dict[str, str]]:
+def key_schema(partition: TableKey, sort: TableKey | None) -> list[dict[str, str]]:
     """A primary key."""
     keys = [{"AttributeName": partition.name, "KeyType": "HASH"}]
     if sort is not None:
@@ -99,3 +105,54 @@ def add_index(table: Table, added: Index) -> Request:
 
 def _index_capacity(name: str, throughput: dict[str, int]) -> Request:
     return {"Update": {"IndexName": name, "ProvisionedThroughput": throughput}}
+
+
+log = logging.getLogger("tidings.dynamodb")
+
+
+async def make_missing(
+    *, endpoint: str, region: str, prefix: str, clock: Clock, chance: Chance
+) -> None:
+    """Make those tables that are not there; what is there is left as it is.
+
+    Raises:
+        StoreUnavailable: The engine cannot be reached, or declines.
+    """
+    async with open_transport(endpoint=endpoint, region=region, clock=clock) as transport:
+        making = _Making(transport, Retrying(chance, Budget()), prefix)
+        made = [table.name for table in TABLES if await making.make(table)]
+    if made:
+        log.info(
+            "made tables that were missing: %s",
+            ", ".join(made),
+            extra={"action": "tables_made", "prefix": prefix},
+        )
+
+
+class _Making:
+    def __init__(self, transport: Transport, retrying: Retrying, prefix: str) -> None:
+        self._transport = transport
+        self._retrying = retrying
+        self._prefix = prefix
+
+    async def make(self, table: Table) -> bool:
+        """Make it; False if it is there."""
+        request = {**create_table(table, self._prefix), "DeletionProtectionEnabled": True}
+        try:
+            await self._ask("CreateTable", request)
+            if table.ttl is not None:
+                ttl = {"Enabled": True, "AttributeName": table.ttl}
+                name = self._prefix + table.name
+                await self._ask(
+                    "UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": ttl}
+                )
+        except Rejected as rejected:
+            if rejected.code == "ResourceInUseException":
+                return False
+            raise StoreUnavailable from rejected
+        return True
+
+    async def _ask(self, operation: str, request: dict[str, Any]) -> None:
+        await self._retrying.call(
+            lambda until: self._transport.send(operation, request, until),
+        )

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The appender: proposals of one chat become entries, in order of arrival.
+
+Each chat has a lane. A lane sends one run at a time to the log: a batch of messages, or a single
+change of the chat. What a proposal is checked against is the committed state, plus the messages
+of its own run; answers and events leave only after the commit. So nothing derived from an
+uncommitted change is ever seen.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from tidings.actions.chat.chat_queue import (
+    AppendRequest,
+    ChatQueue,
+    ChatQueues,
+    Repeats,
+    doubt_claims,
+)
+from tidings.model import limits
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
+from tidings.model.refusals import (
+    ChatBusy,
+    ChatNotFound,
+    Refusal,
+    StoreUnavailable,
+)
+from tidings.ports.bus import Appended, Bus
+from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
+from tidings.ports.requesters import (
+    Requester,
+    current_requester,
+    set_requester,
+    user_requester,
+)
+from tidings.ports.world import Chance, Clock
+from tidings.tasks import Tasks, TurnBudget
+
+log = logging.getLogger("tidings.appender")
+
+_Step = tuple[AppendRequest, list[Entry]]
+_Outgoing = tuple[AppendRequest, list[Entry], ChatState]
+
+
+class Appender:
+    """Appends to all chats. One per process is enough; more than one are still correct."""
+
+    def __init__(
+        self,
+        log: Log,
+        bus: Bus,
+        clock: Clock,
+        chance: Chance,
+        backoff: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """`backoff` waits before the n-th new attempt at a slot, with jitter."""
+        self._log = log
+        self._bus = bus
+        self._clock = clock
+        self._backoff = backoff
+        self._chat_queues = ChatQueues()
+        self._repeats = Repeats(log, clock)
+        self._mark = chance.token(8).hex()
+        self._runs = 0
+        self._tasks = Tasks("appender")
+        self._outgoing = TurnBudget()
+
+    def propose(self, chat: ChatId, request: AppendRequest) -> None:
+        """Append this after all that was proposed for the chat before. Never waits."""
+        chat_queue = self._chat_queues.get(chat)
+        if len(chat_queue.waiting) >= self._log.waiting_max:
+            request.refused(ChatBusy())
+            return
+        chat_queue.waiting.append(request)
+        if not chat_queue.is_busy:
+            # Not at once: what else this turn of the loop brings for the chat joins the run.
+            chat_queue.is_busy = True
+            self._soon(chat_queue)
+
+    def state_nowait(self, chat: ChatId) -> ChatState | None:
+        """A chat's state if it is cached: for writers and delivery, it admits no reader."""
+        return self._chat_queues.state(chat)
+
+    async def state(self, chat: ChatId) -> ChatState | None:
+        """A chat's state, cached or read; None if there is no such chat. It admits no reader."""
+        return self.state_nowait(chat) or await self._log.state(chat)
+
+    async def close(self) -> None:
+        """Stop the background work; what still waits gets no answer."""
+        await self._tasks.close()
+
+    # One turn of a lane: load if cold, take a run, send it to the log.
+
+    def _soon(self, chat_queue: ChatQueue) -> None:
+        asyncio.get_running_loop().call_soon(self._next, chat_queue)
+
+    def _next(self, chat_queue: ChatQueue) -> None:
+        if not chat_queue.waiting:
+            chat_queue.is_busy = False
+        elif chat_queue.state is None:
+            self._start(chat_queue, partial(self._load, chat_queue))
+        elif not chat_queue.waiting[0].is_ready:
+            self._start(
+                chat_queue, partial(self._prepare, chat_queue, chat_queue.waiting.popleft())
+            )
+        else:
+            self._log.append_later(partial(self._make_run, chat_queue))
+
+    def _start(self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Go on with the lane after some reading, which must never leave it standing still."""
+        self._tasks.start(self._or_let_go(chat_queue, work, _requester(chat_queue)))
+
+    async def _or_let_go(
+        self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]], who: Requester
+    ) -> None:
+        set_requester(who)
+        try:
+            await work()
+        except Exception:
+            self._refuse_all(chat_queue, StoreUnavailable())
+            raise
+
+    async def _load(self, chat_queue: ChatQueue) -> None:
+        try:
+            state = await self._log.state(chat_queue.chat_id)
+        except Refusal as refusal:
+            self._refuse_all(chat_queue, refusal)
+            return
+        if state is None:
+            self._refuse_all(chat_queue, ChatNotFound())
+            return
+        self._chat_queues.keep_state(chat_queue, state)
+        self._next(chat_queue)
+
+    def _refuse_all(self, chat_queue: ChatQueue, refusal: Refusal) -> None:
+        waiting, chat_queue.waiting = chat_queue.waiting, deque()
+        self._chat_queues.forget(chat_queue)
+        for request in waiting:
+            request.refused(refusal)
+
+    async def _prepare(self, chat_queue: ChatQueue, request: AppendRequest) -> None:
+        try:
+            await request.prepare()
+            chat_queue.waiting.appendleft(request)
+        except Refusal as refusal:
+            request.refused(refusal)
+        self._next(chat_queue)
+
+    def _make_run(self, chat_queue: ChatQueue) -> Run | None:
+        """What waits in the lane now; None if the lane has to do something else first."""
+        assert chat_queue.state is not None
+        claimed = chat_queue.state.copy()
+        try:
+            steps = self._take_steps(chat_queue, claimed)
+        except Exception:
+            self._refuse_all(chat_queue, StoreUnavailable())
+            raise
+        if not steps:
+            if chat_queue.is_doubtful:
+                self._start(chat_queue, partial(self._look_into, chat_queue))
+            else:
+                self._soon(chat_queue)
+            return None
+        return Run(
+            chat_id=chat_queue.chat_id,
+            entries=[entry for _, entries in steps for entry in entries],
+            keys=[
+                None if request.is_claimed else request.key
+                for request, entries in steps
+                for _ in entries
+            ],
+            settle=lambda outcome: self._settled(chat_queue, claimed, steps, outcome),
+            may_write=lambda: all(request.is_ready for request, _ in steps),
+        )
+
+    def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
+        """The next run: as many messages as wait in a row, or one change."""
+        now = self._clock.now()
+        self._runs += 1
+        mark = f"{self._mark}{self._runs:x}"
+        steps: list[_Step] = []
+        keys: set[tuple[str, str]] = set()
+        waiting = chat_queue.waiting
+        while waiting and len(steps) < self._log.run_entries_max:
+            request = waiting[0]
+            key = request.key
+            if not request.is_ready or (steps and key is None):
+                break
+            if key is not None and (name := (key.sender, key.client_message_id)) in keys:
+                break  # a repeat within the run: the next one will find the first
+            entries = self._decide(chat_queue, request, claimed, now)
+            if chat_queue.is_doubtful:
+                break
+            waiting.popleft()
+            if not entries:
+                continue
+            for entry in entries:
+                claimed.stamp(entry, now, mark)
+                claimed.fold(entry)
+            steps.append((request, entries))
+            if key is None:
+                break
+            keys.add(name)
+        return steps
+
+    def _decide(
+        self, chat_queue: ChatQueue, request: AppendRequest, state: ChatState, now: int
+    ) -> list[Entry]:
+        """The entries to append; none if the proposal was answered, or the lane is in doubt."""
+        refusal = None
+        try:
+            if state.is_deleted:
+                raise ChatNotFound
+            entries = request.decide(state, now)
+        except Refusal as raised:
+            refusal, entries = raised, []
+        chat_queue.is_doubtful = not entries and not request.was_looked_into
+        if entries or chat_queue.is_doubtful:
+            return entries
+        if refusal is None:
+            request.kept([])
+        elif request.key is None:
+            request.refused(refusal)
+        else:
+            self._tasks.start(
+                self._repeats.refuse_unless_sent(chat_queue.chat_id, request, refusal)
+            )
+        return []
+
+    async def _look_into(self, chat_queue: ChatQueue) -> None:
+        """Another process may have appended what makes the proposal possible after all."""
+        request = chat_queue.waiting[0]
+        try:
+            await self._read_on(chat_queue)
+        except Refusal as refusal:
+            chat_queue.waiting.popleft()
+            request.refused(refusal)
+        request.was_looked_into = True
+        self._next(chat_queue)
+
+    # What came of a run.
+
+    def _settled(
+        self, chat_queue: ChatQueue, claimed: ChatState, steps: list[_Step], outcome: Outcome
+    ) -> None:
+        match outcome:
+            case Kept():
+                self._chat_queues.keep_state(chat_queue, claimed)
+                for request, entries in steps:
+                    self._outgoing.do(self._tell, (request, entries, claimed))
+                self._next(chat_queue)
+            case KeyTaken(indexes):
+                self._start(
+                    chat_queue, partial(self._answer_repeats, chat_queue, steps, set(indexes))
+                )
+            case SlotTaken():
+                self._start(chat_queue, partial(self._catch_up, chat_queue, steps, outcome))
+            case Declined():
+                assert len(steps) == 1, "a change goes alone"
+                steps[0][0].declined(outcome)
+                self._next(chat_queue)
+            case Failed():
+                for request, _ in steps:
+                    request.refused(StoreUnavailable())
+                self._next(chat_queue)
+
+    def _tell(self, outgoing: _Outgoing) -> None:
+        """To the proposer what came of it, then to everyone what happened."""
+        request, entries, state = outgoing
+        try:
+            request.kept(entries)
+        except Exception:
+            # It is durable, whatever became of telling so: the others go on.
+            log.exception("answering failed", extra={"action": "answer_failed"})
+        for entry in entries:
+            self._bus.publish(Appended(entry, state))
+
+    async def _answer_repeats(
+        self, chat_queue: ChatQueue, steps: list[_Step], taken: set[int]
+    ) -> None:
+        """Answer those whose message is in the log already; append the others again.
+
+        The lane stands still meanwhile: between the search and the slot right after it nothing
+        of this process may come, or two repeats could both find nothing and both be appended.
+        """
+        again = []
+        for index, (request, _) in enumerate(steps):
+            if index not in taken or not await self._repeats.answer_if_sent(
+                chat_queue.chat_id, request
+            ):
+                again.append(request)
+        chat_queue.waiting.extendleft(reversed(again))
+        self._next(chat_queue)
+
+    async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
+        """Another writer was first: take in what it wrote, then try again after it."""
+        again = [request for request, _ in steps if not _gave_up(request)]
+        for request in again:
+            request.is_claimed = request.is_claimed or lost.keys_are_claimed
+        chat_queue.waiting.extendleft(reversed(again))
+        if again:
+            # Before the reading, not after it: who has just read is rarely late again.
+            await self._backoff(again[0].attempts)
+        try:
+            await self._read_on(chat_queue)
+        except Refusal as refusal:
+            for _ in again:
+                chat_queue.waiting.popleft().refused(refusal)
+        self._next(chat_queue)
+
+    async def _read_on(self, chat_queue: ChatQueue) -> None:
+        """Bring the lane's state up to the end of the log."""
+        assert chat_queue.state is not None
+        state = chat_queue.state.copy()
+        is_at_end = False
+        while not is_at_end:
+            missed = await self._log.tail(chat_queue.chat_id, state.head)
+            for entry in missed:
+                state.fold(entry)
+            doubt_claims(chat_queue.waiting, missed)
+            is_at_end = len(missed) < limits.TAIL_ENTRIES_MAX
+        self._chat_queues.keep_state(chat_queue, state)
+
+
+def _requester(chat_queue: ChatQueue) -> Requester:
+    """On whose behalf the lane reads: the first that waits, or who asks for a change."""
+    key = chat_queue.waiting[0].key if chat_queue.waiting else None
+    return current_requester() if key is None else user_requester(key.sender)
+
+
+def _gave_up(request: AppendRequest) -> bool:
+    request.attempts += 1
+    if request.attempts < limits.SLOT_ATTEMPTS_MAX:
+        return False
+    request.refused(ChatBusy())
+    return True

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a chat that go through its log: what the actions that propose them share."""
+
+import asyncio
+from collections.abc import Callable
+
+from tidings.actions.chat.appender import Appender
+from tidings.actions.content.vault import Sealed, Vault
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, SendKey
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import (
+    ChatNotFound,
+    LimitReached,
+    MessageGone,
+    Refusal,
+)
+from tidings.model.roles import Member
+from tidings.ports.log import Declined
+
+Decide = Callable[[ChatState, int], list[Entry]]
+
+
+class SealedContent:
+    """New content of a message, sealed when it is needed and as often as it has to be."""
+
+    def __init__(self, vault: Vault, author: UserKey, message: Entry, text: str) -> None:
+        assert message.client_message_id is not None, "only messages have content"
+        self._vault = vault
+        self._author = author
+        self._bound_to = message.chat_id, message.client_message_id
+        self._text = text
+        self._sealed: Sealed | None = None
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it is sealed with a key that counts."""
+        return self._sealed is not None and self._vault.may_write(self._author, self._sealed)
+
+    async def seal(self) -> None:
+        """Seal it, with the key that counts now.
+
+        Raises:
+            StoreUnavailable: The key cannot be had.
+        """
+        self._sealed = await self._vault.seal(self._author, *self._bound_to, self._text)
+
+    def put_into(self, entry: Entry) -> None:
+        """Give the entry this content."""
+        assert self._sealed is not None, "nothing is decided before it is ready"
+        entry.box, entry.box_key = self._sealed.box, self._sealed.box_key
+        entry.content = self._text
+
+
+class AwaitedChange:
+    """A change whose proposer awaits the answer."""
+
+    def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
+        self.key: SendKey | None = None
+        self.is_claimed = False
+        self.attempts = 0
+        self.was_looked_into = False
+        self._decide = decide
+        self._content = content
+        self.answer: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._content is None or self._content.may_write
+
+    async def prepare(self) -> None:
+        if self._content is not None:
+            await self._content.seal()
+
+    def decide(self, state: ChatState, now: int) -> list[Entry]:
+        return self._decide(state, now)
+
+    def kept(self, entries: list[Entry]) -> None:
+        if not self.answer.done():
+            self.answer.set_result(entries)
+
+    def replayed(self, entry: Entry) -> None:
+        raise AssertionError(f"only messages are repeated, not {entry.kind}")
+
+    def declined(self, declined: Declined) -> None:
+        match declined.reason:
+            case "no_change":
+                self.kept([])
+            case "target_gone":
+                self.refused(MessageGone())
+            case "too_many_emoji":
+                self.refused(LimitReached("the message has as many different reactions as fit"))
+            case "too_many_chats":
+                self.refused(LimitReached("the user is in as many chats as one may be"))
+
+    def refused(self, refusal: Refusal) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(refusal)
+
+
+async def change(
+    appender: Appender, chat: ChatId, decide: Decide, content: SealedContent | None = None
+) -> list[Entry]:
+    """Append what `decide` makes of the chat, and return it once it is durable.
+
+    `content` is what it seals, if anything. Empty if there was nothing to change. Raises the
+    Refusal that `decide` or the store came to.
+    """
+    request = AwaitedChange(decide, content)
+    appender.propose(chat, request)
+    return await request.answer
+
+
+def membership_of(state: ChatState, user: UserKey) -> Member:
+    """The user's membership.
+
+    Raises:
+        ChatNotFound: Not a member; the same as for a chat that is not there.
+    """
+    member = state.members.get(user)
+    if member is None:
+        raise ChatNotFound
+    return member

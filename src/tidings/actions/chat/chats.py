@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chats: making one, finding one, muting one."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tidings.actions.chat.invites import Invitations, StrangerBudget
+from tidings.actions.chat.members import check_name
+from tidings.actions.content.cursors import Cursors
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.quotas import Meter, TenantQuotas
+from tidings.model import limits
+from tidings.model.chats import Chat, ChatRow, ChatState, ChatType
+from tidings.model.entries import Entry, Person
+from tidings.model.ids import ChatId, UserKey, tenant_of, user_id
+from tidings.model.refusals import (
+    ChatNotFound,
+    Conflict,
+    CursorInvalid,
+    Invalid,
+    LimitReached,
+    RateLimited,
+    Refusal,
+    Unavailable,
+    UserNotFound,
+)
+from tidings.model.roles import Role
+from tidings.ports.bus import Appended, Bus
+from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.ports.people import UserStore
+from tidings.ports.world import Chance, Clock, new_ulid
+
+
+@dataclass(frozen=True, slots=True)
+class CreateChat:
+    """Make a direct chat or a group."""
+
+    chats: Chats
+    users: UserStore
+    vault: Vault
+    bus: Bus
+    clock: Clock
+    chance: Chance
+    strangers: StrangerBudget
+    invitations: Invitations
+    quotas: TenantQuotas | None = None
+
+    async def __call__(
+        self,
+        creator: UserKey,
+        type_: ChatType,
+        name: str | None,
+        others: Sequence[UserKey],
+        request_key: str | None,
+    ) -> Created:
+        """`others` may name the creator or somebody twice; each counts once.
+
+        Where the tenant wants strangers to be asked, they are invited into a group instead.
+        """
+        others = [user for user in dict.fromkeys(others) if user != creator]
+        check_chat(type_, name, others)
+        if missing := await self.users.missing(others):
+            raise UserNotFound(f"no such user: {user_id(missing[0])}")
+        meter = self._meter(tenant_of(creator))
+        now = self.clock.now()
+        chat = Chat(
+            chat_id=ChatId(new_ulid(self.clock, self.chance)),
+            tenant=tenant_of(creator),
+            type=type_,
+            name=name,
+            creator=creator,
+            created_at=now,
+        )
+        strangers = await self.strangers.among(creator, others)
+        must_ask = type_ == "group" and await self.invitations.must_ask(creator, strangers)
+        asked = strangers if must_ask else []
+        at_once = [user for user in others if user not in set(asked)]
+        entries, state = first_entries(chat, at_once, self.chance.token(8).hex())
+        request = self._request(creator, type_, name, others, request_key, now)
+        created = await self._create(chat, len(strangers), entries, request)
+        if created.is_new:
+            if meter is not None:
+                meter.count()
+            for entry in entries:
+                self.bus.publish(Appended(entry, state))
+        if asked and name is not None:
+            await self._ask(created, creator, name, asked)
+        return created
+
+    async def _create(
+        self,
+        chat: Chat,
+        strangers: int,
+        entries: list[Entry],
+        request: RequestKey | None,
+    ) -> Created:
+        """Make it, if the creator may bring that many strangers into chats today."""
+        try:
+            spent = await self.strangers.spend(chat.creator, strangers)
+        except RateLimited:
+            # Whoever asks again for what is there already is not kept from it.
+            if found := await self.chats.find(chat, entries, request, chat.created_at):
+                return found
+            raise
+        try:
+            created = await self.chats.create(chat, entries, request, chat.created_at)
+        except Refusal as refusal:
+            # The creator is in it from the first step on: a chat half made has cost strangers.
+            if isinstance(refusal, Conflict) or await self._is_missing(chat):
+                await spent.give_back()
+            raise
+        if created.chat_id != chat.chat_id:
+            await spent.give_back()  # it was there already
+        return created
+
+    async def _is_missing(self, chat: Chat) -> bool:
+        """Whether nothing of a chat was made, for sure."""
+        try:
+            return await self.chats.row(chat.creator, chat.chat_id, chat.created_at) is None
+        except Unavailable:
+            return False
+
+    async def _ask(
+        self, created: Created, creator: UserKey, name: str, users: Sequence[UserKey]
+    ) -> None:
+        """Invite those who are not in the chat: a repeat finds some who accepted."""
+        present: Container[UserKey] = ()
+        if not created.is_new:
+            present = await self.chats.members(created.chat_id, creator) or ()
+        missing = [user for user in users if user not in present]
+        await self.invitations.ask_all(creator, created.chat_id, name, missing)
+
+    def _meter(self, tenant: str) -> Meter | None:
+        if self.quotas is None:
+            return None
+        meter = self.quotas.meter("chats", tenant)
+        if meter.left <= 0:
+            raise self.quotas.reached()
+        return meter
+
+    def _request(
+        self,
+        creator: UserKey,
+        type_: ChatType,
+        name: str | None,
+        others: Sequence[UserKey],
+        key: str | None,
+        now: int,
+    ) -> RequestKey | None:
+        if key is None:
+            return None
+        if not 0 < len(key) <= limits.REQUEST_KEY_CHARS_MAX or not key.isprintable():
+            raise Invalid(f"Idempotency-Key: 1 to {limits.REQUEST_KEY_CHARS_MAX} characters")
+        digest = self.vault.digest(type_, name or "", *sorted(others))
+        return RequestKey(creator, key, digest, now + limits.REQUEST_KEY_MS)
+
+
+def check_chat(type_: ChatType, name: str | None, others: Sequence[UserKey]) -> None:
+    """Refuse what is neither a direct chat nor a group."""
+    if type_ == "direct":
+        if len(others) != 1:
+            raise Invalid("members: a direct chat is with exactly one other user", "/members")
+        if name is not None:
+            raise Invalid("name: a direct chat has none", "/name")
+        return
+    if name is None:
+        raise Invalid("name: a group needs one", "/name")
+    check_name(name)
+    if len(others) + 1 > limits.GROUP_MEMBERS_MAX:
+        raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
+
+
+def first_entries(
+    chat: Chat, others: Sequence[UserKey], mark: str
+) -> tuple[list[Entry], ChatState]:
+    """The entries a chat begins with, and its state after them.
+
+    The people beyond the first thirty are added by entries of their own, as any store can take.
+    """
+    role: Role = "member" if chat.type == "direct" else "owner"
+    people = [Person(chat.creator, role), *(Person(user, "member") for user in others)]
+    state = ChatState(
+        chat_id=chat.chat_id, tenant=chat.tenant, type=chat.type, name=chat.name, members={}
+    )
+    entries = []
+    for start in range(0, len(people), limits.MEMBERS_PER_ENTRY_MAX):
+        entry = Entry(
+            chat_id=chat.chat_id,
+            kind="added" if start else "created",
+            sender=chat.creator,
+            people=tuple(people[start : start + limits.MEMBERS_PER_ENTRY_MAX]),
+            name=None if start else chat.name,
+        )
+        state.stamp(entry, chat.created_at, mark)
+        state.fold(entry)
+        entries.append(entry)
+    return entries, state
+
+
+@dataclass(frozen=True, slots=True)
+class ListChats:
+    """The chat list, latest activity first."""
+
+    chats: Chats
+    vault: Vault
+    cursors: Cursors
+    clock: Clock
+
+    async def __call__(
+        self, user: UserKey, cursor: str | None, limit: int
+    ) -> tuple[list[ChatRow], str | None]:
+        """A page of rows with opened previews, and the cursor of the next page."""
+        now = self.clock.now()
+        below = self._below(user, cursor)
+        rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
+        page = rows[:limit]
+        await self.vault.open([row.last for row in page if row.last], now)
+        if len(rows) <= limit:
+            return page, None
+        last = page[-1]
+        payload = msgspec.json.encode((last.head.active_at, last.chat_id))
+        return page, self.cursors.seal("chats", user, payload)
+
+    def _below(self, user: UserKey, cursor: str | None) -> tuple[int, ChatId] | None:
+        if cursor is None:
+            return None
+        payload = self.cursors.open("chats", user, cursor)
+        try:
+            return msgspec.json.decode(payload, type=tuple[int, ChatId])
+        except msgspec.DecodeError:
+            raise CursorInvalid from None
+
+
+@dataclass(frozen=True, slots=True)
+class GetChat:
+    """One chat, as it stands in the chat list."""
+
+    chats: Chats
+    vault: Vault
+    clock: Clock
+
+    async def __call__(self, user: UserKey, chat: ChatId) -> ChatRow:
+        now = self.clock.now()
+        row = await self.chats.row(user, chat, now)
+        if row is None:
+            raise ChatNotFound
+        if row.last:
+            await self.vault.open([row.last], now)
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """Say until when a chat should not disturb."""
+
+    chats: Chats
+
+    async def __call__(self, user: UserKey, chat: ChatId, until: int | None) -> None:
+        if not await self.chats.mute(chat, user, until):
+            raise ChatNotFound

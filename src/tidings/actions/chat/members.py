@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is in a chat: adding, roles, removing, leaving, renaming."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import change, membership_of
+from tidings.actions.chat.invites import Invitations, StrangerBudget
+from tidings.actions.chat.removing import Removing
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.identity.users import check_visible_text
+from tidings.model import limits, roles
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, Kind, Person
+from tidings.model.ids import CHAT, USER, ChatId, UserKey, tenant_itself, user_key
+from tidings.model.invites import Invite
+from tidings.model.refusals import (
+    ChatNotFound,
+    DirectChatFixed,
+    Forbidden,
+    Invalid,
+    LastOwner,
+    LimitReached,
+    MemberNotFound,
+    RateLimited,
+    Refusal,
+    UserNotFound,
+)
+from tidings.model.roles import Member, Role
+from tidings.ports.people import UserStore
+
+
+@dataclass(frozen=True, slots=True)
+class PutMember:
+    """Add somebody, or give a member another role."""
+
+    appender: Appender
+    users: UserStore
+    strangers: StrangerBudget
+    invitations: Invitations
+
+    async def __call__(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
+    ) -> bool | Invite:
+        """Returns whether the user is a new member, or the invitation if the user is asked first.
+
+        Nothing happens if all is so already.
+        """
+        if await self.users.missing([user]):
+            await self._refuse_unknown(actor, chat)
+        strangers = await self.strangers.among(actor, [user])
+        put = self._put
+        if await self.invitations.must_ask(actor, strangers):
+            put = self._ask
+        try:
+            spent = await self.strangers.spend(actor, len(strangers))
+        except RateLimited as refusal:
+            await self._change_role(actor, chat, user, role, refusal)
+            return False
+        outcome: bool | Invite = False
+        try:
+            outcome = await put(actor, chat, user, role)
+        finally:
+            if not outcome:
+                await spent.give_back()
+        if outcome is True:
+            await self.invitations.joined(user, chat)
+        return outcome
+
+    async def _change_role(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None, refusal: RateLimited
+    ) -> None:
+        """Nobody more may be added today; who is a member already is given the role all the same.
+
+        Raises:
+            RateLimited: The user is no member.
+        """
+
+        def decide(state: ChatState, _: int) -> list[Entry]:
+            entries = _put(state, actor, user, role)
+            if user not in state.members:
+                raise refusal
+            return entries
+
+        await change(self.appender, chat, decide)
+
+    async def _ask(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
+    ) -> bool | Invite:
+        """Ask the user, if the actor may add somebody; a member is given the role at once."""
+        asked: list[str] = []
+
+        def decide(state: ChatState, _: int) -> list[Entry]:
+            entries = _put(state, actor, user, role)
+            if user in state.members:
+                return entries
+            asked.append(state.name or "")
+            return []
+
+        await change(self.appender, chat, decide)
+        if not asked:
+            return False
+        return await self.invitations.ask(actor, chat, asked[-1], Person(user, role or "member"))
+
+    async def _put(
+        self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
+    ) -> bool | Invite:
+        entries = await change(self.appender, chat, lambda state, _: _put(state, actor, user, role))
+        return any(entry.kind == "added" for entry in entries)
+
+    async def _refuse_unknown(self, actor: UserKey, chat: ChatId) -> None:
+        """An outsider learns nothing about users: first whether the chat is theirs to see."""
+        await change(self.appender, chat, lambda state, _: _seen_by(state, actor))
+        raise UserNotFound
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Remove a member, or leave."""
+
+    removing: Removing
+
+    async def __call__(self, actor: UserKey, chat: ChatId, user: UserKey) -> None:
+        """When the last owner goes, the longest-standing admin, else member, becomes owner."""
+        await self.removing(chat, user, lambda state, _: _remove(state, actor, user))
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give a group another name."""
+
+    appender: Appender
+
+    async def __call__(self, actor: UserKey, chat: ChatId, name: str) -> None:
+        check_name(name)
+        await change(self.appender, chat, lambda state, _: _rename(state, actor, name))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is empty, too long, or holds what cannot be seen."""
+    check_visible_text("name", name)
+
+
+def _seen_by(state: ChatState, actor: UserKey) -> list[Entry]:
+    membership_of(state, actor)
+    return []
+
+
+def _put(state: ChatState, actor: UserKey, user: UserKey, role: Role | None) -> list[Entry]:
+    own = membership_of(state, actor)
+    check_group(state)
+    present = state.members.get(user)
+    if present is None:
+        return [_added(state, actor, own.role, Person(user, role or "member"))]
+    if role is None or role == present.role:
+        return []
+    if not roles.may_change_role(own.role):
+        raise Forbidden("only owners change roles")
+    if present.role == "owner" and roles.owners(state.members) == 1:
+        raise LastOwner
+    return [_entry(state, actor, "role", Person(user, role))]
+
+
+def _added(state: ChatState, actor: UserKey, own: Role, person: Person) -> Entry:
+    if not roles.may_add(own, person.role):
+        raise Forbidden("admins add members, owners add anyone")
+    if len(state.members) >= limits.GROUP_MEMBERS_MAX:
+        raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
+    return _entry(state, actor, "added", person)
+
+
+def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
+    own = membership_of(state, actor)
+    check_group(state)
+    member = state.members.get(user)
+    if member is None:
+        raise MemberNotFound
+    if user != actor and not roles.may_remove(own.role, member.role):
+        raise Forbidden("admins remove members, owners remove anyone")
+    return removal(state, actor, user, member)
+
+
+def removal(state: ChatState, actor: UserKey, user: UserKey, member: Member) -> list[Entry]:
+    """That a member goes, and who becomes owner if it was the last one."""
+    entries = [_entry(state, actor, "removed", Person(user, member.role))]
+    if member.role == "owner" and roles.owners(state.members) == 1:
+        left = {other: m for other, m in state.members.items() if other != user}
+        if heir := roles.successor(left):
+            entries.append(_entry(state, actor, "role", Person(heir, "owner")))
+    return entries
+
+
+def _rename(state: ChatState, actor: UserKey, name: str) -> list[Entry]:
+    own = membership_of(state, actor)
+    check_group(state)
+    if not roles.may_rename(own.role):
+        raise Forbidden("admins and owners rename a group")
+    if name == state.name:
+        return []
+    return [Entry(chat_id=state.chat_id, kind="renamed", sender=actor, name=name)]
+
+
+def check_group(state: ChatState) -> None:
+    """Refuse a direct chat, which keeps its members."""
+    if state.type == "direct":
+        raise DirectChatFixed
+
+
+def _entry(state: ChatState, actor: UserKey, kind: Kind, person: Person) -> Entry:
+    return Entry(chat_id=state.chat_id, kind=kind, sender=actor, people=(person,))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAsTenant:
+    """Remove anybody from a group of the tenant."""
+
+    removing: Removing
+
+    async def __call__(self, caller: Caller, tenant: str, chat: ChatId, user: str) -> None:
+        """The entry names the tenant as its sender. When the last owner goes, another takes over.
+
+        Raises:
+            ChatNotFound: The tenant has no such chat.
+            MemberNotFound: The user is not in it, or not any more.
+            DirectChatFixed: It is a direct chat, which keeps its two members.
+        """
+        require_tenant(caller, tenant)
+        if USER.fullmatch(user) is None:
+            raise MemberNotFound
+        key = user_key(tenant, user)
+        await self.removing(chat, key, lambda state, _: _remove_as_tenant(state, tenant, key))
+
+
+def _remove_as_tenant(state: ChatState, tenant: str, user: UserKey) -> list[Entry]:
+    if state.tenant != tenant:
+        raise ChatNotFound
+    check_group(state)
+    member = state.members.get(user)
+    if member is None:
+        raise MemberNotFound
+    return removal(state, tenant_itself(tenant), user, member)
+
+
+LEFT_AT_ONCE: Final = 4
+"""Each is an entry in a log of its own; more at once would be felt by others."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveChats:
+    """Leave up to a hundred chats, each as if it were the only one."""
+
+    remove_member: RemoveMember
+
+    async def __call__(
+        self, user: UserKey, chats: Sequence[str]
+    ) -> list[tuple[str, Refusal | None]]:
+        """For each chat, in the order given and once, what stood in the way; None: it was left.
+
+        What was left stays left: whoever gets no answer, or a retryable refusal for some, asks
+        again. A chat that the user is not in, or not any more, is not found.
+        """
+        wanted = list(dict.fromkeys(chats))
+        if not 1 <= len(wanted) <= limits.LEAVE_CHATS_MAX:
+            raise Invalid(f"chats: 1 to {limits.LEAVE_CHATS_MAX}", "/chats")
+        free = asyncio.Semaphore(LEFT_AT_ONCE)
+
+        async def leave(chat: str) -> Refusal | None:
+            async with free:
+                return await self._leave(user, chat)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(leave(chat)) for chat in wanted]
+        return [(chat, task.result()) for chat, task in zip(wanted, tasks, strict=True)]
+
+    async def _leave(self, user: UserKey, chat: str) -> Refusal | None:
+        if CHAT.fullmatch(chat) is None:
+            return ChatNotFound()
+        try:
+            await self.remove_member(user, ChatId(chat), user)
+        except Refusal as refusal:
+            return refusal
+        return None

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Posting a message: the hot path. No task and no await where the author's key is at hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidings.actions.chat.appender import Appender
+from tidings.actions.content.vault import Sealed, Vault
+from tidings.actions.identity.quotas import Meter, TenantQuotas
+from tidings.model import limits
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, SendKey
+from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey, tenant_of
+from tidings.model.refusals import (
+    ChatNotFound,
+    ContentEmpty,
+    ContentTooLarge,
+    Invalid,
+    Refusal,
+)
+from tidings.ports.log import Declined
+from tidings.ports.world import Clock
+
+Answer = Callable[[Entry | Refusal, bool], None]
+"""Called once with the message, and whether it is a replay; or with why not."""
+
+PLAIN_TEXT = "text/plain"
+
+
+class Send:
+    """A message on its way into the log."""
+
+    __slots__ = (
+        "_answer", "_chat", "_content", "_content_type", "_meter", "_sealed", "_sender", "_told",
+        "_ttl_ms", "_vault", "attempts", "is_claimed", "key", "was_looked_into",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        vault: Vault,
+        chat: ChatId,
+        key: SendKey,
+        content: str,
+        content_type: str,
+        ttl_ms: int | None,
+        answer: Answer,
+        meter: Meter | None,
+    ) -> None:
+        self.key: SendKey | None = key
+        self.is_claimed = False
+        self.attempts = 0
+        self.was_looked_into = False
+        self._vault = vault
+        self._chat = chat
+        self._sender = key.sender
+        self._content = content
+        self._content_type = content_type
+        self._ttl_ms = ttl_ms
+        self._answer = answer
+        self._meter = meter
+        self._told = f"{content_type}\0{ttl_ms}\0{content}"
+        self._take(vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._told))
+
+    @property
+    def is_ready(self) -> bool:
+        return self._sealed is not None and self._vault.may_write(self._sender, self._sealed)
+
+    async def prepare(self) -> None:
+        assert self.key is not None
+        name = self.key.client_message_id
+        self._take(
+            await self._vault.seal(self._sender, self._chat, name, self._content, self._told)
+        )
+
+    def _take(self, sealed: Sealed | None) -> None:
+        self._sealed = sealed
+        if sealed is not None:
+            assert self.key is not None
+            self.key = SendKey(
+                self._sender, self.key.client_message_id, sealed.digest, self.key.expires_at
+            )
+
+    def decide(self, state: ChatState, now: int) -> list[Entry]:
+        if self._sender not in state.members:
+            raise ChatNotFound
+        assert self.key is not None
+        assert self._sealed is not None
+        return [
+            Entry(
+                chat_id=self._chat,
+                kind="message",
+                sender=self._sender,
+                client_message_id=self.key.client_message_id,
+                content_type=self._content_type,
+                box=self._sealed.box,
+                box_key=self._sealed.box_key,
+                expires_at=None if self._ttl_ms is None else now + self._ttl_ms,
+                content=self._content,
+            )
+        ]
+
+    def kept(self, entries: list[Entry]) -> None:
+        if self._meter is not None:
+            self._meter.count()
+        self._answer(entries[0], False)
+
+    def replayed(self, entry: Entry) -> None:
+        self._answer(entry, True)
+
+    def declined(self, declined: Declined) -> None:
+        raise AssertionError(f"a message has no target that could be at fault: {declined}")
+
+    def refused(self, refusal: Refusal) -> None:
+        self._answer(refusal, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Post a message to a chat, once however often it is repeated."""
+
+    appender: Appender
+    vault: Vault
+    clock: Clock
+    quotas: TenantQuotas | None = None
+
+    def __call__(
+        self,
+        sender: UserKey,
+        chat: ChatId,
+        client_message_id: str,
+        content: str,
+        content_type: str | None,
+        ttl_seconds: int | None,
+        answer: Answer,
+    ) -> None:
+        """Answers once, now or later. A replayed entry comes sealed: as it is in the log."""
+        try:
+            check_content(content)
+            check_message_fields(client_message_id, content_type, ttl_seconds)
+        except Refusal as refusal:
+            answer(refusal, False)
+            return
+        meter = None
+        if self.quotas is not None:
+            meter = self.quotas.meter("messages", tenant_of(sender))
+            if meter.left <= 0:
+                answer(self.quotas.reached(), False)
+                return
+        kind = content_type or PLAIN_TEXT
+        # The digest comes with the author's key, at the latest when it is loaded.
+        key = SendKey(sender, client_message_id, b"", self.clock.now() + limits.SEND_KEY_MS)
+        ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
+        send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter)
+        self.appender.propose(chat, send)
+
+
+def check_content(content: str) -> None:
+    """Refuse what no message can hold; the limit counts bytes of UTF-8."""
+    if not content:
+        raise ContentEmpty
+    if len(content) * 4 > limits.CONTENT_BYTES_MAX and (
+        len(content) > limits.CONTENT_BYTES_MAX or len(content.encode()) > limits.CONTENT_BYTES_MAX
+    ):
+        raise ContentTooLarge(f"content has more than {limits.CONTENT_BYTES_MAX} bytes")
+
+
+def check_message_fields(
+    client_message_id: str, content_type: str | None, ttl_seconds: int | None
+) -> None:
+    """Refuse malformed names, types and lifetimes."""
+    if CLIENT_MESSAGE_ID.fullmatch(client_message_id) is None:
+        raise Invalid("client_message_id: 1 to 64 of A-Z a-z 0-9 . _ : -", "/client_message_id")
+    if content_type is not None and not _is_content_type(content_type):
+        raise Invalid("content_type: a media type such as text/plain", "/content_type")
+    if ttl_seconds is not None and not 1 <= ttl_seconds <= limits.TTL_SECONDS_MAX:
+        raise Invalid(f"ttl_seconds: 1 to {limits.TTL_SECONDS_MAX}", "/ttl_seconds")
+
+
+def _is_content_type(text: str) -> bool:
+    return (
+        len(text) <= limits.CONTENT_TYPE_CHARS_MAX
+        and text.isascii()
+        and text.isprintable()
+        and 0 < text.find("/") < len(text) - 1
+    )

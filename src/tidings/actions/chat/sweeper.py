@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweeper: removes what has expired in small steps, and makes known which messages.
+
+No read depends on it: content that has expired is invisible at once. It frees the space, and
+tells devices whose unread count has changed.
+"""
+
+import asyncio
+from collections import defaultdict
+
+from tidings.model import limits
+from tidings.model.ids import ChatId
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.bus import Bus, Expired
+from tidings.ports.store import Sweeping
+from tidings.ports.world import Clock
+
+
+class Sweeper:
+    """Sweeps now and then, for as long as it runs."""
+
+    def __init__(self, sweeping: Sweeping, bus: Bus, clock: Clock) -> None:
+        self._sweeping = sweeping
+        self._bus = bus
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Sweep until cancelled, or until the store breaks."""
+        while True:
+            try:
+                await self.sweep()
+            except StoreUnavailable:
+                return
+            await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
+
+    async def sweep(self) -> int:
+        """Empty all that has expired by now; returns how many messages that were."""
+        emptied = 0
+        while True:
+            now = self._clock.now()
+            found = await self._sweeping.empty_expired(now, limits.SWEEP_BATCH_ROWS)
+            emptied += len(found)
+            self._publish(found)
+            if len(found) < limits.SWEEP_BATCH_ROWS:
+                break
+        await self._sweeping.forget_keys(self._clock.now(), limits.SWEEP_BATCH_ROWS)
+        await self._forget_notifications()
+        return emptied
+
+    async def _forget_notifications(self) -> None:
+        limit = limits.SWEEP_BATCH_ROWS
+        while await self._sweeping.forget_notifications(self._clock.now(), limit) >= limit:
+            pass
+
+    def _publish(self, found: list[tuple[ChatId, int]]) -> None:
+        by_chat: dict[ChatId, list[int]] = defaultdict(list)
+        for chat, sequence in found:
+            by_chat[chat].append(sequence)
+        for chat, sequences in by_chat.items():
+            self._bus.publish(Expired(chat, tuple(sequences)))

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrapping small secrets by the master key, so that none is kept bare."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from typing import Final, TypeVar
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tidings.ports.secrets import MasterKey, MasterKeys
+from tidings.ports.world import Chance
+
+T = TypeVar("T")
+
+NONCE_BYTES: Final = 12
+
+
+class CannotUnwrap(Exception):
+    """No master key at hand opens it, or it was changed."""
+
+
+class Wrapping:
+    """Wraps by the current master key, unwraps by any that is held.
+
+    `purpose` says what a secret is for and whose it is: one put in another's place does not open.
+    """
+
+    def __init__(self, master: MasterKeys, chance: Chance) -> None:
+        self._master = master
+        self._chance = chance
+        self._under_way: set[asyncio.Future[None]] = set()
+
+    @property
+    def key_id(self) -> str:
+        """The id of the master key that wraps now."""
+        return self._current().key_id
+
+    def holds(self, master_key_id: str) -> bool:
+        """Whether the master key with this id is at hand."""
+        return any(key.key_id == master_key_id for key in self._all())
+
+    def wrap(self, purpose: str, secret: bytes) -> tuple[str, bytes]:
+        """The id of the current master key, and the secret wrapped by it."""
+        current = self._current()
+        nonce = self._chance.token(NONCE_BYTES)
+        sealed = AESGCM(current.secret).encrypt(nonce, secret, purpose.encode())
+        return current.key_id, nonce + sealed
+
+    def unwrap(self, purpose: str, master_key_id: str, wrapped: bytes) -> bytes:
+        """The secret.
+
+        Raises:
+            CannotUnwrap: No key with that id is held, or the tag is wrong.
+        """
+        for key in self._all():
+            if key.key_id == master_key_id:
+                return _open(key, purpose, wrapped)
+        raise CannotUnwrap(f"it is wrapped by master key {master_key_id}, which is not at hand")
+
+    async def keep(
+        self, purpose: str, secret: bytes, store: Callable[[str, bytes], Awaitable[T]]
+    ) -> T:
+        """Wrap a secret and store it; a rotation that begins meanwhile waits for it."""
+        done = asyncio.get_running_loop().create_future()
+        self._under_way.add(done)
+        try:
+            return await store(*self.wrap(purpose, secret))
+        finally:
+            self._under_way.discard(done)
+            done.set_result(None)
+
+    async def settled(self) -> None:
+        """Wait until everything that is being kept at the moment of the call is kept."""
+        if self._under_way:
+            await asyncio.wait(list(self._under_way))
+
+    def _all(self) -> tuple[MasterKey, ...]:
+        return (self._current(), *self._master.previous)
+
+    def _current(self) -> MasterKey:
+        current = self._master.current
+        assert current is not None, "the vault has not been started"
+        return current
+
+
+def _open(key: MasterKey, purpose: str, wrapped: bytes) -> bytes:
+    try:
+        return AESGCM(key.secret).decrypt(
+            wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], purpose.encode()
+        )
+    except (InvalidTag, ValueError):
+        raise CannotUnwrap("it was changed since it was kept") from None
+
+
+def data_key_purpose(author: str) -> str:
+    """What an author's data key is bound to."""
+    return f"data key\0{author}"
+
+
+def signing_key_purpose(key_id: str) -> str:
+    """What the private half of a signing key is bound to."""
+    return f"signing key\0{key_id}"
+
+
+def deployment_secret_purpose(name: str) -> str:
+    """What a secret of the deployment is bound to."""
+    return f"deployment\0{name}"
+
+
+_DIGEST_BYTES: Final = 16
+_GENERATION_BYTES: Final = 4
+_PURPOSE: Final = b"tidings sends"
+
+
+def digest_key(data_key: bytes) -> bytes:
+    """The secret for an author's digests."""
+    return blake2b(key=data_key, digest_size=32, person=_PURPOSE).digest()
+
+
+def send_digest(key: bytes, generation: int, told: str) -> bytes:
+    """A keyed digest, and which of the author's keys it is of."""
+    digest = blake2b(told.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
+    return digest + generation.to_bytes(_GENERATION_BYTES, "big")
+
+
+def is_same_send(digest: bytes, kept: bytes) -> bool:
+    """Whether a send is a repeat of the one that was kept under its id, as far as can be told."""
+    return digest == kept or digest[_DIGEST_BYTES:] != kept[_DIGEST_BYTES:]

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking an export into an empty store, in steps that a kill may come between.
+
+After each step the store knows how many lines it holds and their digest. An import that is begun
+again reads those lines once more without writing them, which also shows that it is the same export.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally
+from tidings.actions.export.fact_ids import bad_id
+from tidings.model.deletions import finished
+from tidings.model.entries import Entry, Head
+from tidings.model.ids import UserKey, tenant_of
+from tidings.ports.export_facts import (
+    ChatFact,
+    EntryFact,
+    ExportEnd,
+    ExportProgress,
+    ExportStart,
+    Fact,
+    Line,
+    MemberFact,
+    ReactionFact,
+    SecretFact,
+    SendKeyFact,
+    Target,
+    UserCount,
+    UserFact,
+    WholeChat,
+    Written,
+    to_entry,
+)
+
+STEP_FACTS: Final = 2_000
+
+_decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
+
+
+class Damaged(Exception):
+    """What was read is not a whole export, or not one of this version; says where and why."""
+
+
+class OtherImport(Exception):
+    """The store holds part of another export than this one."""
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """A finished import."""
+
+    closing: ExportEnd
+    master_keys: frozenset[str]
+    """The ids of the master keys that seal the deployment's secrets."""
+
+
+async def import_all(
+    target: Target,
+    lines: Iterable[bytes],
+    tell: Callable[[Tally], None],
+    proof: ExportProof | None = None,
+) -> Imported:
+    """Write all facts of an export into an empty store, or go on where it was stopped.
+
+    Without a `proof` whoever calls answers for the file.
+
+    Raises:
+        Unproven: It is not as it was exported; as for one that is damaged.
+        Damaged: It is no whole export; the store stays half imported, and no server opens it.
+        OtherImport: The store has taken in the beginning of another one.
+        StoreRefused: The store is not empty.
+        StoreUnavailable: Do it again; it goes on from there.
+    """
+    reading = _FileReading(lines, proof)
+    begun = await target.begin()
+    step: list[Written] = []
+    for facts in reading:
+        if reading.tally.lines <= begun.lines:
+            _compare(reading.tally, begun)
+            continue
+        step += facts
+        if len(step) >= STEP_FACTS:
+            await target.write(step, reading.tally.progress)
+            step = []
+            tell(reading.tally)
+    if reading.tally.lines < begun.lines:
+        raise OtherImport
+    await target.write(step, reading.tally.progress)
+    tell(reading.tally)
+    await target.finish(reading.opening.epoch)
+    return Imported(reading.closing, frozenset(reading.master_keys))
+
+
+def check(lines: Iterable[bytes], proof: ExportProof | None = None) -> ExportEnd:
+    """Read an export through to its end, and say what is in it.
+
+    Raises:
+        Unproven: It is not as it was exported.
+        Damaged: It is not whole.
+    """
+    reading = _FileReading(lines, proof)
+    for _ in reading:
+        pass
+    return reading.closing
+
+
+def _compare(tally: Tally, begun: ExportProgress) -> None:
+    if tally.lines == begun.lines and tally.progress != begun:
+        raise OtherImport
+
+
+class _FileReading:
+    """Lines made into facts, each at its right place."""
+
+    opening: ExportStart
+    """There after the first line, as the closing is after the last."""
+    closing: ExportEnd
+
+    def __init__(self, lines: Iterable[bytes], proof: ExportProof | None) -> None:
+        self.tally = Tally()
+        self._proof = proof
+        self.master_keys: set[str] = set()
+        self._lines = iter(lines)
+        self._chat: _ChatReading | None = None
+        self._users: Counter[str] = Counter()
+        """Of each tenant, as long as users come."""
+
+    def __iter__(self) -> Iterator[list[Written]]:
+        """What each line brings: its fact, and what those before it come to."""
+        opening = self._next()
+        if not isinstance(opening, ExportStart):
+            raise self._damaged("an export begins with another line")
+        if opening.version not in VERSIONS_READ:
+            raise self._damaged(f"version {opening.version}, this program knows {VERSION}")
+        self.opening = opening
+        while not isinstance(line := self._next(), ExportEnd):
+            if isinstance(line, ExportStart):
+                raise self._damaged("another export begins")
+            self.tally.count(line)
+            yield self._take(line)
+        self.closing = line
+        yield [*self._whole_chat(), *self._user_counts()]
+
+    def _next(self) -> Line:
+        text = next(self._lines, b"")
+        if not text.endswith(b"\n"):
+            self.tally.lines += 1
+            raise self._damaged("the end is missing")
+        try:
+            line = _decode(text)
+        except msgspec.MsgspecError as error:
+            self.tally.lines += 1
+            raise self._damaged(str(error)) from None
+        if isinstance(line, ExportEnd):
+            self._check_end(line)
+        self.tally.add(text)
+        return line
+
+    def _check_end(self, said: ExportEnd) -> None:
+        told = self.tally.closing()
+        if said.counts != told.counts:
+            raise self._damaged(f"the end says {said.counts}, there were {told.counts}")
+        if said.sha256 != told.sha256:
+            raise self._damaged("the digest at the end is not that of the lines before it")
+        if next(self._lines, b""):
+            raise self._damaged("something comes after the end")
+        if self._proof is not None:
+            self._proof.check(said)
+
+    def _take(self, fact: Fact) -> list[Written]:
+        if field := bad_id(fact, self._chat.chat if self._chat is not None else None):
+            raise self._damaged(f"{field} holds what cannot be there")
+        if isinstance(fact, MemberFact | EntryFact | ReactionFact | SendKeyFact):
+            if self._chat is None or not self._chat.take(fact):
+                raise self._damaged("not a line that may follow the one before")
+            return [fact]
+        if isinstance(fact, UserFact):
+            self._users[tenant_of(fact.user_id)] += 1
+            return [fact]
+        before = [*self._whole_chat(), *self._user_counts()]
+        if isinstance(fact, ChatFact):
+            self._chat = _ChatReading(fact)
+        elif isinstance(fact, SecretFact):
+            self.master_keys.add(fact.master_key_id)
+        return [*before, fact]
+
+    def _whole_chat(self) -> list[Written]:
+        if self._chat is None:
+            return []
+        if not self._chat.is_whole:
+            raise self._damaged("the chat before is not whole")
+        whole, self._chat = self._chat.whole(), None
+        return [whole]
+
+    def _user_counts(self) -> list[Written]:
+        counts, self._users = self._users, Counter()
+        return [UserCount(tenant=tenant, users=users) for tenant, users in counts.items()]
+
+    def _damaged(self, reason: str) -> Damaged:
+        return Damaged(f"line {self.tally.lines:,}: {reason}")
+
+
+class _ChatReading:
+    """One chat's part of an export."""
+
+    def __init__(self, chat: ChatFact) -> None:
+        self.chat = chat
+        self._members: list[tuple[int, UserKey]] = []
+        self._head = Head()
+        self._deleted: Entry | None = None
+
+    def take(self, part: MemberFact | EntryFact | ReactionFact | SendKeyFact) -> bool:
+        """Take in what follows; False if it cannot follow here."""
+        if part.chat_id != self.chat.chat_id:
+            return False
+        match part:
+            case MemberFact():
+                self._members.append((part.joined, part.user_id))
+            case EntryFact():
+                if part.sequence != self._head.sequence + 1 or self._deleted is not None:
+                    return False
+                self._deleted = to_entry(part) if part.kind == "deleted" else None
+                self._head = Head(part.sequence, part.number, part.last_message, part.active_at)
+            case ReactionFact():
+                return part.sequence == self._head.sequence
+            case SendKeyFact():
+                pass
+        return True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is all that every chat has."""
+        if self._deleted is not None:
+            return not self._members
+        is_pair = len(self._members) == 2
+        return self._head.sequence > 0 and (self.chat.type != "direct" or is_pair)
+
+    def whole(self) -> WholeChat:
+        """What it came to."""
+        members = tuple(user for _, user in sorted(self._members))
+        deletion = None if self._deleted is None else finished(self._deleted)
+        return WholeChat(chat=self.chat, head=self._head, deletion=deletion, members=members)

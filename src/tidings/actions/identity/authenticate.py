@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What proves who calls: the root key, a tenant key, or a user token."""
+
+import hashlib
+import hmac
+import re
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tidings.actions.identity.caller import Caller, Root, TenantCaller, UserCaller
+from tidings.actions.identity.credential_status import CredentialStatus
+from tidings.actions.identity.revocation_watch import RevocationIndex, RevocationWatch
+from tidings.actions.identity.signing_keys import SigningKeys
+from tidings.actions.identity.token_issuers import TenantIssuerKeys
+from tidings.actions.identity.tokens import Token, verify
+from tidings.model import limits
+from tidings.model.refusals import StoreUnavailable, Unauthenticated
+from tidings.ports.people import Tenants
+from tidings.ports.sessions import Revocation
+from tidings.ports.world import Chance, Clock
+
+VERIFIED_TOKENS_MAX: Final = 50_000
+USER_TOKENS_MAX: Final = 100
+"""Of one user; who has more is looked up more often, and takes no room from the others."""
+
+Tokens = dict[bytes, None]
+"""A set that remembers which came first."""
+
+
+class VerifiedTokens:
+    """Who calls with a token, by its digest; a bounded number, of which the oldest go first."""
+
+    def __init__(self) -> None:
+        self._callers: OrderedDict[bytes, UserCaller] = OrderedDict()
+        self._of: dict[str, Tokens] = {}
+        """The tokens of each user and of each session: people log out all the time, and looking
+        through all tokens for each would hold everyone up. Names of the two are never alike."""
+
+    def __len__(self) -> int:
+        return len(self._callers)
+
+    def get(self, digest: bytes) -> UserCaller | None:
+        """Who calls with this token, if it was seen before."""
+        return self._callers.get(digest)
+
+    def keep(self, digest: bytes, caller: UserCaller) -> None:
+        """Remember a token."""
+        self.forget(digest)
+        self._callers[digest] = caller
+        for name in _names(caller):
+            self._of.setdefault(name, {})[digest] = None
+        if len(own := self._of[caller.user]) > USER_TOKENS_MAX:
+            self.forget(next(iter(own)))
+        while len(self._callers) > VERIFIED_TOKENS_MAX:
+            self.forget(next(iter(self._callers)))
+
+    def forget(self, digest: bytes) -> None:
+        """Look at it as if it had not been seen."""
+        caller = self._callers.pop(digest, None)
+        if caller is None:
+            return
+        for name in _names(caller):
+            own = self._of[name]
+            del own[digest]
+            if not own:
+                del self._of[name]
+
+    def revoked(self, revocations: Sequence[Revocation]) -> None:
+        """Forget every token that these may be about: the store says whether it still counts."""
+        ended = RevocationIndex(revocations)
+        names: Iterable[str] = (*ended.users, *ended.sessions)
+        for name in names:
+            for digest in list(self._of.get(name, ())):
+                self.forget(digest)
+        if ended.is_wide:
+            for digest in [key for key, one in self._callers.items() if ended.concerns(one)]:
+                self.forget(digest)
+
+
+def _names(caller: UserCaller) -> tuple[str, ...]:
+    return (caller.user,) if caller.session is None else (caller.user, caller.session)
+
+
+LOOKS_MAX: Final = 3
+_TENANT_KEY: Final = re.compile(r"sk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
+_SECRET_BYTES: Final = 32
+_LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
+
+
+class Authenticate:
+    """Tells from a bearer credential who calls.
+
+    A token is looked up in the store when it is first seen. After that it counts until it expires,
+    unless the feed says otherwise; while the feed is not seen, no token counts without the store.
+    """
+
+    def __init__(
+        self,
+        root_key: str,
+        tenants: Tenants,
+        signing: SigningKeys,
+        own: TenantIssuerKeys,
+        standings: CredentialStatus,
+        watch: RevocationWatch,
+        clock: Clock,
+    ) -> None:
+        self.refused = 0
+        """How many credentials did not hold."""
+        self._root_digest = _digest(root_key)
+        self._tenants = tenants
+        self._signing = signing
+        self._own = own
+        self._standings = standings
+        self._watch = watch
+        self._clock = clock
+        self._verified = VerifiedTokens()
+        watch.listen(self._verified.revoked)
+
+    async def __call__(self, bearer: str) -> Caller:
+        """The caller, as of the watch's place when this returns.
+
+        Raises:
+            Unauthenticated: The credential is unknown, malformed, revoked or expired.
+            StoreUnavailable: The store cannot tell now.
+        """
+        try:
+            return await self._caller(bearer)
+        except Unauthenticated:
+            self.refused += 1
+            raise
+
+    def is_root_header(self, authorization: bytes) -> bool:
+        """Whether this `Authorization` header holds the root key; asks no store."""
+        scheme, _, bearer = authorization.partition(b" ")
+        digest = hashlib.sha256(bearer.strip()).digest()
+        return scheme.lower() == b"bearer" and hmac.compare_digest(digest, self._root_digest)
+
+    async def _caller(self, bearer: str) -> Caller:
+        if not 0 < len(bearer) <= limits.TOKEN_BYTES_MAX or not bearer.isascii():
+            raise Unauthenticated
+        digest = _digest(bearer)
+        if hmac.compare_digest(digest, self._root_digest):
+            return Root()
+        if bearer.startswith("sk_"):
+            return await self._tenant(bearer, digest)
+        return await self._user(bearer, digest)
+
+    async def _tenant(self, bearer: str, digest: bytes) -> TenantCaller:
+        match = _TENANT_KEY.fullmatch(bearer)
+        key = await self._tenants.find_key(match[1]) if match else None
+        if key is None or key.revoked_at is not None:
+            raise Unauthenticated
+        if not hmac.compare_digest(digest, key.digest):
+            raise Unauthenticated
+        if not await self._standings.is_tenant_active(key.tenant):
+            raise Unauthenticated
+        return TenantCaller(key.tenant, key.key_id)
+
+    async def _user(self, bearer: str, digest: bytes) -> UserCaller:
+        caller = self._verified.get(digest)
+        if caller is None or not self._watch.sees:
+            return await self._at_first_sight(bearer, digest)
+        if self._clock.now() >= caller.expires_at + _LEEWAY_MS:
+            self._verified.forget(digest)
+            raise Unauthenticated
+        return caller
+
+    async def _at_first_sight(self, bearer: str, digest: bytes) -> UserCaller:
+        for _ in range(LOOKS_MAX):
+            place = self._watch.place
+            caller = await self._look(bearer)
+            # Had the feed moved on, it might have told of this token while nobody knew it.
+            if place == self._watch.place:
+                self._verified.keep(digest, caller)
+                return caller
+        raise StoreUnavailable
+
+    async def _look(self, bearer: str) -> UserCaller:
+        token = await verify(bearer, self._signing, self._own, self._clock.now())
+        caller = _caller_of(token)
+        if not await self._standings.is_token_valid(caller):
+            raise Unauthenticated
+        return caller
+
+
+def _caller_of(token: Token) -> UserCaller:
+    return UserCaller(
+        user=token.user,
+        device=token.device,
+        expires_at=token.expires_at,
+        session=token.session,
+        issued_at=token.issued_at,
+        key_id=token.key_id,
+        made_by=token.made_by,
+    )
+
+
+def new_tenant_key(chance: Chance) -> tuple[str, str, bytes]:
+    """A new tenant key: its id, the key as the tenant holds it, and the digest that is kept."""
+    key_id = chance.token(8).hex()
+    key = f"sk_{key_id}_{urlsafe_b64encode(chance.token(_SECRET_BYTES)).decode().rstrip('=')}"
+    return key_id, key, _digest(key)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

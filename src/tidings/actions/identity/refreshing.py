@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refreshing a session: a refresh token is good for one step, and a stolen one gives itself away.
+
+Whoever uses a token that was used before ends the session, because one of the two who had it is a
+thief. One exception: for half a minute the answer to the last step can be had again, by who shows
+the token it was asked with. A client that lost the answer repeats the question; a thief who is as
+quick gets the same tokens, and the next step of either tells the two apart.
+"""
+
+import hmac
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from tidings.actions.identity.credential_status import is_session_valid
+from tidings.actions.identity.logins import is_open
+from tidings.actions.identity.refresh_tokens import (
+    LoginDigests,
+    new_refresh_token,
+    open_next,
+    refresh_digest,
+    seal_next,
+    session_of,
+)
+from tidings.actions.identity.sessions import TokenPair, make_pair
+from tidings.actions.identity.signing_keys import SigningKeys
+from tidings.model import limits
+from tidings.model.ids import tenant_of
+from tidings.model.refusals import RefreshRefused, StoreUnavailable
+from tidings.ports.people import Tenants
+from tidings.ports.sessions import Session, Sessions
+from tidings.ports.world import Chance, Clock
+
+log = logging.getLogger("tidings.identity")
+
+LOOKS_MAX: Final = 3
+"""Who loses a rotation looks again, and finds what the winner made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSession:
+    """A new pair of tokens for a refresh token."""
+
+    tenants: Tenants
+    sessions: Sessions
+    signing: SigningKeys
+    digests: LoginDigests
+    clock: Clock
+    chance: Chance
+
+    async def __call__(self, refresh_token: str) -> TokenPair:
+        """The next pair; however many ask with one token, all get the same.
+
+        Raises:
+            RefreshRefused: In every case in which there is none.
+            StoreUnavailable: Unknown outcome; to be repeated with the same token.
+        """
+        session_id = session_of(refresh_token, self.digests)
+        known = await self.sessions.get(session_id) if session_id is not None else None
+        if known is None or not is_open(await self.tenants.get(tenant_of(known.user))):
+            raise RefreshRefused
+        digest = refresh_digest(refresh_token)
+        for _ in range(LOOKS_MAX):
+            now = self.clock.now()
+            standing = await self.sessions.standing(known.user, known.session_id)
+            session = standing.session
+            if session is None or not is_session_valid(known.user, standing, now):
+                raise RefreshRefused
+            if hmac.compare_digest(digest, session.refresh_digest):
+                pair = await self._rotate(session, refresh_token, now, standing.revoked_at)
+            else:
+                pair = await self._repeat(session, refresh_token, now, standing.revoked_at)
+            if pair is not None:
+                return pair
+        raise StoreUnavailable("the session is being changed")
+
+    async def _rotate(
+        self, session: Session, token: str, now: int, revoked_at: int | None
+    ) -> TokenPair | None:
+        """The next pair; None if another request was first."""
+        following = new_refresh_token(session.session_id, self.digests, self.chance)
+        rotated_at = max(now, session.rotated_at)
+        rotated = msgspec.structs.replace(
+            session,
+            refresh_digest=refresh_digest(following),
+            previous_digest=session.refresh_digest,
+            sealed_refresh=seal_next(token, following, self.chance),
+            rotated_at=rotated_at,
+            expires_at=rotated_at + limits.SESSION_MS,
+        )
+        # First, so that nothing is left to fail once the old token is used up.
+        pair = await make_pair(self.signing, rotated, following, revoked_at)
+        return pair if await self.sessions.rotate(session, rotated) else None
+
+    async def _repeat(
+        self, session: Session, token: str, now: int, revoked_at: int | None
+    ) -> TokenPair:
+        """The pair that was answered to this token; of any but the last one there is none."""
+        following = None
+        if (
+            session.previous_digest is not None
+            and session.sealed_refresh is not None
+            and hmac.compare_digest(refresh_digest(token), session.previous_digest)
+            and now < session.rotated_at + limits.REFRESH_GRACE_MS
+        ):
+            following = open_next(token, session.sealed_refresh)
+        if following is None:
+            await self._end(session, now)
+            raise RefreshRefused
+        return await make_pair(self.signing, session, following, revoked_at)
+
+    async def _end(self, session: Session, now: int) -> None:
+        await self.sessions.revoke(session.user, session.session_id, now)
+        log.warning(
+            "a refresh token was used again: the session is ended",
+            extra={
+                "action": "refresh_reused",
+                "tenant": tenant_of(session.user),
+                "user": session.user,
+                "session": session.session_id,
+            },
+        )

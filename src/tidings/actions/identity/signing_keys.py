@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Ed25519 keys with which we sign a tenant's user tokens, and which of them are at hand."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, signing_key_purpose
+from tidings.actions.identity.caller import Caller, require_tenant
+from tidings.actions.identity.feed_cache import FeedBackedCache
+from tidings.actions.identity.json_web_keys import JsonWebKey, ed25519_key
+from tidings.actions.identity.revocation_watch import RevocationIndex, RevocationWatch
+from tidings.model import limits
+from tidings.model.ids import TENANT
+from tidings.model.refusals import (
+    Conflict,
+    KeyNotFound,
+    LimitReached,
+    StoreUnavailable,
+    TenantNotFound,
+)
+from tidings.ports.people import SigningKey, Tenants
+from tidings.ports.sessions import Revocation
+from tidings.ports.world import Chance, Clock
+
+log = logging.getLogger("tidings.identity")
+
+KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.[0-9a-f]{{16}}")
+CACHED_TENANTS_MAX: Final = 10_000
+STALE_MS: Final = 1_000
+"""A key id that is not among the keys at hand is looked up again, but no more often than this."""
+SIGNS_MS_MAX: Final = 60_000
+"""Who has signed with a key for so long looks whether there is a newer one."""
+
+
+class _TenantSigningKeys(msgspec.Struct, frozen=True):
+    """A tenant's signing keys at hand; none at all if there is no such tenant."""
+
+    public: dict[str, Ed25519PublicKey]
+    newest: SigningKey | None
+    loaded_at: int
+
+
+class SigningKeys:
+    """The tenants' signing keys, a bounded number of them in memory."""
+
+    def __init__(
+        self, tenants: Tenants, wrapping: Wrapping, clock: Clock, watch: RevocationWatch
+    ) -> None:
+        self._tenants = tenants
+        self._wrapping = wrapping
+        self._clock = clock
+        self._watch = watch
+        self._held: FeedBackedCache[_TenantSigningKeys] = FeedBackedCache(watch, CACHED_TENANTS_MAX)
+        watch.listen(self._revoked)
+        self._private: FeedBackedCache[Ed25519PrivateKey] = FeedBackedCache(
+            watch, CACHED_TENANTS_MAX
+        )
+
+    async def public(self, key_id: str) -> Ed25519PublicKey | None:
+        """The key that verifies what the key with this id signed; None if there is no such key."""
+        match = KEY_ID.fullmatch(key_id)
+        return None if match is None else (await self._of(match[1], key_id)).get(key_id)
+
+    async def all_public(self, tenant: str) -> dict[str, Ed25519PublicKey]:
+        """All keys that verify the tenant's tokens, by their ids; none if there is no tenant."""
+        return await self._of(tenant, None)
+
+    async def _of(self, tenant: str, key_id: str | None) -> dict[str, Ed25519PublicKey]:
+        held = self._held.peek(tenant)
+        if held is not None:
+            if self._watch.sees if key_id in held.public else self._age(held) < STALE_MS:
+                return held.public
+        return (await self._load(tenant)).public
+
+    async def signer(self, tenant: str) -> tuple[str, Ed25519PrivateKey]:
+        """The id and private half of the tenant's newest key.
+
+        Raises:
+            TenantNotFound: No such tenant.
+            StoreUnavailable: The key cannot be had now.
+        """
+        held = self._held.get(tenant)
+        if held is None or held.newest is None or self._age(held) >= SIGNS_MS_MAX:
+            held = await self._load(tenant)
+        if held.newest is None:
+            raise TenantNotFound
+        key_id = held.newest.key_id
+        private = self._private.peek(key_id)
+        if private is None:
+            private = await self._unwrap(held.newest)
+            self._private.keep(key_id, private, self._watch.place)
+        return key_id, private
+
+    def forget(self, tenant: str) -> None:
+        """Look the tenant's keys up anew: they may have changed."""
+        self._held.forget(tenant)
+
+    def _revoked(self, revocations: Sequence[Revocation]) -> None:
+        """Look the keys of tenants up anew that lost one."""
+        for key_id in RevocationIndex(revocations).signing_keys:
+            match = KEY_ID.fullmatch(key_id)
+            if match is not None:
+                self._held.forget(match[1])
+                self._private.forget(key_id)
+
+    def _age(self, held: _TenantSigningKeys) -> int:
+        return abs(self._clock.now() - held.loaded_at)
+
+    async def _load(self, tenant: str) -> _TenantSigningKeys:
+        place, loaded_at = self._watch.place, self._clock.now()
+        keys = await self._tenants.signing_keys(tenant)
+        public = {key.key_id: Ed25519PublicKey.from_public_bytes(key.public) for key in keys}
+        held = _TenantSigningKeys(public, keys[0] if keys else None, loaded_at)
+        self._held.keep(tenant, held, place)
+        return held
+
+    async def _unwrap(self, key: SigningKey) -> Ed25519PrivateKey:
+        if not self._wrapping.holds(key.master_key_id):
+            # What is at hand was wrapped before a rotation that has ended since.
+            key = (await self._load(key.tenant)).newest or key
+        try:
+            secret = self._wrapping.unwrap(
+                signing_key_purpose(key.key_id), key.master_key_id, key.sealed_private
+            )
+        except CannotUnwrap as reason:
+            log.critical(
+                "signing key does not open",
+                extra={"action": "signing_key_unusable", "key": key.key_id, "reason": str(reason)},
+            )
+            raise StoreUnavailable("the tenant's signing key cannot be opened") from None
+        return Ed25519PrivateKey.from_private_bytes(secret)
+
+
+def new_key_id(tenant: str, chance: Chance) -> str:
+    """The id of a new signing key: it names its tenant, so that a token need not be believed."""
+    return f"{tenant}.{chance.token(8).hex()}"
+
+
+T = TypeVar("T")
+
+
+class SigningKeyRow(msgspec.Struct, frozen=True):
+    """A signing key, without the key itself."""
+
+    key_id: str
+    created_at: int
+    signs: bool
+    """Whether new tokens are signed with it; all verify."""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyMaker:
+    """Makes the keys; the private half is never kept bare."""
+
+    wrapping: Wrapping
+    chance: Chance
+
+    async def make(self, tenant: str, now: int, store: Callable[[SigningKey], Awaitable[T]]) -> T:
+        """Make a key and have it stored; returns what storing it returned."""
+        key_id = new_key_id(tenant, self.chance)
+        secret = self.chance.token(32)
+        public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+        async def keep(master_key_id: str, sealed: bytes) -> T:
+            return await store(
+                SigningKey(
+                    key_id=key_id,
+                    tenant=tenant,
+                    public=public,
+                    sealed_private=sealed,
+                    master_key_id=master_key_id,
+                    created_at=now,
+                )
+            )
+
+        return await self.wrapping.keep(signing_key_purpose(key_id), secret, keep)
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeyVerbs:
+    """What a tenant does with the keys that sign its users' tokens."""
+
+    tenants: Tenants
+    signing: SigningKeys
+    maker: SigningKeyMaker
+    clock: Clock
+
+    async def all(self, caller: Caller, tenant: str) -> list[SigningKeyRow]:
+        """The tenant's keys, newest first: the first one signs."""
+        require_tenant(caller, tenant)
+        return await self._rows(tenant)
+
+    async def make(self, caller: Caller, tenant: str) -> SigningKeyRow:
+        """Another key, which signs from now on; tokens of the one before still count.
+
+        Raises:
+            LimitReached: There are as many as there may be: take an old one away first.
+            TenantNotFound: No such tenant.
+        """
+        require_tenant(caller, tenant)
+        newest = (await self._rows(tenant))[0]
+        # Never older than the one before, whatever the clock says: the newest one signs.
+        now = max(self.clock.now(), newest.created_at + 1)
+        made: list[SigningKey] = []
+
+        async def add(key: SigningKey) -> bool:
+            made.append(key)
+            return await self.tenants.add_signing_key(key, limits.SIGNING_KEYS_MAX)
+
+        if not await self.maker.make(tenant, now, add):
+            raise LimitReached(f"a tenant has at most {limits.SIGNING_KEYS_MAX} signing keys")
+        self.signing.forget(tenant)
+        return SigningKeyRow(made[0].key_id, made[0].created_at, signs=True)
+
+    async def remove(self, caller: Caller, tenant: str, key_id: str) -> None:
+        """Take a key away that signs no more: what it signed counts no more, in seconds.
+
+        Raises:
+            Conflict: It is the one that signs.
+            KeyNotFound: There is no such key.
+            TenantNotFound: No such tenant.
+        """
+        require_tenant(caller, tenant)
+        if KEY_ID.fullmatch(key_id) is None:
+            raise KeyNotFound
+        if not await self.tenants.remove_signing_key(tenant, key_id, self.clock.now()):
+            if any(row.key_id == key_id for row in await self._rows(tenant)):
+                raise Conflict("this key signs: make another one first")
+            raise KeyNotFound
+        self.signing.forget(tenant)
+
+    async def published(self, tenant: str) -> list[JsonWebKey]:
+        """The public halves, for everybody; none if there is no such tenant."""
+        found = await self.signing.all_public(tenant)
+        return [ed25519_key(key_id, key) for key_id, key in found.items()]
+
+    async def _rows(self, tenant: str) -> list[SigningKeyRow]:
+        keys = await self.tenants.signing_keys(tenant)
+        if not keys:
+            raise TenantNotFound
+        return [
+            SigningKeyRow(key.key_id, key.created_at, signs=place == 0)
+            for place, key in enumerate(keys)
+        ]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants: making them, their keys, and the tokens they give to their users."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from tidings.actions.identity.authenticate import new_tenant_key
+from tidings.actions.identity.caller import Caller, TenantCaller, require_root, require_tenant
+from tidings.actions.identity.quotas import TenantQuotas
+from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeys
+from tidings.actions.identity.tokens import Token, issue_time, sign
+from tidings.actions.identity.users import (
+    check_device,
+    check_user_id,
+    check_visible_text,
+    ensure_user,
+)
+from tidings.model import limits
+from tidings.model.ids import TENANT, user_key
+from tidings.model.refusals import Invalid, KeyNotFound, TenantNotFound, UserDeactivated
+from tidings.ports.people import Quotas, Tenant, TenantKey, Tenants, UserStore
+from tidings.ports.sessions import Sessions
+from tidings.ports.world import Chance, Clock
+
+
+class NewTenantKey(msgspec.Struct, frozen=True):
+    """A tenant key, shown this once."""
+
+    key_id: str
+    key: str
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    """A user token and when it ends."""
+
+    token: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutTenant:
+    """Create a tenant, give it another name or other quotas, suspend it or let it go on."""
+
+    tenants: Tenants
+    signing: SigningKeys
+    maker: SigningKeyMaker
+    clock: Clock
+
+    async def __call__(
+        self,
+        caller: Caller,
+        tenant: str,
+        name: str | None,
+        quotas: Quotas | None = None,
+        is_suspended: bool | None = None,
+    ) -> tuple[Tenant, bool]:
+        """The tenant as it is now, and whether it is new. What is None stays as it is."""
+        require_root(caller, tenant)
+        check_tenant(tenant)
+        if name is not None:
+            check_visible_text("name", name)
+        found, is_new = await self._put(tenant, name)
+        self.signing.forget(tenant)
+        if quotas is not None:
+            found = await self.tenants.set_quotas(tenant, quotas) or found
+        if is_suspended is not None:
+            now = self.clock.now()
+            found = await self.tenants.set_suspended(tenant, is_suspended, now) or found
+        return found, is_new
+
+    async def _put(self, tenant: str, name: str | None) -> tuple[Tenant, bool]:
+        wanted = Tenant(tenant=tenant, name=name, created_at=self.clock.now())
+        return await self.maker.make(
+            tenant, wanted.created_at, lambda key: self.tenants.put(wanted, key)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GetTenant:
+    """What is known of a tenant."""
+
+    tenants: Tenants
+
+    async def __call__(self, caller: Caller, tenant: str) -> Tenant:
+        """The tenant."""
+        require_tenant(caller, tenant)
+        found = await self.tenants.get(tenant)
+        if found is None:
+            raise TenantNotFound
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class MakeTenantKey:
+    """Make a key for a tenant. It is shown once; kept is only its digest."""
+
+    tenants: Tenants
+    clock: Clock
+    chance: Chance
+
+    async def __call__(self, caller: Caller, tenant: str) -> NewTenantKey:
+        """The new key."""
+        require_root(caller, tenant)
+        key_id, key, digest = new_tenant_key(self.chance)
+        kept = await self.tenants.add_key(
+            TenantKey(key_id=key_id, tenant=tenant, digest=digest, created_at=self.clock.now())
+        )
+        if not kept:
+            raise TenantNotFound
+        return NewTenantKey(key_id, key)
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeTenantKey:
+    """Make a tenant key useless, from the next call on."""
+
+    tenants: Tenants
+    clock: Clock
+
+    async def __call__(self, caller: Caller, tenant: str, key_id: str) -> None:
+        """Revoke the key."""
+        require_root(caller, tenant)
+        if not await self.tenants.revoke_key(tenant, key_id, self.clock.now()):
+            raise KeyNotFound
+
+
+@dataclass(frozen=True, slots=True)
+class MakeToken:
+    """Make a token for a user, who is created if there is none."""
+
+    users: UserStore
+    sessions: Sessions
+    signing: SigningKeys
+    clock: Clock
+    quotas: TenantQuotas | None = None
+
+    async def __call__(
+        self,
+        caller: Caller,
+        tenant: str,
+        user_id: str,
+        device: str | None = None,
+        expires_in: int = limits.TOKEN_SECONDS_DEFAULT,
+    ) -> NewToken:
+        """The token.
+
+        Raises:
+            UserDeactivated: It would not count.
+        """
+        require_tenant(caller, tenant)
+        check_user_id(user_id)
+        if device is not None:
+            check_device(device)
+        if not 1 <= expires_in <= limits.TOKEN_SECONDS_MAX:
+            raise Invalid(f"expires_in: 1 to {limits.TOKEN_SECONDS_MAX} seconds", "/expires_in")
+        key_id, key = await self.signing.signer(tenant)
+        now = self.clock.now()
+        user = user_key(tenant, user_id)
+        standing = await self.sessions.standing(user, None)
+        if standing.deactivated_at is not None:
+            raise UserDeactivated
+        if not standing.is_known:
+            await ensure_user(self.users, user, now, self.quotas)
+        token = Token(
+            user=user,
+            device=device,
+            issued_at=issue_time(now, standing.revoked_at),
+            # Rounded up to the second, which is as fine as a token's times are.
+            expires_at=(-(-now // limits.SECOND_MS) + expires_in) * limits.SECOND_MS,
+            key_id=key_id,
+            made_by=caller.key_id if isinstance(caller, TenantCaller) else None,
+        )
+        return NewToken(sign(key, token), token.expires_at)
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the name of a tenant."""
+    if TENANT.fullmatch(tenant) is None:
+        raise Invalid("tenant: 1 to 40 of a-z 0-9 -, not beginning with -", "/tenant")

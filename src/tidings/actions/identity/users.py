@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users: making them, their profiles, and erasing what they wrote."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from tidings.actions.content.vault import Vault
+from tidings.actions.identity.caller import Caller, require_tenant, require_user
+from tidings.actions.identity.phone_numbers import find_normal_form, normal_form
+from tidings.actions.identity.quotas import TenantQuotas
+from tidings.model import limits
+from tidings.model.ids import DEVICE, USER, UserKey, tenant_of, user_key
+from tidings.model.refusals import Invalid, RateLimited, TenantNotFound, UserNotFound
+from tidings.model.visible_text import is_visible
+from tidings.ports.logins import Allowance, Budgets
+from tidings.ports.people import Tenants, User, UserStore
+from tidings.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class PutUser:
+    """Create or update a user."""
+
+    tenants: Tenants
+    users: UserStore
+    clock: Clock
+    quotas: TenantQuotas | None = None
+
+    async def __call__(
+        self,
+        caller: Caller,
+        tenant: str,
+        user_id: str,
+        display_name: str | None = None,
+        phone_number: str | msgspec.UnsetType | None = msgspec.UNSET,
+        is_active: bool | None = None,
+    ) -> tuple[User, bool]:
+        """The user as it is now, and whether it is new. None leaves a field as it is, but takes
+        the number away, which stays if nothing is said of it.
+
+        With another number than before, or none, nothing counts any more that the user was given.
+        """
+        require_tenant(caller, tenant)
+        check_user_id(user_id)
+        if display_name is not None:
+            check_visible_text("display_name", display_name)
+        number = normal_form(phone_number) if isinstance(phone_number, str) else None
+        if await self.tenants.get(tenant) is None:
+            raise TenantNotFound
+        user = user_key(tenant, user_id)
+        if self.quotas is not None:
+            await self.quotas.check_user(user)
+        put, is_new = await self.users.put(
+            user, display_name=display_name, phone_number=number, now=self.clock.now()
+        )
+        if phone_number is None:
+            put = await self.users.release_phone(user, self.clock.now()) or put
+        if is_active is not None:
+            put = await self.users.set_active(user, is_active, self.clock.now()) or put
+        return put, is_new
+
+
+@dataclass(frozen=True, slots=True)
+class GetProfile:
+    """The caller's own profile, or that of another user of the same tenant."""
+
+    users: UserStore
+
+    async def __call__(self, caller: Caller, user_id: str | None = None) -> User:
+        """The profile. A phone number is shown to its owner only."""
+        me = require_user(caller).user
+        if user_id is None:
+            return await _existing(self.users, me)
+        if USER.fullmatch(user_id) is None:
+            raise UserNotFound
+        user = await _existing(self.users, user_key(tenant_of(me), user_id))
+        return user if user.user == me else msgspec.structs.replace(user, phone_number=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchProfile:
+    """Change one's own profile."""
+
+    users: UserStore
+    clock: Clock
+
+    async def __call__(self, caller: Caller, display_name: str | None) -> User:
+        """The profile as it is now. The phone number is the tenant's to change: it identifies."""
+        me = require_user(caller).user
+        if display_name is None:
+            return await _existing(self.users, me)
+        check_visible_text("display_name", display_name)
+        user, _ = await self.users.put(
+            me, display_name=display_name, phone_number=None, now=self.clock.now()
+        )
+        return user
+
+
+@dataclass(frozen=True, slots=True)
+class EraseUserContent:
+    """Destroy the keys of a user: all the user ever wrote reads `erased`, for everyone."""
+
+    users: UserStore
+    vault: Vault
+    clock: Clock
+
+    async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
+        """How many keys were destroyed. The user stays, and may write anew."""
+        require_tenant(caller, tenant)
+        if USER.fullmatch(user_id) is None:
+            raise UserNotFound
+        user = await _existing(self.users, user_key(tenant, user_id))
+        return await self.vault.erase(user.user, self.clock.now())
+
+
+async def ensure_user(
+    users: UserStore, user: UserKey, now: int, quotas: TenantQuotas | None = None
+) -> None:
+    """Create the user if there is none.
+
+    Raises:
+        LimitReached: The tenant has as many as it may.
+    """
+    if await users.get(user) is None:
+        if quotas is not None:
+            await quotas.check_user(user)
+        await users.put(user, display_name=None, phone_number=None, now=now)
+
+
+def check_user_id(user_id: str) -> None:
+    """Refuse what is not a user id."""
+    if USER.fullmatch(user_id) is None:
+        raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", "/user_id")
+
+
+def check_device(device: str) -> None:
+    """Refuse what is not the name of a device."""
+    if DEVICE.fullmatch(device) is None:
+        raise Invalid("device: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/device")
+
+
+def check_visible_text(field: str, text: str) -> None:
+    """Refuse a name that is blank, too long, or holds what cannot be seen."""
+    if not is_visible(text):
+        raise Invalid(
+            f"{field}: 1 to {limits.NAME_CHARS_MAX} visible characters, without controls,"
+            " directions of writing, or joiners that join nothing",
+            f"/{field}",
+        )
+
+
+async def _existing(users: UserStore, user: UserKey) -> User:
+    found = await users.get(user)
+    if found is None:
+        raise UserNotFound
+    return found
+
+
+class Contact(msgspec.Struct, frozen=True):
+    """A number as it was given, and whose it is."""
+
+    phone_number: str
+    user: UserKey
+    display_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindContacts:
+    """Look numbers up among the users of the caller's tenant.
+
+    Whoever could ask for any number of them would soon have the whole tenant: a user may ask for
+    so many in a day.
+    """
+
+    users: UserStore
+    budgets: Budgets
+    clock: Clock
+
+    async def __call__(self, caller: Caller, numbers: Sequence[str]) -> list[Contact]:
+        """Those that are somebody's, in the order given. What cannot be a number is nobody's.
+
+        Raises:
+            RateLimited: So many were looked up today already.
+        """
+        user = require_user(caller).user
+        if not 1 <= len(numbers) <= limits.CONTACTS_MAX:
+            raise Invalid(f"phone_numbers: 1 to {limits.CONTACTS_MAX}", "/phone_numbers")
+        await self._spend(user, len(numbers))
+        forms = {given: find_normal_form(given) for given in numbers}
+        wanted = [form for form in dict.fromkeys(forms.values()) if form is not None]
+        owners = await self.users.by_phone(tenant_of(user), wanted) if wanted else {}
+        found = await self._users(set(owners.values()))
+        return [
+            Contact(given, owner, found[owner].display_name)
+            for given, form in forms.items()
+            if form is not None and (owner := owners.get(form)) in found
+        ]
+
+    async def _spend(self, user: UserKey, count: int) -> None:
+        now = self.clock.now()
+        day = now // limits.DAY_MS
+        ends_at = (day + 1) * limits.DAY_MS
+        allowance = Allowance(
+            name=f"contacts:{user}:{day}", most=limits.USER_DAY_CONTACTS_MAX, expires_at=ends_at
+        )
+        if await self.budgets.add(allowance, count) > allowance.most:
+            raise RateLimited("too many numbers were looked up today", ends_at - now)
+
+    async def _users(self, users: set[UserKey]) -> dict[UserKey, User]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = {user: group.create_task(self.users.get(user)) for user in users}
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return {user: found for user, one in asked.items() if (found := one.result()) is not None}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to the other processes of a deployment: Kafka for events, Redis for connections."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.remote_gateways import RemoteGateways
+from tidings.assembly.core import Core
+from tidings.assembly.jobs import kafka_servers, redis_servers
+from tidings.assembly.stores import needs
+from tidings.assembly.system import wait_patiently
+from tidings.config import Config
+from tidings.limiters.in_process import InProcessBuckets
+from tidings.ports.cluster import HandoverTarget
+from tidings.stores.errors import StoreRefused
+
+if TYPE_CHECKING:
+    from tidings.buses.kafka import KafkaPublisher
+    from tidings.cluster.handover import RedisHandover
+    from tidings.cluster.handover_receiver import RedisHandoverReceiver
+    from tidings.cluster.redis_link import RedisLink
+    from tidings.cluster.registry import RedisRegistry
+
+NAME_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLinks:
+    """What a process of many has to reach the rest; each part copes with its service being away."""
+
+    name: str
+    """This process's own: one that starts again has another."""
+    link: "RedisLink"
+    registry: "RedisRegistry"
+    handover: "RedisHandover"
+    publisher: "KafkaPublisher"
+
+    @property
+    def remote_gateways(self) -> RemoteGateways:
+        """The other gateways."""
+        return RemoteGateways(self.registry, self.handover, self.name)
+
+    def mailbox(self, doorstep: HandoverTarget) -> "RedisHandoverReceiver":
+        """What comes from others for this gateway; to be started and closed."""
+        from tidings.cluster.handover_receiver import RedisHandoverReceiver
+
+        return RedisHandoverReceiver(self.link, self.name, doorstep)
+
+
+@asynccontextmanager
+async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[ClusterLinks | None]:
+    """Open the ways, running; None for a process that is alone.
+
+    Raises:
+        StoreRefused: A library is not installed.
+    """
+    if config.is_alone:
+        yield None
+        return
+    try:
+        from tidings.cluster.handover import RedisHandover
+        from tidings.cluster.redis_link import RedisLink
+        from tidings.cluster.registry import RedisRegistry
+    except ModuleNotFoundError as missing:
+        raise StoreRefused(needs(missing)) from missing
+    name = core.chance.token(NAME_BYTES).hex()
+    async with AsyncExitStack() as stack:
+        link = RedisLink(redis_servers(config), config.redis_prefix, core.vault.messages)
+        stack.push_async_callback(link.close)
+        registry = RedisRegistry(link, name)
+        stack.push_async_callback(registry.close)
+        handover = RedisHandover(link, core.chance)
+        stack.push_async_callback(handover.close)
+        handover.start()
+        publisher = _publisher(config, core)
+        stack.push_async_callback(publisher.close)
+        publisher.start()
+        yield ClusterLinks(name, link, registry, handover, publisher)
+
+
+def _publisher(config: Config, core: Core) -> "KafkaPublisher":
+    try:
+        from tidings.buses.kafka import KafkaPublisher
+        from tidings.buses.kafka_clients import Topics
+    except ModuleNotFoundError as missing:
+        raise StoreRefused(needs(missing)) from missing
+    return KafkaPublisher(
+        core.bus,
+        servers=kafka_servers(config),
+        topics=Topics(config.kafka_prefix),
+        cipher=core.vault.messages,
+        back_off=wait_patiently,
+    )
+
+
+def make_limits(config: Config, others: ClusterLinks | None) -> RateLimits | None:
+    """The limits of this process, shared with others if there are any; None: there are none."""
+    if config.limits == "off":
+        return None
+    own = InProcessBuckets()
+    if others is None:
+        return RateLimits(own, own)
+    from tidings.limiters.redis import RedisBuckets
+
+    return RateLimits(RedisBuckets(others.link), own)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The role of a gateway: sockets, who is behind them, and what other processes hand to it."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.identity.revocation_watch import BLIND_SECONDS_MAX
+from tidings.assembly import Core
+from tidings.assembly.cluster import ClusterLinks
+from tidings.assembly.system import jitter_ms
+from tidings.config import Config
+from tidings.delivery.fan_out import FanOut
+from tidings.gateway.admission import Admission
+from tidings.gateway.closing import RevocationCloser, drain
+from tidings.gateway.context import GatewayContext, WriteLease
+from tidings.gateway.handover_receiver import HandoverReceiver
+from tidings.gateway.http.handshake import Handshake
+from tidings.gateway.hub import Hub
+from tidings.gateway.notices import InboxFrames, InboxUnreadCounts, InviteFrames
+from tidings.gateway.presence import PresenceTracker
+from tidings.gateway.reconcile import HeadReconciler
+from tidings.gateway.registration import GatewayRegistration
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Unread
+from tidings.ports.bus import InboxEvent
+from tidings.tasks import TurnBudget
+from tidings.wire.codes import Close
+
+REGISTERED_SECONDS: Final = 10.0
+"""How long a registration lasts without a beat: a process that was away longer was forgotten."""
+GAP_SECONDS: Final = 0.25
+"""Entries of one chat that come by way of different processes may overtake each other so far."""
+
+
+def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | None]]:
+    """How much is unread now."""
+    return lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now())
+
+
+class Sockets:
+    """All that is between a socket and the core. Opened before the port, closed after it."""
+
+    def __init__(
+        self,
+        core: Core,
+        config: Config,
+        others: ClusterLinks | None,
+        rate_limits: RateLimits | None = None,
+    ) -> None:
+        self._hub = Hub()
+        self._presence = PresenceTracker(
+            self._hub, core.store.users, core.clock, others.remote_gateways if others else None
+        )
+        self._fan_out = FanOut(
+            core.bus,
+            self._hub,
+            core.appender.state_nowait,
+            core.appender.state,
+            count_unread(core),
+        )
+        self._inbox_frames = _inbox_frames(core, self._hub)
+        InviteFrames(core.bus, self._hub)
+        self._write_lease = _write_lease(others)
+        self._closer = RevocationCloser(self._hub, self._write_lease, core.standings.is_token_valid)
+        core.watch.listen(self._closer.revoked)
+        core.watch.report_to(self._closer)
+        self._exchange = None
+        if others is not None:
+            hint = self._inbox_frames.hint
+            self._exchange = Exchange(self._hub, core, others, self._write_lease, hint)
+        context = _context(core, self._hub, self._presence, self._write_lease, rate_limits)
+        if self._exchange is not None:
+            context = self._exchange.joined(context)
+        entrance = Admission(jitter_ms, rate_limits, config.trusted_proxies)
+        self.handshake = Handshake(context, frozenset(config.allowed_origins), entrance)
+
+    def open(self) -> None:
+        """Begin to look around; nobody is connected yet."""
+        if self._exchange is not None:
+            self._exchange.open()
+
+    def refuse(self) -> None:
+        """Let nobody in any more."""
+        self.handshake.is_draining = True
+
+    async def drain(self, seconds: float) -> None:
+        """Send everyone home."""
+        await drain(self._hub, seconds, jitter_ms)
+
+    def abort(self) -> None:
+        """Send everyone away at once."""
+        for connection in self._hub:
+            connection.close(Close.RESTARTING)
+
+    async def close(self) -> None:
+        """Stop."""
+        self._hub.close()
+        if self._exchange is not None:
+            await self._exchange.close()
+        await self._closer.close()
+        await self._presence.close()
+        await self._fan_out.close()
+        await self._inbox_frames.close()
+
+
+class Exchange:
+    """What a gateway and the other processes have to do with each other."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        core: Core,
+        others: ClusterLinks,
+        write_lease: WriteLease,
+        hint: Callable[[InboxEvent], None],
+    ) -> None:
+        comparing = HeadReconciler(hub, core.store.chats)
+        self._upkeep = GatewayRegistration(hub, others.registry, comparing, write_lease)
+        self._mailbox = others.mailbox(HandoverReceiver(hub, self._upkeep.doubt, hint))
+
+    def joined(self, context: GatewayContext) -> GatewayContext:
+        """A desk whose connections others can find."""
+        return replace(
+            context,
+            register=self._upkeep.register,
+            unregister=self._upkeep.unregister,
+            gap_seconds=GAP_SECONDS,
+        )
+
+    def open(self) -> None:
+        """Listen, and keep registrations alive."""
+        self._mailbox.start()
+        self._upkeep.start()
+
+    async def close(self) -> None:
+        """Stop both."""
+        await self._upkeep.close()
+        await self._mailbox.close()
+
+
+def _write_lease(others: ClusterLinks | None) -> WriteLease:
+    if others is None:
+        return WriteLease(blind_seconds_max=BLIND_SECONDS_MAX)
+    return WriteLease(pause_seconds_max=REGISTERED_SECONDS, blind_seconds_max=BLIND_SECONDS_MAX)
+
+
+def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:
+    return InboxFrames(
+        core.bus,
+        hub,
+        views=core.inbox.views,
+        showing=core.inbox.showing,
+        copies=core.store.copies,
+        recounts=InboxUnreadCounts(hub, core.inbox.unread),
+    )
+
+
+def _context(
+    core: Core,
+    hub: Hub,
+    presence: PresenceTracker,
+    write_lease: WriteLease,
+    rate_limits: RateLimits | None,
+) -> GatewayContext:
+    return GatewayContext(
+        authenticate=core.authenticate,
+        held=core.store.chats.held,
+        tell_presence=presence.greet,
+        verbs=core.verbs,
+        receipts=core.receipts,
+        appender=core.appender,
+        bus=core.bus,
+        in_turn=TurnBudget(),
+        writes=TurnBudget(),
+        hub=hub,
+        clock=core.clock,
+        epoch=core.store.deployment.epoch,
+        new_connection_id=lambda: secrets.token_hex(8),
+        jitter_ms=jitter_ms,
+        limits=rate_limits,
+        write_lease=write_lease,
+    )

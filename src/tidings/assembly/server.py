@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server: the roles of one process behind one port."""
+
+import asyncio
+import gc
+import json
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from tidings.actions.chat.sweeper import Sweeper
+from tidings.api.access import Access
+from tidings.api.health import Trouble
+from tidings.assembly import Core, open_core
+from tidings.assembly.allocator import find_allocator
+from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_links
+from tidings.assembly.delivery import run_delivery
+from tidings.assembly.gateway import Sockets, count_unread
+from tidings.assembly.rest import make_rest
+from tidings.assembly.stores import make_local_tables
+from tidings.config import Config
+from tidings.delivery.remote_notices import RemoteNotices
+from tidings.gateway.http.connection_limits import ConnectionLimits
+from tidings.gateway.http.factory import Http
+from tidings.gateway.http.listener import Listener
+from tidings.stores.sqlite.errors import StoreBroken
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.serving")
+
+SERVER_FILE = "server.json"
+"""Says where the server with this folder listens, for commands that have to ask it."""
+
+
+ABORT_SECONDS = 1.0
+"""How long a server with a broken store goes on refusing before it stops."""
+
+
+class ServerHealth:
+    """Whether this process can serve, and if not, why."""
+
+    def __init__(self) -> None:
+        self.trouble: Trouble | None = "starting"
+
+
+class Server:
+    """One serving process: opened, then waited for, then closed."""
+
+    def __init__(
+        self, core: Core, config: Config, others: ClusterLinks | None, health: ServerHealth
+    ) -> None:
+        self._core = core
+        self._config = config
+        self._health = health
+        self._tasks = Tasks("server")
+        rate_limits = make_limits(config, others)
+        self._sockets = None
+        if "gateway" in config.roles:
+            self._sockets = Sockets(core, config, others, rate_limits)
+        self._neighbours = _neighbours(core, others) if others else None
+        origins = frozenset(config.allowed_origins)
+        access = Access(rate_limits, config.trusted_proxies, origins)
+        rest = make_rest(core, health, access=access, is_whole="api" in config.roles)
+        connections = ConnectionLimits.of_this_process(config.trusted_proxies)
+        handshake = self._sockets.handshake if self._sockets else None
+        self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
+        has_sockets = self._sockets is not None
+        self._door = Listener(self._http.protocol, connections, has_sockets=has_sockets)
+
+    async def open(self) -> str:
+        """Listen; returns the address to look at."""
+        core = self._core
+        self._tasks.start(Sweeper(core.store.sweeping, core.bus, core.clock).run())
+        if (allocator := find_allocator()) is not None:
+            self._tasks.start(allocator.run())
+        if core.vault.is_rotation_unfinished:
+            self._tasks.start(self._resume_rotation())
+        # Whatever its roles: a process that delivers holds keys of authors, too.
+        await core.watch.start()
+        if self._sockets is not None:
+            self._sockets.open()
+        await self._door.open(self._config.host, self._config.port)
+        host = self._config.host
+        url = f"http://{f'[{host}]' if ':' in host else host}:{self._door.port}"
+        self._write_server_file(url)
+        self._health.trouble = None
+        return url
+
+    def _write_server_file(self, url: str) -> None:
+        """Whole or not at all: somebody may be reading."""
+        self._config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._config.data / SERVER_FILE
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({"url": url}))
+        fresh.replace(path)
+
+    async def _resume_rotation(self) -> None:
+        await self._core.rotate_keys.resume()
+
+    async def close(self) -> None:
+        """Send everyone home, finish what is under way, then stop."""
+        self._health.trouble = self._health.trouble or "draining"
+        self._refuse()
+        await self._door.close()
+        if self._sockets is not None:
+            await self._sockets.drain(self._config.drain_seconds)
+        await self._http.drain()
+        await self._end()
+
+    async def abort(self) -> None:
+        """The store is broken: tell everyone at once and stop. Nothing more can be promised."""
+        self._refuse()
+        if self._sockets is not None:
+            self._sockets.abort()
+        # Whoever asks meanwhile is told why; then the port is gone.
+        await asyncio.sleep(ABORT_SECONDS)
+        await self._door.close()
+        await self._http.drain()
+        await self._end()
+
+    def _refuse(self) -> None:
+        (self._config.data / SERVER_FILE).unlink(missing_ok=True)
+        if self._sockets is not None:
+            self._sockets.refuse()
+
+    async def _end(self) -> None:
+        await self._core.watch.close()
+        if self._sockets is not None:
+            await self._sockets.close()
+        if self._neighbours is not None:
+            await self._neighbours.close()
+        await self._tasks.close()
+
+
+def _neighbours(core: Core, others: ClusterLinks) -> RemoteNotices:
+    return RemoteNotices(
+        core.bus,
+        others.remote_gateways,
+        core.appender.state_nowait,
+        core.appender.state,
+        count_unread(core),
+    )
+
+
+def _tune_gc() -> None:
+    """Look for cycles less often, and never among what the process started with.
+
+    A message makes a few dozen objects and no cycle: looking every 700 of them took 8 % of the
+    processor under full load.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+@asynccontextmanager
+async def _server(
+    config: Config, health: ServerHealth, broken: Callable[[StoreBroken], None]
+) -> AsyncIterator[Server]:
+    """A server with all that it stands on, not open yet."""
+    await make_local_tables(config)
+    async with (
+        open_core(config, broken) as core,
+        open_cluster_links(config, core) as others,
+        run_delivery(config, core, others),
+    ):
+        yield Server(core, config, others, health)
+
+
+async def serve(config: Config, announce: Callable[[str], None]) -> int:
+    """Serve until told to stop; returns the exit code: 0, or 1 if the store broke.
+
+    Raises:
+        StoreRefused, KeyRefused: What only the operator can put right.
+        StoreUnavailable: The store cannot be reached now.
+        OSError: The address cannot be had.
+    """
+    stop = asyncio.Event()
+    health = ServerHealth()
+
+    def broken(_trouble: StoreBroken) -> None:
+        # What exactly is in the log: the store writes it there before it calls.
+        health.trouble = "the store is broken"
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    with suppress(StoreBroken):
+        async with _server(config, health, broken) as server:
+            try:
+                url = await server.open()
+                _tune_gc()
+                log.info("serving", extra={"action": "serving", "url": url})
+                announce(url)
+                await stop.wait()
+                log.info("stopping", extra={"action": "stopping"})
+            finally:
+                await (server.abort() if health.trouble else server.close())
+    return 1 if health.trouble not in (None, "draining") else 0

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real world: the system's clock, its randomness, and exiting on purpose."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Mapping
+
+from tidings.ports.world import Chance, Clock, Failpoints, Place
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class SystemChance:
+    """The machine's source of randomness."""
+
+    def token(self, size: int) -> bytes:
+        return os.urandom(size)
+
+
+class ExitAt:
+    """Failpoints that end the process at the n-th visit to a place, as a kill would."""
+
+    def __init__(self, visits: Mapping[Place, int]) -> None:
+        self._left = dict(visits)
+
+    def armed(self, place: Place) -> bool:
+        return place in self._left
+
+    def reach(self, place: Place) -> None:
+        if place in self._left:
+            self._left[place] -= 1
+            if self._left[place] <= 0:
+                os._exit(137)
+
+
+def jitter_ms(most: int) -> int:
+    """A random number of milliseconds up to a maximum: for spreading, not for secrets."""
+    return random.randint(0, most)
+
+
+async def back_off(attempt: int) -> None:
+    """Wait before another attempt at a contended slot: full jitter, doubling from 5 ms."""
+    await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
+
+
+async def wait_patiently(attempt: int) -> None:
+    """Wait before another attempt at a service that is away: full jitter, up to ten seconds."""
+    await asyncio.sleep(random.uniform(0, min(10.0, 0.1 * 2 ** min(attempt, 10))))
+
+
+_conforms: tuple[type[Clock], type[Chance], type[Failpoints]] = (SystemClock, SystemChance, ExitAt)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tidings export` and `tidings import`: all facts of a deployment as a file, and back."""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from tidings.actions.export.exporting import (
+    LINE_BYTES_MAX,
+    ChangedDuringExport,
+    Exported,
+    Tally,
+    Unproven,
+    export_all,
+)
+from tidings.actions.export.importing import Damaged, Imported, OtherImport, check, import_all
+from tidings.assembly.system import SystemClock
+from tidings.config import Config
+from tidings.ports.export_facts import ExportEnd
+from tidings.stores.errors import StoreRefused
+
+STANDARD: Final = "-"
+"""In place of a file: standard output, or standard input."""
+CHANGED: Final = 1
+"""The exit code of an export during which somebody wrote."""
+NAMED_MAX: Final = 10
+
+_PART: Final = ".part"
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+"""One that is there already belongs to somebody else, or to an export that is under way."""
+_TERMINAL_SECONDS: Final = 0.2
+_LOG_SECONDS: Final = 10.0
+
+
+class Ticker:
+    """Tells on standard error how far it is: in place on a terminal, else a line now and then."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._is_terminal = sys.stderr.isatty()
+        self._next = time.monotonic()
+
+    def __call__(self, tally: Tally) -> None:
+        if time.monotonic() >= self._next:
+            pause = _TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS
+            self._next = time.monotonic() + pause
+            self._show(f"{self._word} {tally.lines:,} lines, {tally.counts['chat']:,} chats")
+
+    def end(self) -> None:
+        """Leave the line to what comes next."""
+        if self._is_terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def _show(self, text: str) -> None:
+        if self._is_terminal:
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def add_moving_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings export` and `tidings import`."""
+    parser.add_argument(
+        "file", metavar="FILE", help="the file; - is standard output, or standard input"
+    )
+    parser.set_defaults(action=None)
+
+
+def add_import_options(parser: argparse.ArgumentParser) -> None:
+    """What may be said after `tidings import`."""
+    add_moving_options(parser)
+    parser.add_argument(
+        "--unsigned",
+        action="store_true",
+        help="accept a file without checking its signature; older versions wrote none",
+    )
+
+
+def export(config: Config, file: str) -> int:
+    """Write all facts to a file; returns the exit code.
+
+    Raises:
+        StoreRefused: What only the operator can put right.
+        StoreUnavailable: The store does not answer.
+    """
+    try:
+        exported = asyncio.run(_export(config, file))
+    except Unproven as reason:
+        raise StoreRefused(str(reason)) from None
+    except ChangedDuringExport as changed:
+        named = ", ".join(changed.names[:NAMED_MAX])
+        print(
+            f"tidings: {changed}: stop all servers and export again. Among them: {named}",
+            file=sys.stderr,
+        )
+        return CHANGED
+    print(f"Exported {_facts(exported.closing)}.", file=sys.stderr)
+    if exported.jobs_elsewhere:
+        print(
+            f"tidings: {exported.jobs_elsewhere:,} delivery jobs are not done, and in another "
+            "queue than the store: they do not travel",
+            file=sys.stderr,
+        )
+    return 0
+
+
+async def _export(config: Config, file: str) -> Exported:
+    from tidings.assembly.export import export_proof, open_source
+
+    ticker = Ticker("exported")
+    proof = export_proof(config)
+    with _written(file) as out:
+        async with open_source(config) as source:
+            try:
+                return await export_all(source, SystemClock().now(), out.write, ticker, proof)
+            finally:
+                ticker.end()
+
+
+def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
+    """Take all facts of a file into an empty store; returns the exit code.
+
+    `unsigned`: the operator answers for the file.
+
+    Raises:
+        StoreRefused: What only the operator can put right.
+        StoreUnavailable: The store does not answer; the import goes on when it is begun again.
+    """
+    try:
+        done = asyncio.run(_import(config, file, unsigned=unsigned))
+    except Unproven as reason:
+        raise StoreRefused(
+            f"{_named(file)} is not to be trusted: {reason}. If you know where it comes from, "
+            "--unsigned takes it all the same"
+        ) from None
+    except Damaged as reason:
+        raise StoreRefused(f"{_named(file)} is not a whole export: {reason}") from None
+    except OtherImport:
+        raise StoreRefused(
+            "the store has taken in part of another export: go on with that one, or begin anew in "
+            "an empty store"
+        ) from None
+    print(f"Imported {_facts(done.closing)}.")
+    print(f"The master key that opens it: {', '.join(sorted(done.master_keys)) or 'any'}.")
+    return 0
+
+
+async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
+    from tidings.assembly.export import export_proof, open_target
+
+    proof = None if unsigned else export_proof(config)
+    if file != STANDARD:
+        # What is damaged is refused before anything is written; a pipe can only be read once.
+        with _read(file) as lines:
+            check(lines, proof)
+    ticker = Ticker("imported")
+    with _read(file) as lines:
+        async with open_target(config) as target:
+            try:
+                return await import_all(target, lines, ticker, proof)
+            finally:
+                ticker.end()
+
+
+def _facts(closing: ExportEnd) -> str:
+    counts = closing.counts
+    names = (("user", "users"), ("chat", "chats"), ("entry", "entries"))
+    told = ", ".join(f"{counts.get(tag, 0):,} {name}" for tag, name in names)
+    return f"{told}, {sum(counts.values()):,} facts in all"
+
+
+def _named(file: str) -> str:
+    return "standard input" if file == STANDARD else file
+
+
+@contextmanager
+def _written(file: str) -> Iterator[IO[bytes]]:
+    """Where an export goes. A file has its name only once it is whole and on the disk."""
+    if file == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file)
+    if path.exists():
+        raise StoreRefused(f"{file} is there already")
+    part = path.with_name(path.name + _PART)
+    try:
+        opened = os.open(part, _NEW_FILE, 0o600)
+    except OSError as error:
+        raise StoreRefused(f"{part} cannot be made: {error.strerror or error}") from error
+    try:
+        with os.fdopen(opened, "wb") as out:
+            # Names, numbers and who talks to whom: for its owner only, whatever the umask says.
+            os.fchmod(opened, 0o600)
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        part.rename(path)
+    except OSError as error:
+        raise StoreRefused(f"{file} cannot be written: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _read(file: str) -> Iterator[Iterator[bytes]]:
+    """The lines of an export."""
+    if file == STANDARD:
+        yield _lines(sys.stdin.buffer)
+        return
+    try:
+        opened = Path(file).open("rb")
+    except OSError as error:
+        raise StoreRefused(f"{file} cannot be read: {error.strerror}") from error
+    with opened:
+        yield _lines(opened)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    while line := stream.readline(LINE_BYTES_MAX):
+        yield line

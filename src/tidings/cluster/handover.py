@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handing over through Redis: each gateway listens on a channel of its own, each sender on another.
+
+Nothing here is sure to arrive, and nothing has to: a gateway whose subscription broke, or that
+dropped something, compares heads by itself. What it cannot know is that a sender did not reach
+Redis, or did not find it there: the sender says so to all gateways as soon as it can.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tidings.cluster.handover_messages import (
+    Compare,
+    Entries,
+    HandedOver,
+    HandoverMessage,
+    Hint,
+    Notice,
+    encode,
+)
+from tidings.cluster.redis_link import RedisLink
+from tidings.cluster.subscription import Subscription
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
+from tidings.ports.cluster import EncodedEntry, Handover, RegistryUnavailable
+from tidings.ports.world import Chance
+from tidings.tasks import Tasks
+
+ANSWER_SECONDS_MAX: Final = 1.0
+COMPARE_AGAIN_SECONDS: Final = 1.0
+NOTICES_MAX: Final = 10_000
+NOTICES_AT_ONCE: Final = 200
+EVERY_GATEWAY: Final = "every"
+
+
+class _AwaitedAnswer:
+    """A handover under way."""
+
+    __slots__ = ("answers", "done", "missing")
+
+    def __init__(self, gateways: set[str]) -> None:
+        self.missing = gateways
+        self.answers: dict[str, frozenset[str]] = {}
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answered(self, gateway: str, connections: frozenset[str]) -> None:
+        if gateway in self.missing:
+            self.answers[gateway] = connections
+            self.gave_up(gateway)
+
+    def gave_up(self, gateway: str) -> None:
+        self.missing.discard(gateway)
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
+
+
+class RedisHandover:
+    """The sending side, for workers and for gateways that tell each other something."""
+
+    def __init__(
+        self, link: RedisLink, chance: Chance, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
+    ) -> None:
+        self.dropped = 0
+        """Notices that were too many."""
+        self.unanswered = 0
+        """Handovers a gateway did not answer in time."""
+        self._link = link
+        self._answer_seconds_max = answer_seconds_max
+        self._requests = 0
+        self._waiting: dict[int, _AwaitedAnswer] = {}
+        self._reply_to = link.name("sender", chance.token(8).hex())
+        self._subscription = Subscription(link, (self._reply_to,), self._take)
+        self._notices: deque[tuple[str, bytes]] = deque()
+        self._has_notices = asyncio.Event()
+        self._tasks = Tasks("registry")
+
+    def start(self) -> None:
+        """Listen for answers."""
+        self._subscription.start()
+        self._tasks.start(self._send_notices())
+        self._tasks.start(self._pay())
+
+    async def ready(self) -> None:
+        """Wait until answers can be heard."""
+        await self._subscription.up()
+
+    async def close(self) -> None:
+        """Stop. Notices that still wait are dropped."""
+        await self._tasks.close()
+        await self._subscription.close()
+
+    async def entries(
+        self, encoded_entries: Sequence[EncodedEntry], users: Mapping[str, Sequence[UserKey]]
+    ) -> Mapping[str, frozenset[str]]:
+        if not users or not encoded_entries:
+            return {}
+        self._requests += 1
+        request, waiting = self._requests, _AwaitedAnswer(set(users))
+        self._waiting[request] = waiting
+        try:
+            async with asyncio.timeout(self._answer_seconds_max):
+                await self._send_entries(request, tuple(encoded_entries), users, waiting)
+                await waiting.done
+        except TimeoutError:
+            self.unanswered += len(waiting.missing)
+        except RegistryUnavailable:
+            self._link.owes_comparison.set()
+        finally:
+            del self._waiting[request]
+        return waiting.answers
+
+    async def _send_entries(
+        self,
+        request: int,
+        encoded_entries: tuple[EncodedEntry, ...],
+        users: Mapping[str, Sequence[UserKey]],
+        waiting: _AwaitedAnswer,
+    ) -> None:
+        letters = [
+            (
+                self._channel(gateway),
+                encode(Entries(request, self._reply_to, encoded_entries, tuple(whom))),
+            )
+            for gateway, whom in users.items()
+        ]
+        listeners = await self._link.publish(letters)
+        for gateway, count in zip(users, listeners, strict=True):
+            if count == 0:
+                waiting.gave_up(gateway)  # nobody listens there: no answer will come
+
+    def notice(
+        self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
+    ) -> None:
+        for gateway, whom in users.items():
+            self._send_soon(gateway, Notice(frame, tuple(whom), chat))
+
+    def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
+        self._send_soon(gateway or EVERY_GATEWAY, Hint(event, but_not))
+
+    def _send_soon(self, gateway: str, message: HandoverMessage) -> None:
+        if len(self._notices) >= NOTICES_MAX:
+            self.dropped += 1
+            return
+        self._notices.append((self._channel(gateway), encode(message)))
+        self._has_notices.set()
+
+    async def _send_notices(self) -> None:
+        while True:
+            await self._has_notices.wait()
+            self._has_notices.clear()
+            while self._notices:
+                some = [
+                    self._notices.popleft() for _ in range(min(len(self._notices), NOTICES_AT_ONCE))
+                ]
+                try:
+                    await self._link.publish(some)
+                except RegistryUnavailable:
+                    self.dropped += len(some)
+
+    def _channel(self, gateway: str) -> str:
+        return self._link.name("gateway", gateway)
+
+    def _take(self, message: HandoverMessage) -> None:
+        if isinstance(message, HandedOver) and (waiting := self._waiting.get(message.request)):
+            waiting.answered(message.gateway, message.connections)
+
+    async def _pay(self) -> None:
+        """Have all gateways compare heads once Redis answers again after it did not."""
+        owes = self._link.owes_comparison
+        while True:
+            await owes.wait()
+            owes.clear()
+            try:
+                await self._link.publish([(self._channel(EVERY_GATEWAY), encode(Compare()))])
+            except RegistryUnavailable:
+                owes.set()
+                await asyncio.sleep(COMPARE_AGAIN_SECONDS)
+
+
+_conforms: type[Handover] = RedisHandover

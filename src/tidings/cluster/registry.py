@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry in Redis: for each user a sorted set of places, scored by when they run out.
+
+Times are those of the Redis server, read inside its scripts: no clock of ours takes part. A place
+that is not refreshed runs out by itself, and with the last place the set. Entering, refreshing and
+finding are one request each, however many connections or users it is about; in a cluster they are
+one for each group of users whose keys are together.
+
+A set takes no more places than a user may have connections, counted by the script that adds one:
+two gateways at the same moment cannot both find the last place free. A process that was killed
+leaves its places for as long as they last, and they count.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tidings.cluster.redis_link import RedisLink
+from tidings.model import limits
+from tidings.model.ids import UserKey
+from tidings.ports.cluster import ConnectionAddress, Refreshed, Registry, RegistryUnavailable
+from tidings.tasks import Tasks
+
+TTL_MS: Final = 10_000
+REFRESHED_AT_ONCE: Final = 500
+FOUND_AT_ONCE: Final = 1_000
+LEAVING_MAX: Final = 10_000
+"""How many registrations wait to be taken back; beyond this they run out instead."""
+
+_KEEP: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local missing = {}
+local surplus = {}
+for i, key in ipairs(KEYS) do
+    local place = ARGV[i + 2]
+    local ends = redis.call('ZSCORE', key, place)
+    local has_room = true
+    if not ends or tonumber(ends) <= now then
+        redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+        has_room = redis.call('ZCARD', key) < tonumber(ARGV[2])
+        local found = has_room and missing or surplus
+        found[#found + 1] = i
+    end
+    if has_room then
+        redis.call('ZADD', key, now + ARGV[1], place)
+        redis.call('PEXPIRE', key, ARGV[1])
+    end
+end
+return {missing, surplus}
+"""
+
+_FIND: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = {}
+for i, key in ipairs(KEYS) do
+    local places = redis.call('ZRANGEBYSCORE', key, '(' .. now, '+inf')
+    if #places > 0 then
+        found[#found + 1] = {i, places}
+    end
+end
+return found
+"""
+
+_LEAVE: Final = """
+for i, key in ipairs(KEYS) do
+    redis.call('ZREM', key, ARGV[i])
+end
+"""
+
+
+class RedisRegistry:
+    """Registrations of one gateway, and a view of everybody's."""
+
+    def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
+        """A process without connections of its own, such as a worker, has a name too."""
+        assert "/" not in gateway, "a place is written as gateway/connection"
+        self._link = link
+        self._gateway = gateway
+        self._ttl_ms = ttl_ms
+        self._leaving: list[tuple[UserKey, str]] = []
+        self._is_leaving = False
+        self._left_meanwhile: list[tuple[UserKey, str]] | None = None
+        """During a refresh: those who left, whom it may put back."""
+        self._tasks = Tasks("registry")
+
+    async def enter(self, user: UserKey, connection: str) -> bool:
+        return not (await self._keep([(user, connection)])).surplus
+
+    def leave(self, user: UserKey, connection: str) -> None:
+        if self._left_meanwhile is not None:
+            self._left_meanwhile.append((user, connection))
+        if len(self._leaving) < LEAVING_MAX:
+            self._leaving.append((user, connection))
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._tasks.start(self._leave())
+
+    async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
+        refreshed = Refreshed([], [])
+        self._left_meanwhile = []
+        try:
+            for start in range(0, len(connections), REFRESHED_AT_ONCE):
+                kept = await self._keep(connections[start : start + REFRESHED_AT_ONCE])
+                refreshed.missing.extend(kept.missing)
+                refreshed.surplus.extend(kept.surplus)
+        finally:
+            again, self._left_meanwhile = self._left_meanwhile, None
+            for left in again:
+                self.leave(*left)
+        return refreshed
+
+    async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[ConnectionAddress]]:
+        wanted = list(users)
+        found: dict[UserKey, list[ConnectionAddress]] = {}
+        try:
+            for start in range(0, len(wanted), FOUND_AT_ONCE):
+                found.update(await self._find(wanted[start : start + FOUND_AT_ONCE]))
+        except RegistryUnavailable:
+            self._link.owes_comparison.set()
+            raise
+        return found
+
+    async def close(self) -> None:
+        """Take back what was asked to be taken back, then stop."""
+        await self._tasks.finish()
+
+    async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
+        keys = [self._key(user) for user, _ in connections]
+        places = [(self._place(connection),) for _, connection in connections]
+        common = (self._ttl_ms, limits.USER_CONNECTIONS_MAX)
+        refreshed = Refreshed([], [])
+        for group, (missing, surplus) in await self._link.run(_KEEP, keys, common, places):
+            refreshed.missing.extend(connections[group[index - 1]] for index in missing)
+            refreshed.surplus.extend(connections[group[index - 1]] for index in surplus)
+        return refreshed
+
+    async def _find(self, users: Sequence[UserKey]) -> dict[UserKey, list[ConnectionAddress]]:
+        keys = [self._key(user) for user in users]
+        answers = await self._link.run(_FIND, keys)
+        return {
+            users[group[index - 1]]: [_to_place(place) for place in found]
+            for group, answer in answers
+            for index, found in answer
+        }
+
+    async def _leave(self) -> None:
+        """Take back all that piled up meanwhile, together: after a drain there are thousands."""
+        try:
+            while self._leaving:
+                leaving = self._leaving[:REFRESHED_AT_ONCE]
+                del self._leaving[:REFRESHED_AT_ONCE]
+                keys = [self._key(user) for user, _ in leaving]
+                places = [(self._place(connection),) for _, connection in leaving]
+                await self._link.run(_LEAVE, keys, own=places)
+        except RegistryUnavailable:
+            self._leaving.clear()  # they run out
+        finally:
+            self._is_leaving = False
+
+    def _key(self, user: UserKey) -> str:
+        return self._link.name("user", user)
+
+    def _place(self, connection: str) -> str:
+        return f"{self._gateway}/{connection}"
+
+
+def _to_place(written: bytes) -> ConnectionAddress:
+    gateway, _, connection = written.decode().partition("/")
+    return ConnectionAddress(gateway, connection)
+
+
+_conforms: type[Registry] = RedisRegistry

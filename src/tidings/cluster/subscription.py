@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A subscription that is kept up: made again whenever it breaks or falls silent."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final
+
+from redis.asyncio.client import PubSub
+from redis.exceptions import ConnectionError as Disconnected
+
+from tidings.cluster.handover_messages import HandoverMessage, NotAHandoverMessage, decode
+from tidings.cluster.redis_link import TROUBLE, RedisLink, raise_swallowed_cancellation
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.registry")
+
+QUIET_SECONDS: Final = 1.0
+"""After so long without a word Redis is asked whether it is still there."""
+SILENT_TURNS_MAX: Final = 3
+AGAIN_SECONDS: Final = 0.25
+
+
+class Subscription:
+    """Hands on all letters that come in on some channels."""
+
+    def __init__(
+        self,
+        link: RedisLink,
+        channels: tuple[str, ...],
+        take: Callable[[HandoverMessage], None],
+        came_up: Callable[[], None] = lambda: None,
+        *,
+        quiet_seconds: float = QUIET_SECONDS,
+    ) -> None:
+        """`came_up` is called each time it stands: whatever was sent before that is lost."""
+        self._link = link
+        self._channels = channels
+        self._take = take
+        self._came_up = came_up
+        self._quiet_seconds = quiet_seconds
+        self._tasks = Tasks("registry")
+        self._up = asyncio.Event()
+
+    def start(self) -> None:
+        """Subscribe, and keep at it."""
+        self._tasks.start(self._run())
+
+    async def up(self) -> None:
+        """Wait until it stands."""
+        await self._up.wait()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        await self._tasks.close()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with aclosing(await self._link.pubsub()) as pubsub:
+                    await self._listen(pubsub)
+            except TROUBLE as trouble:
+                self._link.failures += 1
+                log.debug("subscription broke: %s", trouble)
+            finally:
+                self._up.clear()
+            raise_swallowed_cancellation()
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _listen(self, pubsub: PubSub) -> None:
+        """Hand on what comes until the connection breaks or nothing comes any more."""
+        await pubsub.subscribe(*self._channels)
+        missing, silent = set(self._channels), 0
+        while True:
+            raise_swallowed_cancellation()
+            message = await pubsub.get_message(timeout=self._quiet_seconds)
+            if message is None:
+                silent += 1
+                if silent > SILENT_TURNS_MAX:
+                    raise Disconnected("silent for too long")
+                await pubsub.ping()
+                continue
+            silent = 0
+            if message["type"] == "message":
+                self._hand_on(message["channel"].decode(), message["data"])
+            elif message["type"] == "subscribe" and missing:
+                missing.discard(message["channel"].decode())
+                if not missing:
+                    self._up.set()
+                    self._came_up()
+
+    def _hand_on(self, channel: str, sealed: bytes) -> None:
+        data = self._link.open(channel, sealed)
+        if data is None:
+            return
+        try:
+            self._take(decode(data))
+        except NotAHandoverMessage as error:
+            log.warning("not a letter: %s", error, extra={"action": "letter_refused"})
+        except Exception:
+            # One letter that cannot be dealt with must not end the listening.
+            log.exception("letter failed", extra={"action": "letter_failed"})

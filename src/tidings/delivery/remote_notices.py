@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames without a sequence to connections that other gateways hold: best effort, never in the way.
+
+What happened here is told to the devices of others that are not connected here; `FanOut` tells
+those that are. Of what happened to an inbox the other gateways get a hint, and see for themselves.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final, assert_never
+
+import msgspec
+
+from tidings.actions.remote_gateways import RemoteGateways
+from tidings.delivery.fan_out import ReceiptPace
+from tidings.model.chats import ChatState
+from tidings.model.ids import ChatId, UserKey, user_id
+from tidings.model.receipts import Unread
+from tidings.model.refusals import Unavailable
+from tidings.ports.bus import (
+    Appended,
+    BroadcastPosted,
+    Bus,
+    CopiesMade,
+    Event,
+    Expired,
+    InboxRead,
+    Invited,
+    ReceiptMoved,
+    Retracted,
+    Typing,
+)
+from tidings.tasks import Tasks
+from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
+
+UNDER_WAY_MAX: Final = 1_000
+"""Beyond this many at once nobody is told: receipts and typing are for now, not for later."""
+
+
+class RemoteNotices:
+    """Subscribes to the bus and tells the other gateways."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        remote_gateways: RemoteGateways,
+        cached_state: Callable[[ChatId], ChatState | None],
+        read_state: Callable[[ChatId], Awaitable[ChatState | None]],
+        count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
+    ) -> None:
+        self.dropped = 0
+        """Events that came while too many were under way."""
+        self._remote_gateways = remote_gateways
+        self._cached_state = cached_state
+        self._read_state = read_state
+        self._count_unread = count_unread
+        self._pace = ReceiptPace(self._moved)
+        self._under_way = 0
+        self._tasks = Tasks("neighbours")
+        bus.subscribe(self._on_event)
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        self._pace.close()
+        await self._tasks.close()
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Appended() | Expired():
+                return  # a worker's business
+            case ReceiptMoved():
+                self._pace.offer(event)
+            case Typing(chat, user):
+                self._begin(partial(self._typing, chat, user))
+            case Invited():
+                self._begin(partial(self._invited, event))
+            case BroadcastPosted() | Retracted():
+                self._remote_gateways.hint(event)
+            case CopiesMade() | InboxRead():
+                self._begin(partial(self._hint, event))
+            case _:
+                assert_never(event)
+
+    def _moved(self, event: ReceiptMoved) -> None:
+        self._begin(partial(self._receipt, event))
+
+    def _begin(self, work: Callable[[], Awaitable[None]]) -> None:
+        if self._under_way >= UNDER_WAY_MAX:
+            self.dropped += 1
+            return
+        self._under_way += 1
+        self._tasks.start(self._counted(work))
+
+    async def _counted(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            with suppress(Unavailable):
+                await work()
+        finally:
+            self._under_way -= 1
+
+    async def _state(self, chat: ChatId) -> ChatState | None:
+        return self._cached_state(chat) or await self._read_state(chat)
+
+    async def _hint(self, event: CopiesMade | InboxRead) -> None:
+        """To the gateways that hold somebody it is about: what there is to see they look up."""
+        users = (event.user,) if isinstance(event, InboxRead) else event.users
+        for gateway, held in (await self._remote_gateways.find(users)).items():
+            if isinstance(event, CopiesMade):
+                event = msgspec.structs.replace(event, users=tuple(held))
+            self._remote_gateways.hint(event, gateway)
+
+    async def _invited(self, event: Invited) -> None:
+        frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
+        self._remote_gateways.tell(frame, await self._remote_gateways.find([event.user]))
+
+    async def _typing(self, chat: ChatId, user: UserKey) -> None:
+        state = await self._state(chat)
+        if state is None or not state.is_small:
+            return
+        others = [member for member in state.members if member != user]
+        frame = encode(TypingNotice(chat, user_id(user)))
+        self._remote_gateways.tell(frame, await self._remote_gateways.find(others), chat)
+
+    async def _receipt(self, event: ReceiptMoved) -> None:
+        chat, receipt, user = event.chat, event.receipt, event.receipt.user
+        state = await self._state(chat)
+        if state is None:
+            return
+        members: Iterable[UserKey] = state.members if state.is_small else (user,)
+        gateways = await self._remote_gateways.find(members)
+        if state.is_small:
+            frame = encode(ReceiptFrame(chat, user_id(user), receipt.delivered, receipt.read))
+            self._remote_gateways.tell(frame, gateways, chat)
+        if event.by_reading:
+            own = {name: [user] for name, users in gateways.items() if user in users}
+            await self._tell_unread(user, chat, own)
+
+    async def _tell_unread(
+        self, user: UserKey, chat: ChatId, gateways: dict[str, list[UserKey]]
+    ) -> None:
+        unread = await self._count_unread(user, chat) if gateways else None
+        if unread is not None:
+            frame = encode(UnreadFrame(chat, unread.count, unread.exact))
+            self._remote_gateways.tell(frame, gateways, chat)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other processes hand to this gateway: to the connections it is for, and the answer back."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tidings.gateway.conversation import State
+from tidings.gateway.hub import Hub
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
+from tidings.ports.cluster import EncodedEntry, HandoverTarget
+from tidings.tasks import TurnBudget
+
+USERS_AT_ONCE: Final = 20
+WAITING_USERS_MAX: Final = 50_000
+"""A gateway with more than this before it takes no more: heads will be compared instead."""
+
+
+class _Job:
+    """One handover on its way to the connections."""
+
+    __slots__ = ("answer", "encoded_entries", "held", "left")
+
+    def __init__(
+        self,
+        encoded_entries: Sequence[EncodedEntry],
+        users: int,
+        answer: Callable[[list[str]], None],
+    ) -> None:
+        self.encoded_entries = encoded_entries
+        self.left = users
+        self.held: list[str] = []
+        self.answer = answer
+
+
+class HandoverReceiver:
+    """The gateway's doorstep."""
+
+    def __init__(
+        self, hub: Hub, doubt: Callable[[], None], hint: Callable[[InboxEvent], None]
+    ) -> None:
+        self.dropped = 0
+        """Handovers that came while too many were waiting."""
+        self._hub = hub
+        self._doubt = doubt
+        self._hint = hint
+        self._slices = TurnBudget()
+        self._waiting_users = 0
+
+    def entries(
+        self,
+        encoded_entries: Sequence[EncodedEntry],
+        users: Sequence[UserKey],
+        answer: Callable[[list[str]], None],
+    ) -> None:
+        if self._waiting_users + len(users) > WAITING_USERS_MAX:
+            self.dropped += 1
+            self._doubt()
+            return
+        self._waiting_users += len(users)
+        job = _Job(encoded_entries, len(users), answer)
+        # All parts are put in line at once: what comes later for the same user comes later.
+        for start in range(0, len(users), USERS_AT_ONCE):
+            part = job, users[start : start + USERS_AT_ONCE]
+            self._slices.defer(self._deliver, part)
+
+    def _deliver(self, part: tuple[_Job, Sequence[UserKey]]) -> None:
+        job, users = part
+        for user in users:
+            for line in self._hub.of(user):
+                if line.conversation.state is State.OPEN:
+                    for encoded in job.encoded_entries:
+                        line.deliver(encoded, encoded.frame, is_small=encoded.is_small)
+                    job.held.append(line.conversation.connection)
+        self._waiting_users -= len(users)
+        job.left -= len(users)
+        if job.left == 0:
+            job.answer(job.held)
+
+    def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
+        for user in users:
+            for line in self._hub.of(user):
+                if chat is None:
+                    line.tell(frame)
+                else:
+                    line.notice(chat, frame)
+
+    def hint(self, event: InboxEvent) -> None:
+        self._hint(event)
+
+    def doubt(self) -> None:
+        self._doubt()
+
+
+_conforms: type[HandoverTarget] = HandoverReceiver

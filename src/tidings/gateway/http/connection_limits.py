@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many connections there may be: in all, per address, and which are kept for whom.
+
+Everything is derived from the file descriptors that the process may have. They are divided once:
+
+- some for the process itself (files, connections to the engines);
+- some for connections that have not said yet what they want;
+- a reserve for health checks and the root key, one request per connection;
+- the rest is shared by sockets and HTTP. HTTP never takes more than half of it, so that sockets
+  find room, and sockets leave an eighth of it to HTTP.
+
+When HTTP is full, the connection that has been idle longest is closed for a new one.
+"""
+
+import resource
+from collections import Counter
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Self
+
+from tidings.model import limits
+from tidings.model.addresses import Networks, counted_address, is_trusted
+
+DESCRIPTORS_UNLIMITED: Final = 1 << 20
+"""What is assumed where the system sets no limit."""
+
+
+class ConnectionClass(Enum):
+    """What a connection is counted as."""
+
+    HTTP = auto()
+    SOCKET = auto()
+    RESERVE = auto()
+
+
+class Slot:
+    """The place of one open connection in the counts."""
+
+    __slots__ = ("address", "close", "is_open", "lane")
+
+    def __init__(self, lane: ConnectionClass, address: str | None) -> None:
+        self.lane = lane
+        self.address = address
+        """None if the connection is not counted by its address."""
+        self.close: Callable[[], None] = _nothing
+        """Ends the connection; set by its protocol."""
+        self.is_open = True
+
+
+def _nothing() -> None:
+    """The connection has no protocol yet."""
+
+
+class ConnectionLimits:
+    """Counts the open connections of this process and says whether one more may come."""
+
+    def __init__(
+        self,
+        descriptors: int,
+        trusted_proxies: Networks = (),
+        *,
+        address_max: int = limits.ADDRESS_HTTP_CONNECTIONS_MAX,
+    ) -> None:
+        room = max(descriptors - limits.OWN_DESCRIPTORS, descriptors // 2)
+        self.undecided_max = min(limits.UNDECIDED_CONNECTIONS_MAX, max(1, room // 8))
+        self._reserve_max = min(limits.RESERVED_CONNECTIONS_MAX, max(4, room // 32))
+        self._shared_max = max(2, room - self.undecided_max - self._reserve_max)
+        self._http_max = self._shared_max // 2
+        self._sockets_max = self._shared_max - min(
+            limits.KEPT_HTTP_CONNECTIONS_MAX, self._shared_max // 8
+        )
+        self._address_max = max(1, min(address_max, self._http_max // 4))
+        self.undecided_of_address_max = min(self._address_max, max(1, self.undecided_max // 4))
+        self._trusted = trusted_proxies
+        self._open: Counter[ConnectionClass] = Counter()
+        self._by_address: Counter[str] = Counter()
+        self._idle: dict[str | None, dict[Slot, None]] = {}
+        """Idle HTTP connections of each address that is counted, longest idle first."""
+        self._idle_all: dict[Slot, None] = {}
+        self._reserve_unused: dict[Slot, None] = {}
+        """Connections in the reserve whose request is not there yet, oldest first."""
+
+    @classmethod
+    def of_this_process(cls, trusted_proxies: Networks = ()) -> Self:
+        """The limits that follow from this process's file descriptors."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        is_unlimited = soft == resource.RLIM_INFINITY
+        descriptors = DESCRIPTORS_UNLIMITED if is_unlimited else soft
+        return cls(descriptors, trusted_proxies)
+
+    @property
+    def keep_alive_seconds(self) -> int:
+        """How long a connection may be idle: shorter when connections are scarce."""
+        is_scarce = 4 * self._open[ConnectionClass.HTTP] > 3 * self._http_max or self._is_full
+        kept_ms = limits.SCARCE_KEEP_ALIVE_MS if is_scarce else limits.KEEP_ALIVE_MS
+        return kept_ms // limits.SECOND_MS
+
+    @property
+    def _is_full(self) -> bool:
+        return (
+            self._open[ConnectionClass.HTTP] + self._open[ConnectionClass.SOCKET]
+            >= self._shared_max
+        )
+
+    def enter(self, lane: ConnectionClass, peer: str | None) -> Slot | None:
+        """Count a new connection; None if there is no room for it."""
+        if lane is ConnectionClass.SOCKET:
+            return self._enter_socket(peer)
+        address = self.address(peer)
+        if address is not None and self._by_address[address] >= self._address_max:
+            if not self._close_idle(self._idle.get(address)):
+                return None
+        elif self._open[ConnectionClass.HTTP] < self._http_max and not self._is_full:
+            return self._taken(Slot(ConnectionClass.HTTP, address))
+        elif not self._close_idle(self._idle_all):
+            return self._enter_reserve(address)
+        return self._taken(Slot(ConnectionClass.HTTP, address))
+
+    def move_to_sockets(self, slot: Slot) -> bool:
+        """The connection becomes a socket; False if there is no room for another socket."""
+        is_counted = slot.lane is ConnectionClass.SOCKET
+        is_full = self._open[ConnectionClass.SOCKET] >= self._sockets_max
+        if not is_counted and (is_full or slot.lane is ConnectionClass.RESERVE):
+            return False
+        # The handshake counts open sockets by address, with the proxies' word.
+        self.busy(slot)
+        self._uncount(slot)
+        slot.lane, slot.address = ConnectionClass.SOCKET, None
+        self._taken(slot)
+        return True
+
+    def leave(self, slot: Slot) -> None:
+        """The connection is gone; further calls for it change nothing."""
+        if not slot.is_open:
+            return
+        slot.is_open, slot.close = False, _nothing
+        self.busy(slot)
+        self._reserve_unused.pop(slot, None)
+        self._uncount(slot)
+
+    def idle(self, slot: Slot) -> None:
+        """The connection waits for its next request: it may be closed for another one."""
+        if slot.is_open and slot.lane is ConnectionClass.HTTP:
+            self._idle_all[slot] = None
+            self._idle.setdefault(slot.address, {})[slot] = None
+
+    def busy(self, slot: Slot) -> None:
+        """The connection is in use again."""
+        if slot not in self._idle_all:
+            return
+        del self._idle_all[slot]
+        same_address = self._idle[slot.address]
+        del same_address[slot]
+        if not same_address:
+            del self._idle[slot.address]
+
+    def use_reserve(self, slot: Slot) -> None:
+        """The request of a connection in the reserve is one that the reserve is for."""
+        self._reserve_unused.pop(slot, None)
+
+    def _enter_socket(self, peer: str | None) -> Slot | None:
+        address = self.address(peer)
+        is_at_limit = address is not None and self._by_address[address] >= self._address_max
+        if is_at_limit and not self._close_idle(self._idle.get(address)):
+            return None
+        if self._open[ConnectionClass.SOCKET] >= self._sockets_max:
+            return None
+        if self._is_full and not self._close_idle(self._idle_all):
+            return None
+        return self._taken(Slot(ConnectionClass.SOCKET, address))
+
+    def _enter_reserve(self, address: str | None) -> Slot | None:
+        """The oldest that has not made its request has to go: one who holds it gains nothing."""
+        if self._open[ConnectionClass.RESERVE] >= self._reserve_max:
+            if not self._reserve_unused:
+                return None
+            oldest = next(iter(self._reserve_unused))
+            del self._reserve_unused[oldest]
+            oldest.close()
+        slot = self._taken(Slot(ConnectionClass.RESERVE, address))
+        self._reserve_unused[slot] = None
+        return slot
+
+    def _close_idle(self, idle: dict[Slot, None] | None) -> bool:
+        if not idle:
+            return False
+        oldest = next(iter(idle))
+        self.busy(oldest)
+        oldest.close()
+        return True
+
+    def address(self, peer: str | None) -> str | None:
+        """As whom a connection is counted; None if it is not.
+
+        A trusted proxy stands for everybody behind it, and this machine for its proxy.
+        """
+        return None if is_trusted(peer, self._trusted) else counted_address(peer, (), ())
+
+    def _taken(self, slot: Slot) -> Slot:
+        self._open[slot.lane] += 1
+        if slot.address is not None:
+            self._by_address[slot.address] += 1
+        return slot
+
+    def _uncount(self, slot: Slot) -> None:
+        self._open[slot.lane] -= 1
+        if slot.address is not None:
+            self._by_address[slot.address] -= 1
+            if not self._by_address[slot.address]:
+                del self._by_address[slot.address]

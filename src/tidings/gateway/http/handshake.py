@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The WebSocket handshake: who may open a socket."""
+
+import asyncio
+import base64
+import binascii
+from typing import Final
+
+from picows import WSUpgradeRequest
+
+from tidings.gateway.admission import Admission
+from tidings.gateway.connection import Connection
+from tidings.gateway.context import GatewayContext
+from tidings.gateway.http import refusals
+from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
+from tidings.gateway.http.head import Headers, header_values
+from tidings.gateway.http.socket_protocol import make_socket_protocol
+
+VERSION: Final = b"13"
+KEY_BYTES: Final = 16
+
+
+class Handshake:
+    """Decides over requests for a socket, and makes the protocols of those it lets in."""
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        allowed_origins: frozenset[str],
+        entrance: Admission | None = None,
+    ) -> None:
+        self._context = context
+        self._entrance = entrance or Admission(context.jitter_ms)
+        self._allowed_origins = allowed_origins
+        self.is_draining = False
+
+    def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
+        """What to answer a client that may not open a socket; None if it may."""
+        if self._context.write_lease.is_blind:
+            return refusals.REVOCATIONS_UNREAD
+        if self.is_draining:
+            return refusals.DRAINING
+        if header_values(headers, b"sec-websocket-version") != [VERSION]:
+            return refusals.SOCKET_VERSION_UNKNOWN
+        if not self._is_allowed(headers):
+            return refusals.ORIGIN_REFUSED
+        if not _is_upgrade(headers):
+            return refusals.NOT_AN_UPGRADE
+        if not _is_key(header_values(headers, b"sec-websocket-key")):
+            return refusals.KEY_INVALID
+        if seconds := self._entrance.wait_seconds(self._address(headers, peer)):
+            return refusals.busy("too many at once", seconds)
+        return None
+
+    def protocol(
+        self,
+        headers: Headers,
+        peer: str | None,
+        limits: ConnectionLimits | None = None,
+        slot: Slot | None = None,
+    ) -> tuple[asyncio.BufferedProtocol, bytes]:
+        """A protocol that speaks frames, and the head of the request that it expects first.
+
+        The head is written anew: of what the client sent, only the key is in it.
+        """
+        address = self._address(headers, peer)
+
+        def admit(_request: WSUpgradeRequest) -> Connection:
+            return Connection(self._context, self._entrance, address)
+
+        protocol = make_socket_protocol(admit, limits, slot)
+        [key] = header_values(headers, b"sec-websocket-key")
+        return protocol, _request_head(key)
+
+    def _address(self, headers: Headers, peer: str | None) -> str | None:
+        forwarded = [one.decode("latin-1") for one in header_values(headers, b"x-forwarded-for")]
+        return self._entrance.address(peer, forwarded)
+
+    def _is_allowed(self, headers: Headers) -> bool:
+        """Exact matches only: the page came from this host, or from one on the list."""
+        origins = [one.decode("latin-1") for one in header_values(headers, b"origin")]
+        if not origins:
+            return True
+        if len(origins) > 1:
+            return False
+        hosts = [one.decode("latin-1") for one in header_values(headers, b"host")]
+        own = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
+        return origins[0] in self._allowed_origins or origins[0] in own
+
+
+def _is_upgrade(headers: Headers) -> bool:
+    """Firefox says `keep-alive, Upgrade`."""
+    options = b",".join(header_values(headers, b"connection")).lower().split(b",")
+    is_asked = b"upgrade" in [option.strip() for option in options]
+    lengths = header_values(headers, b"content-length") + header_values(
+        headers, b"transfer-encoding"
+    )
+    has_body = any(length.strip(b"0") for length in lengths)
+    protocols = [one.lower() for one in header_values(headers, b"upgrade")]
+    return is_asked and not has_body and protocols == [b"websocket"]
+
+
+def _is_key(keys: list[bytes]) -> bool:
+    try:
+        return len(keys) == 1 and len(base64.b64decode(keys[0], validate=True)) == KEY_BYTES
+    except binascii.Error:
+        return False
+
+
+def _request_head(key: bytes) -> bytes:
+    return (
+        b"GET /v1/ws HTTP/1.1\r\nHost: tidings\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n"
+    )

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The head of a request, and the rules of HTTP/1.1 that the parser does not know."""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import httptools
+
+from tidings.gateway.http import refusals
+from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
+from tidings.gateway.http.uvicorn_internals import FlowControl
+from tidings.model import limits
+
+SOCKET_PATH: Final = b"/v1/ws"
+HEALTH_PATHS: Final = (b"/healthz", b"/readyz")
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""Names in small letters, and values."""
+
+_DIGITS: Final = re.compile(rb"[0-9]+")
+
+
+def header_values(headers: Headers, name: bytes) -> list[bytes]:
+    """What each header of this name says, in their order."""
+    return [value for other, value in headers if other == name]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The head of one request."""
+
+    method: bytes
+    path: bytes
+    version: str
+    headers: Headers
+    is_upgrade: bool
+
+    def values(self, name: bytes) -> list[bytes]:
+        """What each header of this name says, in their order."""
+        return header_values(self.headers, name)
+
+    @property
+    def is_for_socket(self) -> bool:
+        """Whether it is at the path of the socket, with the method for it."""
+        return self.method == b"GET" and self.path == SOCKET_PATH
+
+    @property
+    def is_for_health(self) -> bool:
+        """Whether it asks how the server is. With a body it would last as long as the body."""
+        has_body = bool(self.content_length) or self.is_chunked
+        return self.path in HEALTH_PATHS and self.method in (b"GET", b"HEAD") and not has_body
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body comes in chunks."""
+        return bool(self.values(b"transfer-encoding"))
+
+    @property
+    def content_length(self) -> int | None:
+        """How long the body is, if the head says so."""
+        lengths = self.values(b"content-length")
+        return int(lengths[0]) if lengths and _DIGITS.fullmatch(lengths[0]) else None
+
+    def refusal(self, *, has_sockets: bool) -> bytes | None:
+        """The answer to a head that breaks a rule; None if it breaks none."""
+        if sum(len(name) + len(value) for name, value in self.headers) > limits.HEAD_BYTES_MAX:
+            return refusals.HEAD_TOO_LARGE
+        if self.version not in ("1.0", "1.1"):
+            return refusals.VERSION_UNKNOWN
+        hosts = len(self.values(b"host"))
+        if hosts > 1 or (hosts == 0 and self.version == "1.1"):
+            return refusals.HOST_MISSING
+        if has_sockets and self.is_for_socket and not (self.is_upgrade and self.version == "1.1"):
+            return refusals.NOT_AN_UPGRADE
+        return self._refusal_of_encoding()
+
+    def _refusal_of_encoding(self) -> bytes | None:
+        encodings = [one.lower() for one in self.values(b"transfer-encoding")]
+        if encodings and self.version == "1.0":
+            return refusals.ENCODING_IN_OLD_VERSION
+        if encodings and encodings != [b"chunked"]:
+            return refusals.ENCODING_UNKNOWN
+        return None
+
+
+def read_head(parser: httptools.HttpRequestParser, target: bytes, headers: Headers) -> RequestHead:
+    """The head that the parser has come to the end of."""
+    path = target.partition(b"?")[0]
+    version = parser.get_http_version()
+    return RequestHead(parser.get_method(), path, version, headers, parser.should_upgrade())
+
+
+class ReadGate(FlowControl):
+    """Lets the protocol decide when to read on: what it has must be parsed first."""
+
+    def __init__(self, transport: asyncio.Transport, read_on: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._read_on: Callable[[], None] | None = read_on
+        self._is_transport_paused = False
+
+    def pause_reading(self) -> None:
+        self.read_paused = True
+        if not self._is_transport_paused and not self._transport.is_closing():
+            self._is_transport_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.read_paused and self._read_on is not None:
+            self._read_on()
+
+    def reopen(self) -> None:
+        """Take bytes from the transport again."""
+        self.read_paused = False
+        if self._is_transport_paused and not self._transport.is_closing():
+            self._is_transport_paused = False
+            self._transport.resume_reading()
+
+    def release(self) -> None:
+        """The connection is gone: let go of the protocol, so that no cycle keeps it in memory."""
+        self._read_on = None
+
+
+def hand_over(
+    transport: asyncio.Transport, protocol: asyncio.BufferedProtocol, data: bytes
+) -> None:
+    """Let another protocol go on with the connection, first with what was read already."""
+    protocol.connection_made(transport)
+    view = memoryview(data)
+    while view and not transport.is_closing():
+        buffer = memoryview(protocol.get_buffer(len(view)))
+        size = min(len(buffer), len(view))
+        buffer[:size] = view[:size]
+        protocol.buffer_updated(size)
+        view = view[size:]
+    # A transport that is reading goes on in the old protocol's way.
+    transport.pause_reading()
+    transport.set_protocol(protocol)
+    transport.resume_reading()
+
+
+class SocketMaker(Protocol):
+    """Decides who may open a socket."""
+
+    def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
+        """What to answer a client that may not open a socket; None if it may."""
+        ...
+
+    def protocol(
+        self,
+        headers: Headers,
+        peer: str | None,
+        limits: ConnectionLimits | None,
+        slot: Slot | None,
+    ) -> tuple[asyncio.BufferedProtocol, bytes]:
+        """A protocol that speaks frames, and the head of the request that it expects first."""
+        ...

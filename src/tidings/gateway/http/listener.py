@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door: one listening port for sockets and everything else.
+
+Each connection is looked at once, before a byte of it is taken: `GET /v1/ws` is counted as a
+socket where the process serves sockets, all else as HTTP, and where there is no room for one more
+it is told so. The kernel wakes us only when enough bytes to tell are there, so a client that sends
+one byte and waits costs nothing.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
+from tidings.gateway.http.refusals import CONNECTIONS_TAKEN
+from tidings.gateway.http.undecided import Undecided, Waiting
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.door")
+
+SOCKET_REQUEST: Final = b"GET /v1/ws"
+PEEK_BYTES: Final = len(SOCKET_REQUEST) + 1
+FIRST_BYTES_SECONDS_MAX: Final = 10.0
+BACKLOG: Final = 2_048
+
+REFUSALS_PER_LOG_LINE: Final = 100
+
+ProtocolFactory = Callable[[Slot], asyncio.BaseProtocol]
+
+
+class Listener:
+    """Accepts connections and hands each to the right protocol."""
+
+    def __init__(
+        self,
+        protocol: ProtocolFactory,
+        limits: ConnectionLimits,
+        *,
+        has_sockets: bool,
+        first_bytes_seconds_max: float = FIRST_BYTES_SECONDS_MAX,
+    ) -> None:
+        self._protocol = protocol
+        self._limits = limits
+        self._has_sockets = has_sockets
+        self._first_bytes_seconds_max = first_bytes_seconds_max
+        self._refused = 0
+        self._tasks = Tasks("door")
+        self._undecided = Undecided(limits.undecided_max, limits.undecided_of_address_max)
+        self._listeners: list[socket.socket] = []
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        port: int = self._listeners[0].getsockname()[1]
+        return port
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen. Raises OSError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            self._listeners.append(_listen(family, kind, protocol, address))
+        for listener in self._listeners:
+            self._tasks.start(self._accept(listener))
+
+    async def close(self) -> None:
+        """Accept no more; connections handed over live on."""
+        await self._tasks.close()
+        for listener in self._listeners:
+            listener.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(listener)
+            except OSError as error:
+                # Out of file descriptors, most likely: those we have must be able to go on.
+                log.warning("cannot accept", extra={"action": "accept_failed", "error": str(error)})
+                await asyncio.sleep(0.1)
+                continue
+            self._tasks.start(self._hand_over(connection, address[0]))
+
+    async def _hand_over(self, connection: socket.socket, peer: str) -> None:
+        slot: Slot | None = None
+        try:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            start = await self._first_bytes(connection, self._limits.address(peer))
+            if not start:
+                connection.close()
+                return
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+            lane = lane_of(start, has_sockets=self._has_sockets)
+            slot = self._limits.enter(lane, peer)
+            if slot is None:
+                self._refuse(connection)
+                return
+            await self._connect(connection, slot)
+        except (OSError, TimeoutError):
+            connection.close()
+            self._give_back(slot)
+        except asyncio.CancelledError:
+            connection.close()
+            self._give_back(slot)
+            raise
+
+    async def _connect(self, connection: socket.socket, slot: Slot) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: self._protocol(slot), connection)
+
+    def _give_back(self, slot: Slot | None) -> None:
+        if slot is not None:
+            self._limits.leave(slot)
+
+    def _refuse(self, connection: socket.socket) -> None:
+        """Say so, as far as the kernel takes it without waiting."""
+        if self._refused % REFUSALS_PER_LOG_LINE == 0:
+            extra = {"action": "connections_refused", "count": self._refused + 1}
+            log.warning("too many connections", extra=extra)
+        self._refused += 1
+        with suppress(OSError):
+            connection.send(CONNECTIONS_TAKEN)
+        connection.close()
+
+    async def _first_bytes(self, connection: socket.socket, address: str | None) -> bytes:
+        """Enough to tell what it is, without taking it; nothing if the client says nothing."""
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
+        ready = self._undecided.enter(address)
+        try:
+            await self._readable(connection, ready)
+        finally:
+            self._undecided.leave(ready, address)
+        return connection.recv(PEEK_BYTES, socket.MSG_PEEK)
+
+    async def _readable(self, connection: socket.socket, ready: Waiting) -> None:
+        loop = asyncio.get_running_loop()
+        descriptor = connection.fileno()
+        loop.add_reader(descriptor, _settle, ready)
+        try:
+            async with asyncio.timeout(self._first_bytes_seconds_max):
+                await ready
+        finally:
+            loop.remove_reader(descriptor)
+
+
+def lane_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
+    """What a connection whose first request starts like this is counted as.
+
+    A process without sockets answers a request for one like any other: whoever asks for it there
+    must find neither the room of sockets nor a way around the bounds of HTTP.
+    """
+    is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
+    return ConnectionClass.SOCKET if has_sockets and is_socket else ConnectionClass.HTTP
+
+
+def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _settle(ready: Waiting) -> None:
+    if not ready.done():
+        ready.set_result(None)

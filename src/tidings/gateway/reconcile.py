@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparing heads: which connections missed something that nobody told this gateway about."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from tidings.gateway.client_connection import ClientConnection
+from tidings.gateway.conversation import State
+from tidings.gateway.hub import Hub
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import Unavailable
+from tidings.ports.chats import Chats
+from tidings.tasks import Tasks
+
+AGAIN_SECONDS: Final = 1.0
+LINES_AT_ONCE: Final = 1_000
+"""Bounds the memory a comparison takes, at the price of reading some heads more than once."""
+CHATS_AT_ONCE: Final = 1_000
+USERS_AT_ONCE: Final = 8
+LINES_PER_TURN: Final = 100
+
+
+class HeadReconciler:
+    """Compares when asked, one comparison at a time; what is asked meanwhile is done after it.
+
+    A quick comparison looks at the chats that connections follow; a thorough one also at which
+    chats their users are in.
+    """
+
+    def __init__(self, hub: Hub, chats: Chats) -> None:
+        self.compared = 0
+        """Connections compared so far."""
+        self._hub = hub
+        self._chats = chats
+        self._wanted: set[ClientConnection] = set()
+        self._is_thorough = False
+        self._asked = asyncio.Event()
+        self._tasks = Tasks("comparing")
+
+    def start(self) -> None:
+        """Wait for being asked."""
+        self._tasks.start(self._run())
+
+    async def close(self) -> None:
+        """Stop."""
+        await self._tasks.close()
+
+    def ask(self, lines: Iterable[ClientConnection] | None = None, *, is_thorough: bool) -> None:
+        """Compare these connections, or all, soon: as things stand after the call."""
+        self._wanted.update(self._hub if lines is None else lines)
+        self._is_thorough |= is_thorough
+        self._asked.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            lines, self._wanted = self._wanted, set()
+            is_thorough, self._is_thorough = self._is_thorough, False
+            left = await self._compare_all(lines, is_thorough)
+            if left:
+                await asyncio.sleep(AGAIN_SECONDS)
+                self.ask(left, is_thorough=is_thorough)
+
+    async def _compare_all(
+        self, lines: set[ClientConnection], is_thorough: bool
+    ) -> list[ClientConnection]:
+        """Returns those that could not be compared yet."""
+        left: list[ClientConnection] = []
+        remaining = iter(lines)
+        while group := list(islice(remaining, LINES_AT_ONCE)):
+            # Whoever is gone by now, or has yet to say hello, needs no comparison.
+            is_open = [line for line in group if line.conversation.state is State.OPEN]
+            try:
+                left += await self._compare(is_open, is_thorough)
+            except Unavailable:
+                left += is_open
+        return left
+
+    async def _compare(
+        self, lines: Sequence[ClientConnection], is_thorough: bool
+    ) -> list[ClientConnection]:
+        chats_of = await self._memberships(lines) if is_thorough else {}
+        wanted = dict.fromkeys(chat for line in lines for chat in line.progress.chats())
+        wanted.update(dict.fromkeys(chat for chats in chats_of.values() for chat in chats))
+        heads = await self._heads(list(wanted))
+        left = []
+        for number, line in enumerate(lines, 1):
+            user = line.conversation.user
+            own = {*line.progress.chats(), *(chats_of.get(user, ()) if user else ())}
+            if not line.reached({chat: heads[chat] for chat in own if chat in heads}):
+                left.append(line)
+            if number % LINES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        self.compared += len(lines)
+        return left
+
+    async def _memberships(self, lines: Sequence[ClientConnection]) -> dict[UserKey, list[ChatId]]:
+        """Which chats the users are in: some may have been added to one without hearing of it."""
+        users = {user for line in lines if (user := line.conversation.user) is not None}
+        found: dict[UserKey, list[ChatId]] = {}
+        remaining = iter(users)
+
+        async def look() -> None:
+            for user in remaining:
+                found[user] = await self._chats.ids(user)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(USERS_AT_ONCE):
+                    group.create_task(look())
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return found
+
+    async def _heads(self, chats: Sequence[ChatId]) -> dict[ChatId, int]:
+        heads: dict[ChatId, int] = {}
+        for start in range(0, len(chats), CHATS_AT_ONCE):
+            heads.update(await self._chats.heads(chats[start : start + CHATS_AT_ONCE]))
+        return heads

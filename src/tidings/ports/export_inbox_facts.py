@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts of the inbox, as they travel from one engine to another.
+
+They are part of the format that `moving` describes. What has expired stays behind: notifications,
+copies, claimed keys and jobs; and copies beyond those that count.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, TypeVar
+
+import msgspec
+
+from tidings.model.ids import UserKey
+from tidings.model.notifications import Broadcast, ReadState
+
+
+class FactBase(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="fact",
+):
+    """One line of an export."""
+
+
+class TenantSettingsFact(FactBase, frozen=True, kw_only=True, tag="tenant_settings"):
+    """What a tenant says about its inboxes."""
+
+    tenant: str
+    settings: dict[str, object]
+
+
+class InboxFact(FactBase, frozen=True, kw_only=True, tag="inbox"):
+    """An inbox. What was posted to it follows, and then the next inbox."""
+
+    tenant: str
+    inbox: str
+    title: str
+    description: str = ""
+    schema_version: str = "1.0"
+    categories: tuple[str, ...] | None = None
+    late_joiners: bool | None = None
+    keep_days: int | None = None
+    message_schema: dict[str, object] | None = None
+
+
+class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
+    """One for listed users, with how far its delivery is."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+    category: str | None = None
+    posted_at: int
+    expires_at: int
+    recipients: int
+    box: bytes | None = None
+    box_key: int = 0
+    finished_jobs: tuple[int, ...] = ()
+    """In order."""
+
+
+class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):
+    """An entry of an inbox's log."""
+
+    tenant: str
+    inbox: str
+    sequence: int
+    kind: Literal["broadcast", "retraction"]
+    posted_at: int
+    mark: str
+    expires_at: int
+    category: str | None = None
+    late_joiners: bool = True
+    recipients: int = 0
+    key: str | None = None
+    target: str | None = None
+    box: bytes | None = None
+    box_key: int = 0
+    is_last: bool = False
+    """Of its log: it travels even if it has expired, since the log goes on after it."""
+
+
+class PostKeyFact(FactBase, frozen=True, kw_only=True, tag="post_key"):
+    """A key claimed by a post that still counts."""
+
+    tenant: str
+    inbox: str
+    key: str
+    digest: bytes
+    notification_id: str | None = None
+    hint: int
+    claimed_at: int
+    expires_at: int
+
+
+class CopyFact(FactBase, frozen=True, kw_only=True, tag="copy"):
+    """A user's reference to a notification."""
+
+    user_id: UserKey
+    inbox: str
+    notification_id: str
+    category: str | None = None
+    received_at: int
+    expires_at: int
+    read_at: int | None = None
+
+
+class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
+    """What else a user has read of an inbox; it follows the copies."""
+
+    user_id: UserKey
+    inbox: str
+    before: int = 0
+    announced: int = 0
+    singly: dict[int, int] = msgspec.field(default_factory=dict)
+    """In the order of the sequences."""
+
+
+class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
+    """A delivery job in the queue that the store itself is."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+    number: int
+    users: tuple[str, ...]
+    category: str | None = None
+    posted_at: int
+    expires_at: int
+
+
+class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
+    """A job that nobody could do."""
+
+    aside_id: str
+    job: JobFact
+    reason: str
+    at: int
+
+
+OfInbox = InboxFact | NotificationFact | BroadcastFact | PostKeyFact
+OfUser = CopyFact | ReadStateFact
+InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+def converted(kind: type[_S], one: msgspec.Struct, **others: object) -> _S:
+    """A noun as the fact that it travels as, or back; `others` are fields that `one` has not."""
+    fields = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**others, **{name: getattr(one, name) for name in fields})
+
+
+def announcement_fact(one: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
+    """An entry of a log as it travels. Content whose time is over stays behind, swept or not."""
+    fact = converted(BroadcastFact, one, is_last=is_last)
+    if fact.box is None or fact.expires_at <= now:
+        return msgspec.structs.replace(fact, box=None, box_key=0)
+    return fact
+
+
+def read_state_facts(user: UserKey, inbox: str, state: ReadState) -> Iterable[ReadStateFact]:
+    """What a user has read of an inbox as it travels; nothing if that is nothing."""
+    # Engines keep the single marks in different orders, and the order means nothing.
+    singly = dict(sorted(state.singly.items()))
+    if state.before or state.announced or singly:
+        yield converted(ReadStateFact, state, user_id=user, inbox=inbox, singly=singly)

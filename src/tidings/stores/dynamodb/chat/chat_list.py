@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chat list: receipt rows say which chats, head copies in which order, the rest one page.
+
+No message is written to anybody's list: what a list shows is put together when it is asked for.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from tidings.model import limits
+from tidings.model.chats import ChatRow, HeldChat
+from tidings.model.entries import Entry, Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt, Unread, unread_of_page
+from tidings.stores.dynamodb.chat.entries import head_of_chat, last_messages, membership_row
+from tidings.stores.dynamodb.chat.heads import HeadCopy, Heads, MemberCount
+from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
+from tidings.stores.dynamodb.chat.receipts import count_unread, unread_of
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.patterns import (
+    LIST_CHATS,
+    LIST_ROLES,
+    READ_CHAT,
+    READ_RECEIPT,
+    READ_ROLES,
+    SHOW_CHATS,
+)
+
+
+class DynamoChatList:
+    """What a user's chats look like to that user."""
+
+    def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
+        self._dynamo = dynamo
+        self._heads = heads
+
+    async def held(self, user: UserKey) -> list[HeldChat]:
+        """All chats of the user, read strongly, latest activity first."""
+        receipts = await self._receipts(user)
+        copies = await self._copies(list(receipts), strong=True)
+        counts = await gather_bounded(partial(self._member_count, *one) for one in copies.items())
+        held = [
+            HeldChat(chat, copy.head, receipts[chat], count.members)
+            for (chat, copy), count in zip(copies.items(), counts, strict=True)
+        ]
+        held.sort(key=lambda one: (one.head.active_at, one.chat_id), reverse=True)
+        return held
+
+    async def ids(self, user: UserKey) -> list[ChatId]:
+        """All chats of the user, read strongly."""
+        return list(await self._receipts(user))
+
+    async def heads(self, chats: Sequence[ChatId]) -> dict[ChatId, int]:
+        """Where the logs of these chats end, read strongly."""
+        copies = await self._copies(chats, strong=True)
+        return {chat: copy.head.sequence for chat, copy in copies.items() if copy.head.sequence}
+
+    async def page(
+        self, user: UserKey, below: tuple[int, ChatId] | None, limit: int, now: int
+    ) -> list[ChatRow]:
+        """A page of the list, from below (active_at, chat_id) on."""
+        receipts = await self._receipts(user)
+        copies = await self._copies(list(receipts), strong=False)
+        order = sorted(((copy.head.active_at, chat) for chat, copy in copies.items()), reverse=True)
+        chats = [chat for at, chat in order if below is None or (at, chat) < below][:limit]
+        if not chats:
+            return []
+        rows = await self._rows({chat: (copies[chat].head, receipts[chat]) for chat in chats}, now)
+        # All that the rows show was read by now: whoever was removed meanwhile sees none of it.
+        still_in = await self._receipts(user)
+        return [row for row in rows if row.chat_id in still_in]
+
+    async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
+        """One chat as it stands in the list; None unless the user is in it, after all was read."""
+        item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
+        if item is None:
+            return None
+        head, receipt = await head_of_chat(self._dynamo, chat), to_receipt(item)
+        last = await last_messages(self._dynamo, [(chat, head.last_message)])
+        unread = await unread_of(self._dynamo, chat, head, receipt, now)
+        facts = await self._dynamo.get(READ_CHAT, {"chat_id": chat})
+        member = await membership_row(self._dynamo, chat, user)
+        if facts is None or member is None:
+            return None
+        return _row(facts, member, head, receipt, last.get((chat, head.last_message)), unread)
+
+    async def _receipts(self, user: UserKey) -> dict[ChatId, Receipt]:
+        items = await self._dynamo.query(LIST_CHATS, "#user_id = :user", {":user": user})
+        return {ChatId(item["chat_id"]): to_receipt(item) for item in items}
+
+    async def _copies(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
+        """Where the logs end; one whose head copy is missing or may be old is looked at."""
+        copies = await self._heads.read(chats, strong=strong)
+        unsure = [chat for chat in chats if chat not in copies or self._heads.must_look(chat)]
+        heads = await gather_bounded(partial(head_of_chat, self._dynamo, chat) for chat in unsure)
+        for chat, head in zip(unsure, heads, strict=True):
+            self._heads.looked(chat, HeadCopy(head))
+            copies[chat] = HeadCopy(head)
+        return copies
+
+    async def _member_count(self, chat: ChatId, copy: HeadCopy) -> MemberCount:
+        if copy.count is not None:
+            return copy.count
+        facts = await self._dynamo.get(READ_CHAT, {"chat_id": chat})
+        if facts is None:
+            return MemberCount(0, 0)
+        count = MemberCount(facts["as_of"], facts["member_count"])
+        self._heads.looked(chat, HeadCopy(copy.head, count))
+        return count
+
+    async def _rows(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[ChatRow]:
+        """The rows of these chats of one user, in their order."""
+        facts = await self._facts(list(chats))
+        (user,) = {receipt.user for _, receipt in chats.values()}
+        members = await self._memberships(user, list(chats))
+        last = await last_messages(
+            self._dynamo,
+            [(chat, head.last_message) for chat, (head, _) in chats.items()],
+        )
+        unread = await self._unread(chats, now)
+        return [
+            _row(facts[chat], members[chat], head, receipt, last.get((chat, head.last_message)), n)
+            for (chat, (head, receipt)), n in zip(chats.items(), unread, strict=True)
+            if chat in facts and chat in members
+        ]
+
+    async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
+        """In each of the chats; a look at the log only where it is worth one."""
+        known = unread_of_page(chats.values())
+        looks = [
+            partial(count_unread, self._dynamo, chat, receipt, now)
+            for (chat, (_, receipt)), one in zip(chats.items(), known, strict=True)
+            if one is None
+        ]
+        counted = iter(await gather_bounded(looks))
+        return [next(counted) if one is None else one for one in known]
+
+    async def _facts(self, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
+        items = await self._dynamo.batch_get(SHOW_CHATS, [{"chat_id": chat} for chat in chats])
+        return {item["chat_id"]: item for item in items}
+
+    async def _memberships(self, user: UserKey, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
+        """Roles and mutes. The index may not show a membership yet that the receipts do."""
+        rows = await self._dynamo.query(LIST_ROLES, "#user_id = :user", {":user": user})
+        found = {ChatId(row["chat_id"]): row for row in rows}
+        missing = [member_key(chat, user) for chat in chats if chat not in found]
+        for row in await self._dynamo.batch_get(READ_ROLES, missing):
+            found[ChatId(row["chat_id"])] = row
+        return found
+
+
+def _row(
+    facts: Item, member: Item, head: Head, receipt: Receipt, last: Entry | None, unread: Unread
+) -> ChatRow:
+    others = [user for user in facts["first_members"] if user != receipt.user]
+    return ChatRow(
+        chat_id=facts["chat_id"],
+        type=facts["type"],
+        name=facts.get("name"),
+        others=tuple(others[: limits.LISTED_MEMBERS_MAX]),
+        member_count=facts["member_count"],
+        role=member["role"],
+        muted_until=member.get("muted_until"),
+        head=head,
+        receipt=receipt,
+        last=last,
+        unread=unread,
+    )

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deleting chats on DynamoDB: steps of 25 items, and how far it has come after each of them.
+
+A job is an item of its own. As long as there is something left to do another item names it in one
+partition: whoever looks for work reads just that.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from tidings.model.deletions import Deletion, deletion_of
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, tenant_itself
+from tidings.model.limits import DELETION_LEASE_MS
+from tidings.ports.chats import Deletions
+from tidings.stores.dynamodb.chat import deletion_patterns as patterns
+from tidings.stores.dynamodb.chat.entries import items_after
+from tidings.stores.dynamodb.chat.items import (
+    BODY,
+    body_key,
+    pair_of,
+    place,
+    reactions_of,
+    receipt_key,
+)
+from tidings.stores.dynamodb.chat.members import TransactionPlan
+from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.writes import Delete, Put, Update
+from tidings.stores.dynamodb.patterns import (
+    FIND_PAIR,
+    FORGET_REACTIONS,
+    LIST_MEMBERS,
+    READ_REACTIONS,
+)
+
+OPEN: Final = "deletions"
+"""The partition that names what is not done."""
+_JOB: Final = "deletion#"
+_FREE: Final = (
+    "attribute_exists(#pk) AND"
+    " (attribute_not_exists(#holder) OR #holder = :holder OR #leased_until <= :now)"
+)
+_LEFT_OUT: Final = (
+    "box", "box_key", BODY, "reactions", "client_message_id", "content_type", "expires_at",
+    "edited_at", "target", "emoji", "people", "name",
+)  # fmt: skip
+_EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
+    f"#{name}" for name in _LEFT_OUT
+)
+
+
+class DynamoDeletions:
+    """Several processes may be at it; a lease keeps them from doing the same work."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+
+    async def get(self, chat: ChatId) -> Deletion | None:
+        item = await self._dynamo.get(patterns.FIND_DELETION, _key(chat))
+        return _to_deletion(item) if item else None
+
+    async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:
+        items = await self._dynamo.query(
+            patterns.LIST_DELETIONS, "#pk = :open", {":open": OPEN}, limit=limit
+        )
+        return [ChatId(item["sk"]) for item in items if item["created_at"] <= before]
+
+    async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
+        update = "SET #holder = :holder, #leased_until = :until"
+        values = {":holder": holder, ":now": now, ":until": now + DELETION_LEASE_MS}
+        try:
+            item = await self._dynamo.update(
+                patterns.MOVE_DELETION, _key(chat), update, _FREE, values
+            )
+        except ConditionFailed:
+            return None
+        return _to_deletion(item)
+
+    async def step(self, deletion: Deletion, holder: str, now: int) -> Deletion | None:
+        after = msgspec.structs.replace(await self._step(deletion), updated_at=now)
+        update = "SET #phase = :phase, #emptied = :emptied, #updated_at = :now"
+        values = {":phase": after.phase, ":emptied": after.emptied, ":now": now, ":holder": holder}
+        try:
+            await self._dynamo.update(
+                patterns.MOVE_DELETION, _key(after.chat_id), update, "#holder = :holder", values
+            )
+        except ConditionFailed:
+            return None
+        if after.phase == "done":
+            await self._dynamo.delete(patterns.FINISH_DELETION, _open_key(after.chat_id))
+        return after
+
+    async def _step(self, job: Deletion) -> Deletion:
+        match job.phase:
+            case "started":
+                return await self._remove_members(job)
+            case "members_removed":
+                return await self._remove_claims(job)
+            case "keys_removed":
+                return await self._empty_entries(job)
+            case "done":
+                return job
+
+    async def _remove_members(self, job: Deletion) -> Deletion:
+        """The receipt first: who has a membership left is found again."""
+        chat = job.chat_id
+        rows = await self._dynamo.query(
+            LIST_MEMBERS, "#chat_id = :chat", {":chat": chat}, limit=BATCH_WRITE_MAX
+        )
+        receipts = [receipt_key(row["user_id"], chat) for row in rows]
+        await self._dynamo.batch_write(patterns.FORGET_RECEIPTS, deletes=receipts)
+        await self._dynamo.batch_write(patterns.FORGET_MEMBERS, deletes=receipts)
+        if len(rows) == BATCH_WRITE_MAX:
+            return job
+        update = "SET #member_count = :none, #first_members = :nobody REMOVE #name"
+        values: Item = {":none": 0, ":nobody": []}
+        await self._dynamo.update(patterns.FORGET_CHAT, {"chat_id": chat}, update, values=values)
+        return msgspec.structs.replace(job, phase="members_removed")
+
+    async def _remove_claims(self, job: Deletion) -> Deletion:
+        rows = await self._dynamo.query(
+            patterns.LIST_CLAIMS, "#chat_id = :chat", {":chat": job.chat_id}, limit=BATCH_WRITE_MAX
+        )
+        keys = [_only(row, "chat_id", "claim") for row in rows]
+        await self._dynamo.batch_write(patterns.FORGET_CLAIMS, deletes=keys)
+        is_over = len(rows) < BATCH_WRITE_MAX
+        return msgspec.structs.replace(job, phase="keys_removed") if is_over else job
+
+    async def _empty_entries(self, job: Deletion) -> Deletion:
+        chat = job.chat_id
+        items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
+        reacted = [item["sequence"] for item in items if "reactions" in item]
+        if not all(
+            await gather_bounded(partial(self._forget_reactions, chat, one) for one in reacted)
+        ):
+            return job
+        bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
+        await self._dynamo.batch_write(patterns.FORGET_BODIES, deletes=bodies)
+        await gather_bounded(
+            partial(self._empty, job, item["sequence"])
+            for item in items
+            if item["kind"] != "deleted"
+        )
+        last = items[-1]["sequence"] if items else job.entries
+        phase = "done" if last >= job.entries else job.phase
+        return msgspec.structs.replace(job, phase=phase, emptied=last)
+
+    async def _empty(self, job: Deletion, sequence: int) -> None:
+        values = {":nobody": tenant_itself(job.tenant), ":yes": True}
+        where = place(job.chat_id, sequence)
+        await self._dynamo.update(
+            patterns.EMPTY_ENTRY, where, _EMPTY, "attribute_exists(#chat_id)", values
+        )
+
+    async def _forget_reactions(self, chat: ChatId, sequence: int) -> bool:
+        """Some of those to a message; whether none is left."""
+        rows = await self._dynamo.query(
+            READ_REACTIONS,
+            "#message_id = :message",
+            {":message": reactions_of(chat, sequence)},
+            limit=BATCH_WRITE_MAX,
+        )
+        keys = [_only(row, "message_id", "reaction") for row in rows]
+        await self._dynamo.batch_write(FORGET_REACTIONS, deletes=keys)
+        return len(rows) < BATCH_WRITE_MAX
+
+
+async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> None:
+    """Plan what goes with an entry `deleted`: the chat's mark, the pair's claim, the job."""
+    chat = {"chat_id": entry.chat_id}
+    mark = {":now": entry.created_at}
+    is_there = "attribute_exists(#chat_id) AND attribute_not_exists(#deleted_at)"
+    plan.add(Update("chats", chat, "SET #deleted_at = :now", is_there, mark))
+    rows = await dynamo.query(LIST_MEMBERS, "#chat_id = :chat", {":chat": entry.chat_id}, limit=3)
+    if len(rows) == 2:
+        # A group of two has no claim, or another chat has it: the two may have a direct one.
+        pair = {"chat_id": pair_of(*(row["user_id"] for row in rows))}
+        found = await dynamo.get(FIND_PAIR, pair)
+        if found is not None and found["made"] == entry.chat_id:
+            plan.add(Delete("chats", pair))
+    for item in deletion_items(deletion_of(entry)):
+        plan.add(Put("tenants", item))
+
+
+def deletion_items(job: Deletion) -> list[Item]:
+    """A job; and, unless it is done, what names it among those that are not."""
+    fields: dict[str, Any] = {name: getattr(job, name) for name in job.__struct_fields__}
+    item: Item = {**_key(job.chat_id), **fields}
+    if job.phase == "done":
+        return [item]
+    return [item, {**_open_key(job.chat_id), "created_at": job.created_at}]
+
+
+def is_deletion(item: Item) -> bool:
+    """Whether an item of the tenants' table is about a deleted chat."""
+    pk: str = item["pk"]
+    return pk == OPEN or pk.startswith(_JOB)
+
+
+def _key(chat: ChatId) -> Item:
+    return {"pk": f"{_JOB}{chat}", "sk": "job"}
+
+
+def _open_key(chat: ChatId) -> Item:
+    return {"pk": OPEN, "sk": chat}
+
+
+def _to_deletion(item: Item) -> Deletion:
+    return Deletion(**{name: item[name] for name in Deletion.__struct_fields__})
+
+
+def _only(item: Item, *names: str) -> Item:
+    return {name: item[name] for name in names}
+
+
+_conforms: type[Deletions] = DynamoDeletions

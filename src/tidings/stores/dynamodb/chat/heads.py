@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Head copies: where each log ends, for those who compare many chats at once.
+
+A copy is written after the entry, at most once a second for each chat, and only forwards: so it may
+be behind the log, never ahead of it. What makes the answers right all the same:
+
+- A copy counts as no older than the last head this process saw, written or not. So nobody who asks
+  the process that appended finds less than it answered.
+- A chat without a copy, one just made, has its log looked at.
+- A process that dies takes up to a second of copies with it. Where one process does it all, the
+  next one therefore looks at the log of each chat it meets for the first time, and from then on
+  knows better than any copy. Where many run, the relay, which compares the stream with the copies,
+  makes up for those that are missing.
+
+The copy also says how many members there are, from the last entry that changed it on.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tidings.model.entries import Entry, Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.delivery import DeliveryStore
+from tidings.stores.dynamodb.chat.entries import entries_at, items_after, to_entries
+from tidings.stores.dynamodb.chat.items import head_values, to_head
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.patterns import (
+    ADVANCE_HEAD,
+    CHECK_HEADS,
+    LIST_MUTES,
+    READ_ENTRIES,
+    READ_HEADS,
+    SHOW_HEADS,
+)
+from tidings.tasks import Tasks
+
+WRITE_SECONDS_MIN: Final = 1.0
+KNOWN_HEADS_MAX: Final = 20_000
+
+_WRITE_HEAD: Final = (
+    "SET #sequence = :sequence, #number = :number, #last_message = :last_message,"
+    " #active_at = :active_at"
+)
+_WRITE_COUNT: Final = "SET #member_count = :member_count, #counted = :counted"
+_WRITE_BOTH: Final = f"{_WRITE_HEAD}, {_WRITE_COUNT[4:]}"
+_IS_LATER: Final = "(attribute_not_exists(#sequence) OR #sequence < :sequence)"
+_COUNTS_LATER: Final = "(attribute_not_exists(#counted) OR #counted < :counted)"
+
+
+class MemberCount(msgspec.Struct, frozen=True, order=True):
+    """How many members there are after the entry at `counted`."""
+
+    counted: int
+    members: int
+
+
+class HeadCopy(msgspec.Struct, frozen=True):
+    """Where a log ends, and how many members the chat has, if that is known."""
+
+    head: Head
+    count: MemberCount | None = None
+
+    def merged(self, other: "HeadCopy") -> "HeadCopy":
+        """The later head and the later count of the two."""
+        counts = [one.count for one in (self, other) if one.count is not None]
+        head = max(self.head, other.head, key=lambda head: head.sequence)
+        return HeadCopy(head, max(counts, default=None))
+
+
+class Heads:
+    """Writes and reads head copies."""
+
+    def __init__(self, dynamo: Dynamo, *, writes: bool) -> None:
+        """With `writes` appends of this process advance the copies: nobody else delivers them."""
+        self._dynamo = dynamo
+        self._writes = writes
+        self._known: OrderedDict[ChatId, Head] = OrderedDict()
+        self._pending: dict[ChatId, HeadCopy] = {}
+        self._in_flight: set[ChatId] = set()
+        self._waiting: dict[ChatId, list[asyncio.Future[None]]] = {}
+        self._tasks = Tasks("heads")
+        self._closing = asyncio.Event()
+
+    def known(self, chat: ChatId) -> Head:
+        """The last head seen by this process: the log reaches at least that far."""
+        return self._known.get(chat, Head())
+
+    def appended(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
+        """This process has appended up to here; the count, if the entries changed it."""
+        self.saw(chat, head)
+        if self._writes:
+            self.advance(chat, head, member_count)
+
+    def must_look(self, chat: ChatId) -> bool:
+        """Whether the copy may be that of a process that died before it wrote the last one."""
+        return self._writes and chat not in self._known
+
+    def looked(self, chat: ChatId, copy: HeadCopy) -> None:
+        """So it is, by the log and the chat itself: a copy that says less is put right."""
+        self.saw(chat, copy.head)
+        if self._writes:
+            self._keep(chat, copy)
+
+    def saw(self, chat: ChatId, head: Head) -> None:
+        """The log reaches this far."""
+        if head.sequence > self.known(chat).sequence:
+            self._known[chat] = head
+        if chat in self._known:
+            self._known.move_to_end(chat)
+        if len(self._known) > KNOWN_HEADS_MAX:
+            self._known.popitem(last=False)
+
+    def advance(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
+        """Have the copy written: now, or when the last writing is a second ago."""
+        count = None if member_count is None else MemberCount(head.sequence, member_count)
+        self._keep(chat, HeadCopy(head, count))
+
+    def _keep(self, chat: ChatId, new: HeadCopy) -> None:
+        earlier = self._pending.get(chat)
+        self._pending[chat] = earlier.merged(new) if earlier else new
+        if chat not in self._in_flight:
+            self._in_flight.add(chat)
+            self._tasks.start(self._write_until_done(chat))
+
+    async def _write_until_done(self, chat: ChatId) -> None:
+        try:
+            while chat in self._pending:
+                copy = self._pending[chat]
+                is_written = await self._write(chat, copy)
+                if is_written and self._pending[chat] is copy:
+                    del self._pending[chat]
+                    self._tell(chat, None)
+                if not is_written and self._closing.is_set():
+                    return
+                await self._pause()
+        finally:
+            self._in_flight.discard(chat)
+            self._tell(chat, StoreUnavailable())
+
+    def _tell(self, chat: ChatId, refusal: StoreUnavailable | None) -> None:
+        for waiting in self._waiting.pop(chat, ()):
+            if waiting.done():
+                continue
+            if refusal is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(refusal)
+
+    async def settled(self, chat: ChatId) -> None:
+        """Wait until the copy says all that it was advanced to: for whoever acts on it next.
+
+        Raises:
+            StoreUnavailable: The store closes, and it could not be written.
+        """
+        if chat in self._pending:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(chat, []).append(waiting)
+            await waiting
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(WRITE_SECONDS_MIN):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+
+    async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
+        """Write what is later than what stands there; False if the store did not answer."""
+        try:
+            async with self._dynamo.backstage:
+                await self._write_parts(chat, copy)
+        except StoreUnavailable:
+            return False
+        return True
+
+    async def _write_parts(self, chat: ChatId, copy: HeadCopy) -> None:
+        head, count = head_values(copy.head), copy.count
+        if count is None:
+            await self._update(chat, _WRITE_HEAD, _IS_LATER, head)
+            return
+        counted = {":counted": count.counted, ":member_count": count.members}
+        both = {**head, **counted}
+        if not await self._update(chat, _WRITE_BOTH, f"{_IS_LATER} AND {_COUNTS_LATER}", both):
+            await self._update(chat, _WRITE_HEAD, _IS_LATER, head)
+            await self._update(chat, _WRITE_COUNT, _COUNTS_LATER, counted)
+
+    async def _update(self, chat: ChatId, update: str, condition: str, values: Item) -> bool:
+        try:
+            await self._dynamo.update(ADVANCE_HEAD, {"chat_id": chat}, update, condition, values)
+        except ConditionFailed:
+            return False
+        return True
+
+    async def read(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
+        """The copies of these chats; those without one are left out."""
+        pattern = READ_HEADS if strong else SHOW_HEADS
+        items = await self._dynamo.batch_get(pattern, [{"chat_id": chat} for chat in chats])
+        stored = {ChatId(item["chat_id"]): _to_copy(item) for item in items}
+        copies = {}
+        for chat in chats:
+            found = [one for one in (stored.get(chat), self._pending.get(chat)) if one is not None]
+            if found:
+                copies[chat] = found[0].merged(found[-1]).merged(HeadCopy(self.known(chat)))
+        return copies
+
+    async def close(self) -> None:
+        """Write what is waiting; what the store does not take now is left to later appends."""
+        self._closing.set()
+        await self._tasks.finish()
+
+
+def _to_copy(item: Item) -> HeadCopy:
+    is_counted = "counted" in item
+    count = MemberCount(item["counted"], item["member_count"]) if is_counted else None
+    return HeadCopy(to_head(item), count)
+
+
+class DynamoDeliveryStore:
+    """Entries, head copies and mutes, for those who deliver."""
+
+    def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
+        self._dynamo = dynamo
+        self._heads = heads
+
+    async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
+        items = await items_after(self._dynamo, chat, after, limit)
+        entries = await to_entries(self._dynamo, items)
+        places = [(chat, one.target) for one in entries if one.kind == "edited" and one.target]
+        targets = await entries_at(self._dynamo, READ_ENTRIES, places)
+        for entry in entries:
+            if entry.kind == "edited" and entry.target is not None:
+                entry.shown = targets.get((chat, entry.target))
+        return entries
+
+    async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
+        self._heads.advance(chat, head, member_count)
+        await self._heads.settled(chat)
+
+    async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
+        # What stands in the table and nothing else: what this process knows besides was perhaps
+        # never handed to anyone.
+        keys = [{"chat_id": chat} for chat in dict.fromkeys(chats)]
+        items = await self._dynamo.batch_get(CHECK_HEADS, keys)
+        return {ChatId(item["chat_id"]): item.get("sequence", 0) for item in items}
+
+    async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
+        rows = await self._dynamo.query(
+            LIST_MUTES, "#chat_id = :chat", {":chat": chat}, only="attribute_exists(#muted_until)"
+        )
+        return {UserKey(row["user_id"]): row["muted_until"] for row in rows}
+
+
+_conforms: type[DeliveryStore] = DynamoDeliveryStore

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Membership rows: written with their entry, together with the receipt row and the chat's item.
+
+The chat's item says how many members there are and names the eleven who are there longest: enough
+for everyone's list of ten others. It is changed on condition that it is still the one that was
+read; each change leaves the sequence of its entry in it.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.chats import Chat
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.roles import Way, has_room, surely_has_room, way_into
+from tidings.ports.log import Outcome, SlotTaken
+from tidings.stores.dynamodb.chat.entries import load_state
+from tidings.stores.dynamodb.chat.items import (
+    member_item,
+    member_key,
+    receipt_item,
+    receipt_key,
+)
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Canceled, Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
+from tidings.stores.dynamodb.patterns import COUNT_CHATS, READ_CHAT
+
+SLOT_TAKEN: Final = SlotTaken()
+
+
+class TransactionPlan:
+    """The writes of one run that go together."""
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+        self.member_count: int | None = None
+        """How many members there will be, if the run changes that."""
+        self._meanings: list[Outcome] = []
+
+    def add(self, write: Write, meaning: Outcome = SLOT_TAKEN) -> None:
+        """Add a write; `meaning` is what comes of the run if its condition does not hold.
+
+        The usual meaning: another writer was first, and the chat has to be looked at again.
+        """
+        self.writes.append(write)
+        self._meanings.append(meaning)
+
+    def outcome(self, canceled: Canceled) -> Outcome:
+        """What came of the run. A lost slot explains everything else, so it goes first.
+
+        A conflict is a lost slot as well: another transaction is at work on the same chat.
+        """
+        failed = [
+            meaning
+            for meaning, reason in zip(self._meanings, canceled.reasons, strict=True)
+            if reason.is_condition
+        ]
+        if not failed or SLOT_TAKEN in failed or any(r.is_conflict for r in canceled.reasons):
+            return SLOT_TAKEN
+        return failed[0]
+
+
+FIRST_MEMBERS: Final = limits.LISTED_MEMBERS_MAX + 1
+MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
+
+
+class Stale(Exception):
+    """The chat is further than the run believes: its slot is taken."""
+
+
+async def plan_people(
+    dynamo: Dynamo, plan: TransactionPlan, chat: ChatId, entries: Sequence[Entry]
+) -> None:
+    """Plan the rows of everyone whom the entries add, remove or give another role.
+
+    Raises:
+        Stale: The run has lost its slot already.
+    """
+    for entry in entries:
+        match entry.kind:
+            case "created" | "added":
+                plan_joining(plan, entry)
+            case "removed":
+                _plan_leaving(plan, entry)
+            case "role":
+                _plan_roles(plan, entry)
+            case _:
+                pass
+    name = next((entry.name for entry in reversed(entries) if entry.kind == "renamed"), None)
+    if any(entry.kind in MEMBERSHIP_KINDS for entry in entries):
+        await _plan_chat(dynamo, plan, chat, entries, name)
+    elif name is not None:
+        plan.add(
+            Update(
+                "chats", {"chat_id": chat}, "SET #name = :name", "attribute_exists(#chat_id)",
+                {":name": name},
+            )
+        )  # fmt: skip
+
+
+def plan_joining(plan: TransactionPlan, entry: Entry) -> None:
+    """The entry's people become members, with receipts at the entry. Joining again is joining."""
+    for person in entry.people:
+        plan.add(Put("chat_memberships", member_item(entry, person)))
+        plan.add(Put("delivery_state", receipt_item(entry, person.user)))
+
+
+def _plan_leaving(plan: TransactionPlan, entry: Entry) -> None:
+    for person in entry.people:
+        plan.add(Delete("chat_memberships", member_key(entry.chat_id, person.user)))
+        plan.add(Delete("delivery_state", receipt_key(person.user, entry.chat_id)))
+
+
+def _plan_roles(plan: TransactionPlan, entry: Entry) -> None:
+    for person in entry.people:
+        plan.add(
+            Update(
+                "chat_memberships", member_key(entry.chat_id, person.user), "SET #role = :role",
+                "attribute_exists(#chat_id)", {":role": person.role},
+            )
+        )  # fmt: skip
+
+
+async def _plan_chat(
+    dynamo: Dynamo, plan: TransactionPlan, chat: ChatId, entries: Sequence[Entry], name: str | None
+) -> None:
+    facts = await dynamo.get(READ_CHAT, {"chat_id": chat})
+    if facts is None:
+        raise Stale
+    count, first = _after(facts["member_count"], facts["first_members"], entries)
+    if len(first) < min(count, FIRST_MEMBERS):
+        first = await _first_members(dynamo, chat, entries)
+    values = {":count": count, ":first": first, ":now": entries[-1].sequence}
+    update = "SET #member_count = :count, #first_members = :first, #as_of = :now"
+    if name is not None:
+        update, values = f"{update}, #name = :name", {**values, ":name": name}
+    values[":read"] = facts["as_of"]
+    plan.add(Update("chats", {"chat_id": chat}, update, "#as_of = :read", values))
+    plan.member_count = count
+
+
+def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:
+    """How many there are after these entries, and who of those known before comes first."""
+    for entry in entries:
+        users = sorted(person.user for person in entry.people)
+        if entry.kind in {"created", "added"}:
+            is_complete = len(first) == count
+            count += len(users)
+            if is_complete:
+                first = [*first, *users][:FIRST_MEMBERS]
+        elif entry.kind == "removed":
+            count -= len(users)
+            first = [user for user in first if user not in users]
+    return count, first
+
+
+async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry]) -> list[UserKey]:
+    """Who comes first when one of the first has gone: all members have to be looked at."""
+    state = await load_state(dynamo, chat)
+    if state is None or state.head != entries[0].sequence - 1:
+        raise Stale
+    for entry in entries:
+        state.fold(entry)
+    members = sorted(state.members.items(), key=lambda member: (member[1].joined, member[0]))
+    return [user for user, _ in members[:FIRST_MEMBERS]]
+
+
+def chat_item(chat: Chat, created: Entry) -> Item:
+    """What a chat is, after its first entry."""
+    count, first = _after(0, [], [created])
+    item: Item = {
+        "chat_id": chat.chat_id,
+        "tenant": chat.tenant,
+        "type": chat.type,
+        "creator": chat.creator,
+        "created_at": chat.created_at,
+        "member_count": count,
+        "first_members": first,
+        "as_of": created.sequence,
+    }
+    return item if chat.name is None else {**item, "name": chat.name}
+
+
+async def have_room(dynamo: Dynamo, entries: Iterable[Entry], *, is_direct: bool = False) -> bool:
+    """Whether everyone whom these entries bring into a chat may be in one more.
+
+    Two who add the same user at the same moment may both find the last place free: the limit keeps
+    lists readable, and one or two chats beyond it do no harm.
+    """
+    ways = {
+        person.user: way_into(person.user, entry.sender, is_direct=is_direct)
+        for entry in entries
+        for person in entry.people
+    }
+    return all(await gather_bounded(partial(_has_room, dynamo, *one) for one in ways.items()))
+
+
+async def _has_room(dynamo: Dynamo, user: UserKey, way: Way) -> bool:
+    total = await dynamo.count(COUNT_CHATS, "#user_id = :user", {":user": user})
+    if surely_has_room(total):
+        return True
+    own = await dynamo.count(
+        COUNT_CHATS, "#user_id = :user", {":user": user, ":yes": True}, only="#own = :yes"
+    )
+    return has_room(way, total, own)

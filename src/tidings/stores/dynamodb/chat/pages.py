@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of a log. Whatever a page shows is read first, the reader's membership last."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from tidings.model import limits
+from tidings.model.entries import Entry, Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt
+from tidings.ports.log import Page
+from tidings.stores.dynamodb.chat.entries import (
+    entries_at,
+    head_of_chat,
+    items_after,
+    items_before,
+    members_of,
+    membership_row,
+    to_entries,
+)
+from tidings.stores.dynamodb.chat.items import head_of_item, reaction_key, receipt_key, to_receipt
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import gather_two
+from tidings.stores.dynamodb.patterns import (
+    READ_CHAT,
+    READ_ENTRIES,
+    READ_OWN_REACTIONS,
+    SHOW_CHAT,
+    SHOW_RECEIPTS,
+)
+
+SCAN_ENTRIES_MAX: Final = 1_000
+"""How many entries one page of messages looks through."""
+SCAN_STEP_MAX: Final = 250
+
+
+class FoundEntries(msgspec.Struct):
+    """The entries of a page, as items, and what they say about the log."""
+
+    items: list[Item]
+    next: int | None
+    head: Head
+
+
+async def find_up(
+    dynamo: Dynamo, chat: ChatId, after: int, limit: int, *, only_messages: bool
+) -> FoundEntries:
+    """The entries after a sequence, upwards."""
+    seen, wanted = await _look(dynamo, chat, after, limit, only_messages, up=True)
+    most = SCAN_ENTRIES_MAX if only_messages else limit
+    is_end = len(seen) < most and len(wanted) < limit
+    head = head_of_item(seen[-1]) if is_end and seen else await head_of_chat(dynamo, chat)
+    reached = wanted[-1]["sequence"] if len(wanted) == limit else after + most
+    return FoundEntries(wanted, reached if reached < head.sequence else None, head)
+
+
+async def find_down(
+    dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool
+) -> FoundEntries:
+    """The entries before a sequence, downwards."""
+    seen, wanted = await _look(dynamo, chat, before, limit, only_messages, up=False)
+    if seen and seen[0]["sequence"] < before - 1:
+        head = head_of_item(seen[0])  # nothing stands between it and `before`
+    else:
+        head = await head_of_chat(dynamo, chat)
+    reached = seen[-1]["sequence"] if seen else 1
+    if len(wanted) == limit:
+        reached = wanted[-1]["sequence"]
+    return FoundEntries(wanted, reached if reached > 1 else None, head)
+
+
+async def _look(
+    dynamo: Dynamo, chat: ChatId, start: int, limit: int, only_messages: bool, *, up: bool
+) -> tuple[list[Item], list[Item]]:
+    """Entries from a place on: all that were looked at, and of them those wanted.
+
+    Most entries are messages, so a page of messages first looks at no more than it may show, then
+    at twice as many.
+    """
+    read = items_after if up else items_before
+    if not only_messages:
+        items = await read(dynamo, chat, start, limit)
+        return items, items
+    seen: list[Item] = []
+    wanted: list[Item] = []
+    step = limit
+    while len(wanted) < limit and len(seen) < SCAN_ENTRIES_MAX:
+        step = min(step, SCAN_STEP_MAX, SCAN_ENTRIES_MAX - len(seen))
+        items = await read(dynamo, chat, start, step)
+        seen += items
+        wanted += [item for item in items if item["kind"] == "message"]
+        if len(items) < step:
+            break
+        start, step = items[-1]["sequence"], 2 * step
+    return seen, wanted[:limit]
+
+
+async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
+    """The page of what was found; None unless the reader is a member after all of it was read."""
+    entries, (member_count, receipts) = await gather_two(
+        _content(dynamo, chat, reader, found.items), _about(dynamo, chat)
+    )
+    row = await membership_row(dynamo, chat, reader)
+    if row is None:
+        return None
+    return Page(
+        entries=entries,
+        head=found.head,
+        next=found.next,
+        role=row["role"],
+        member_count=member_count,
+        receipts=tuple(receipts),
+    )
+
+
+async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
+    """The entries with their content, the targets of edits, and the reader's own reactions."""
+    entries = await to_entries(dynamo, items)
+    edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
+    targets = await entries_at(
+        dynamo, READ_ENTRIES, [(chat, edit.target) for edit in edits if edit.target is not None]
+    )
+    for edit in edits:
+        assert edit.target is not None
+        edit.shown = targets[chat, edit.target]
+    await _attach_own_reactions(dynamo, chat, reader, entries)
+    return entries
+
+
+async def _attach_own_reactions(
+    dynamo: Dynamo, chat: ChatId, reader: UserKey, entries: Iterable[Entry]
+) -> None:
+    by_row = {
+        (row["message_id"], row["reaction"]): (entry, emoji)
+        for entry in entries
+        for emoji in entry.reactions or ()
+        if (row := reaction_key(chat, entry.sequence, emoji, reader))
+    }
+    keys = [{"message_id": message, "reaction": reaction} for message, reaction in by_row]
+    for item in await dynamo.batch_get(READ_OWN_REACTIONS, keys):
+        entry, emoji = by_row[item["message_id"], item["reaction"]]
+        entry.mine = tuple(sorted((*entry.mine, emoji)))
+
+
+async def _about(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[Receipt]]:
+    """How many members there are, and in a small chat their receipts, longest-standing first."""
+    facts = await dynamo.get(SHOW_CHAT, {"chat_id": chat})
+    if facts is None:
+        facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # one just made
+    if facts is None:
+        return 0, []
+    count, users = facts["member_count"], facts["first_members"]
+    if count > limits.SMALL_CHAT_MEMBERS_MAX:
+        return count, []
+    if len(users) < count:
+        users = list(await members_of(dynamo, chat))
+    return count, await receipts_of(dynamo, chat, users)
+
+
+async def receipts_of(dynamo: Dynamo, chat: ChatId, users: Iterable[UserKey]) -> list[Receipt]:
+    """The receipts of these users, in their order; those who have gone have none."""
+    users = list(users)
+    items = await dynamo.batch_get(SHOW_RECEIPTS, [receipt_key(user, chat) for user in users])
+    by_user = {item["user_id"]: to_receipt(item) for item in items}
+    return [by_user[user] for user in users if user in by_user]

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receipts on DynamoDB, and the one function that computes unread.
+
+The marks for received and read are kept apart and each only ever set to more than it is; reading
+counts as receiving when a receipt is read. So a move is one conditional update, and what it may
+not do twice it cannot do twice.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.entries import Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt, Unread, unread_without_a_look
+from tidings.model.refusals import ReceiptBeyondHead
+from tidings.ports.receipts import Move, OwnSends, Receipts
+from tidings.stores.dynamodb.chat.entries import head_of_chat, members_of, membership_row
+from tidings.stores.dynamodb.chat.heads import Heads
+from tidings.stores.dynamodb.chat.items import place, receipt_key, to_receipt
+from tidings.stores.dynamodb.chat.pages import receipts_of
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.patterns import (
+    COUNT_UNREAD,
+    MAKE_OWN,
+    MOVE_RECEIPT,
+    READ_ENTRIES,
+    READ_RECEIPT,
+)
+
+_Places = dict[tuple[ChatId, int], int]
+"""Of entries that are there: how many messages the log holds up to them."""
+
+_RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
+_READ: Final = "attribute_exists(#user_id) AND #read < :read"
+_OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
+_SET_RECEIVED: Final = "SET #delivered = :delivered"
+_SET_READ: Final = "#read = :read, #read_number = :read_number"
+
+# The same as model.receipts.counts_as_unread, which the contract suite holds it to.
+_COUNTS: Final = (
+    "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
+    " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
+)
+
+
+class DynamoReceipts:
+    """How far each user is in each chat."""
+
+    def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
+        self._dynamo = dynamo
+        self._heads = heads
+
+    async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        narrowed = await gather_bounded(partial(self._narrowed, move) for move in moves)
+        moves = [move for move in narrowed if move is not None]
+        numbers = await self._numbers(moves)
+        by_row: dict[tuple[UserKey, ChatId], list[Move | OwnSends]] = {}
+        for move in moves:
+            by_row.setdefault((move.user, move.chat), []).append(move)
+        results = await gather_bounded(
+            partial(self._move_in_turn, in_turn, numbers) for in_turn in by_row.values()
+        )
+        return [
+            (chat, receipt)
+            for (_, chat), receipt in zip(by_row, results, strict=True)
+            if receipt is not None
+        ]
+
+    async def _move_in_turn(
+        self, moves: Sequence[Move | OwnSends], numbers: _Places
+    ) -> Receipt | None:
+        """Moves of one receipt, one after the other; where it stands if it is further."""
+        moved = None
+        async with self._dynamo.backstage:
+            for move in moves:
+                moved = await self._apply(move, numbers) or moved
+        return moved
+
+    async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
+        far = max(move.delivered, move.read)
+        head = self._heads.known(move.chat)
+        if far > head.sequence or not head.sequence:
+            head = await head_of_chat(self._dynamo, move.chat)
+            self._heads.saw(move.chat, head)
+        if far > head.sequence and await self._receipt(move.user, move.chat) is not None:
+            raise ReceiptBeyondHead(f"the log ends at {head.sequence}")
+        moved = await self._apply(move, await self._numbers([move]))
+        standing = moved or await self._receipt(move.user, move.chat)
+        return None if standing is None else (standing, head)
+
+    async def of_chat(self, chat: ChatId, reader: UserKey) -> list[Receipt] | None:
+        receipts = await receipts_of(self._dynamo, chat, await members_of(self._dynamo, chat))
+        return receipts if await membership_row(self._dynamo, chat, reader) else None
+
+    async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
+        receipt = await self._receipt(user, chat)
+        if receipt is None:
+            return None
+        head = await head_of_chat(self._dynamo, chat)
+        return await unread_of(self._dynamo, chat, head, receipt, now)
+
+    async def _receipt(self, user: UserKey, chat: ChatId) -> Receipt | None:
+        item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
+        return to_receipt(item) if item else None
+
+    async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Places:
+        """Which of the places moved to are there, with their numbers.
+
+        Logs have no holes: that an entry stands at a place means "not beyond the head". What the
+        last head this process saw tells needs no reading.
+        """
+        numbers: _Places = {}
+        wanted: dict[tuple[ChatId, int], None] = {}
+        for move in moves:
+            head = self._heads.known(move.chat)
+            for sequence in _places_of(move):
+                if sequence == head.sequence:
+                    numbers[move.chat, sequence] = head.number
+                elif sequence < head.sequence and sequence == _only_received(move):
+                    numbers[move.chat, sequence] = 0  # its number is not asked for
+                else:
+                    wanted[move.chat, sequence] = None
+        keys = [place(*one) for one in wanted]
+        for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
+            numbers[item["chat_id"], item["sequence"]] = item["number"]
+        return numbers
+
+    async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
+        """The same with one span: a read is half of what a write costs that does nothing."""
+        if isinstance(move, Move) or len(move.spans) == 1:
+            return move
+        async with self._dynamo.backstage:
+            item = await self._dynamo.get(READ_RECEIPT, receipt_key(move.user, move.chat))
+            span = None if item is None else move.span_of(item["read_number"])
+            if span is None and item is not None:
+                await self._make_own(item)
+        return None if span is None else OwnSends(move.user, move.chat, (span,))
+
+    async def _apply(self, move: Move | OwnSends, numbers: _Places) -> Receipt | None:
+        """Move one receipt; where it stands if it is further than before."""
+        places = _places_of(move)
+        if not places or any((move.chat, sequence) not in numbers for sequence in places):
+            return None
+        key = receipt_key(move.user, move.chat)
+        if isinstance(move, Move):
+            return await self._move_marks(key, move, numbers)
+        (span,) = move.spans
+        if numbers[move.chat, span.to_sequence] != span.to_number:
+            return None
+        return await self._update(
+            key,
+            f"SET {_SET_READ}, #own = :own",
+            _OWN,
+            _read_values(span.to_sequence, span.to_number) | {":own": True},
+            {":from_number": span.from_number},
+        )
+
+    async def _make_own(self, item: Item) -> None:
+        """Keep that the user wrote in the chat, where that moves no mark: once for each chat."""
+        if item.get("own"):
+            return
+        key = receipt_key(item["user_id"], item["chat_id"])
+        with suppress(ConditionFailed):
+            await self._dynamo.update(
+                MAKE_OWN, key, "SET #own = :own", "attribute_exists(#user_id)", {":own": True}
+            )
+
+    async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
+        """Move one mark or both: together if they can, else the one that has to."""
+        received = {":delivered": move.delivered}
+        if not move.read:
+            return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
+        read = _read_values(move.read, numbers[move.chat, move.read])
+        if move.delivered <= move.read:  # reading is also receiving
+            return await self._update(key, f"SET {_SET_READ}", _READ, read)
+        both = f"{_SET_RECEIVED}, {_SET_READ}"
+        if moved := await self._update(key, both, f"{_RECEIVED} AND {_READ}", received | read):
+            return moved
+        first = await self._update(key, f"SET {_SET_READ}", _READ, read)
+        second = await self._update(key, _SET_RECEIVED, _RECEIVED, received)
+        return second or first
+
+    async def _update(
+        self, key: Item, update: str, condition: str, new: Item, others: Item | None = None
+    ) -> Receipt | None:
+        """Set these attributes, named after their values; None if the condition does not hold."""
+        values = new | others if others else new
+        try:
+            item = await self._dynamo.update(MOVE_RECEIPT, key, update, condition, values)
+        except ConditionFailed as failed:
+            item = failed.item or {}
+            if not failed.is_repeat or any(item.get(n[1:]) != value for n, value in new.items()):
+                if item and ":own" in new:
+                    await self._make_own(item)
+                return None
+        return to_receipt(item)
+
+
+def _places_of(move: Move | OwnSends) -> list[int]:
+    """The places that have to be there; those below a place that is there are."""
+    if isinstance(move, OwnSends):
+        return [span.to_sequence for span in move.spans]
+    if move.delivered <= move.read:
+        return [move.read] if move.read > 0 else []
+    return [move.delivered, move.read] if move.read > 0 else [move.delivered]
+
+
+def _only_received(move: Move | OwnSends) -> int:
+    """The place that is received and not read; 0 if there is none."""
+    return move.delivered if isinstance(move, Move) and move.delivered > move.read else 0
+
+
+def _read_values(sequence: int, number: int) -> Item:
+    return {":read": sequence, ":read_number": number}
+
+
+async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
+    """What the receipt's user has not read: a subtraction, then at most one bounded look."""
+    known = unread_without_a_look(head, receipt)
+    return await count_unread(dynamo, chat, receipt, now) if known is None else known
+
+
+async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> Unread:
+    """What stands in the log after the receipt: a look at no more than a thousand entries."""
+    count = await dynamo.count(
+        COUNT_UNREAD,
+        "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
+        {
+            ":chat": chat,
+            ":first": receipt.read + 1,
+            ":last": receipt.read + limits.UNREAD_ENTRIES_MAX,
+            ":message": "message",
+            ":reader": receipt.user,
+            ":now": now,
+        },
+        only=_COUNTS,
+    )
+    return Unread(count)
+
+
+_conforms: type[Receipts] = DynamoReceipts

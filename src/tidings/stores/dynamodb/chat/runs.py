@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing a run: its keys, then its entries, and what each kind of entry brings with it.
+
+A single message is two writes of one unit: the key, then the entry at its slot. All else is one
+transaction, which costs twice as much for each item.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from time import monotonic
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.entries import Entry, head_of
+from tidings.model.ids import ChatId
+from tidings.model.refusals import StoreUnavailable, Unavailable
+from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
+from tidings.ports.world import Chance, Failpoints
+from tidings.stores.dynamodb.chat.deletion_patterns import DELETE_CHAT
+from tidings.stores.dynamodb.chat.deletions import plan_deletion
+from tidings.stores.dynamodb.chat.heads import Heads
+from tidings.stores.dynamodb.chat.items import (
+    body_item,
+    claim_item,
+    entry_item,
+    place,
+    reactions_of,
+)
+from tidings.stores.dynamodb.chat.members import (
+    SLOT_TAKEN,
+    Stale,
+    TransactionPlan,
+    have_room,
+    plan_people,
+)
+from tidings.stores.dynamodb.chat.targets import TARGET_KINDS, plan_target
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Conflicted
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.writes import Put
+from tidings.stores.dynamodb.patterns import (
+    CHANGE_CHAT,
+    CLAIM_KEY,
+    CLAIM_SLOT,
+    FORGET_REACTIONS,
+    PUT_BODY,
+    READ_REACTIONS,
+)
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.dynamodb")
+
+FREE_SLOT: Final = "attribute_not_exists(#chat_id)"
+_FREE_KEY: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
+_KEPT: Final = Kept()
+_SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
+
+
+class Runs:
+    """Writes runs, one call for each."""
+
+    def __init__(
+        self, dynamo: Dynamo, heads: Heads, chance: Chance, failpoints: Failpoints
+    ) -> None:
+        self._dynamo = dynamo
+        self._heads = heads
+        self._chance = chance
+        self._failpoints = failpoints
+        self._tasks = Tasks("runs")
+
+    async def write(self, run: Run) -> Outcome:
+        """Write a run, all or none of its entries. Never raises: unknown outcomes are Failed."""
+        try:
+            self._failpoints.reach("before_commit")
+            if taken := await self._claim_keys(run):
+                return KeyTaken(taken)
+            self._failpoints.reach("between_key_and_entry")
+            outcome = await self._write_entries(run)
+            if outcome == SLOT_TAKEN and any(run.keys):
+                return _SLOT_LOST_KEYS_CLAIMED
+            self._failpoints.reach("after_commit_before_answer")
+        except Unavailable:
+            return Failed()
+        except Exception:
+            log.exception("a run could not be written", extra={"action": "run_failed"})
+            return Failed()
+        return outcome
+
+    async def add_people(self, entry: Entry) -> Outcome:
+        """Append an `added` entry of people who are known to have room for one more chat.
+
+        Raises:
+            StoreUnavailable: Unknown outcome.
+        """
+        plan = TransactionPlan()
+        plan.add(Put("messages", entry_item(entry), FREE_SLOT))
+        return await self._transact(entry.chat_id, [entry], plan)
+
+    async def close(self) -> None:
+        """Wait for what goes on after the answers."""
+        await self._tasks.finish()
+
+    # Keys.
+
+    async def _claim_keys(self, run: Run) -> tuple[int, ...]:
+        """Claim the keys; returns the indexes of those that another send holds."""
+        wanted = [index for index, key in enumerate(run.keys) if key is not None]
+        if len(wanted) == 1:
+            return () if await self._claim(run, wanted[0]) else (wanted[0],)
+        claimed = await gather_bounded(partial(self._claim, run, index) for index in wanted)
+        return tuple(index for index, mine in zip(wanted, claimed, strict=True) if not mine)
+
+    async def _claim(self, run: Run, index: int) -> bool:
+        """Claim one key: its age decides whether it is held, not that it is there."""
+        key, entry = run.keys[index], run.entries[index]
+        assert key is not None
+        item = claim_item(run.chat_id, key, entry)
+        now = {":now": run.entries[0].created_at}
+        try:
+            await self._dynamo.put(CLAIM_KEY, item, _FREE_KEY, now)
+        except ConditionFailed as failed:
+            return failed.is_repeat and failed.item == item
+        return True
+
+    # Entries.
+
+    async def _write_entries(self, run: Run) -> Outcome:
+        bodies = await self._put_bodies(run)
+        if len(run.entries) == 1 and run.entries[0].kind == "message":
+            return await self._in_time(run, partial(self._claim_slot, run.entries[0], bodies[0]))
+        return await self._change(run, bodies)
+
+    async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Put what is sealed only while its key counts, and be sure that it still did.
+
+        A key is not destroyed sooner than `SEALED_WRITE_SECONDS_MAX` after it may be used last. So
+        what was put within that time was there before. What took longer may have come too late,
+        unless the key counts still: then the outcome is unknown, as it is without an answer.
+        """
+        if not run.may_write():
+            return SLOT_TAKEN
+        began = monotonic()
+        outcome = await put()
+        took = monotonic() - began
+        if outcome == _KEPT and took > limits.SEALED_WRITE_SECONDS_MAX and not run.may_write():
+            return Failed()
+        return outcome
+
+    async def _put_bodies(self, run: Run) -> list[str | None]:
+        """Write the content of messages that expire; the names of the bodies, entry by entry.
+
+        The name is new with every attempt: two writers who want the same slot never share a body.
+        One whose entry never comes is deleted when its time is over.
+        """
+        names: list[str | None] = []
+        for entry in run.entries:
+            name = None
+            if entry.kind == "message" and entry.expires_at is not None:
+                name = f"{entry.sequence:016d}.{self._chance.token(8).hex()}"
+                await self._dynamo.put(PUT_BODY, body_item(entry, name))
+            names.append(name)
+        return names
+
+    async def _claim_slot(self, entry: Entry, body_id: str | None) -> Outcome:
+        try:
+            await self._dynamo.put(
+                CLAIM_SLOT, entry_item(entry, body_id), FREE_SLOT, gives_way=True
+            )
+        except ConditionFailed as failed:
+            if not (failed.is_repeat and failed.item and failed.item["mark"] == entry.mark):
+                return SLOT_TAKEN
+        except Conflicted:
+            return SLOT_TAKEN
+        self._heads.appended(entry.chat_id, head_of(entry))
+        return _KEPT
+
+    async def _change(self, run: Run, bodies: list[str | None]) -> Outcome:
+        if run.entries[0].kind == "deleted":
+            return await self._delete(run.entries[0])
+        plan = TransactionPlan()
+        for entry, body_id in zip(run.entries, bodies, strict=True):
+            plan.add(Put("messages", entry_item(entry, body_id), FREE_SLOT))
+        for index, entry in enumerate(run.entries):
+            if declined := await self._plan_change(plan, index, entry):
+                return declined
+        return await self._in_time(run, partial(self._transact, run.chat_id, run.entries, plan))
+
+    async def _delete(self, entry: Entry) -> Outcome:
+        plan = TransactionPlan()
+        plan.add(Put("messages", entry_item(entry), FREE_SLOT))
+        try:
+            await plan_deletion(self._dynamo, plan, entry)
+            await self._dynamo.transact(DELETE_CHAT, plan.writes)
+        except Canceled as canceled:
+            return plan.outcome(canceled)
+        self._heads.appended(entry.chat_id, head_of(entry))
+        return _KEPT
+
+    async def _plan_change(
+        self, plan: TransactionPlan, index: int, entry: Entry
+    ) -> Declined | None:
+        if entry.kind in TARGET_KINDS:
+            return await plan_target(self._dynamo, plan, index, entry)
+        if entry.kind in {"created", "added"}:
+            if not await have_room(self._dynamo, [entry]):
+                return Declined(index, "too_many_chats")
+        return None
+
+    async def _transact(self, chat: ChatId, entries: list[Entry], plan: TransactionPlan) -> Outcome:
+        try:
+            await plan_people(self._dynamo, plan, chat, entries)
+            await self._dynamo.transact(CHANGE_CHAT, plan.writes)
+        except Stale:
+            return SLOT_TAKEN
+        except Canceled as canceled:
+            return plan.outcome(canceled)
+        self._heads.appended(chat, head_of(entries[-1]), plan.member_count)
+        for entry in entries:
+            if entry.kind == "redacted":
+                assert entry.target is not None
+                self._tasks.start(self._delete_reactions(chat, entry.target))
+        return _KEPT
+
+    # After a redaction.
+
+    async def _delete_reactions(self, chat: ChatId, sequence: int) -> None:
+        """Nobody is shown who reacted to a redacted message: this only keeps the table clean."""
+        try:
+            rows = await self._dynamo.query(
+                READ_REACTIONS, "#message_id = :message", {":message": reactions_of(chat, sequence)}
+            )
+            keys = [{name: row[name] for name in ("message_id", "reaction")} for row in rows]
+            await self._dynamo.batch_write(FORGET_REACTIONS, deletes=keys)
+        except StoreUnavailable:
+            log.warning(
+                "reactions to a redacted message were left",
+                extra={"action": "reactions_left", **place(chat, sequence)},
+            )

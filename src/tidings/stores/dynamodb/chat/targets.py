@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a message: edits, redactions, reactions, each with the entry that tells of it.
+
+The target is read first, strongly, and changed on condition that it is still what was read. If it
+is not, although nobody took the slot, a transaction was caught half way: the run is tried again.
+"""
+
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.entries import Entry
+from tidings.ports.log import Declined
+from tidings.stores.dynamodb.chat.items import BODY, body_key, place, reaction_key
+from tidings.stores.dynamodb.chat.members import TransactionPlan
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.writes import Delete, Put, Update
+from tidings.stores.dynamodb.patterns import READ_ENTRY, READ_OWN_REACTIONS
+
+TARGET_KINDS: Final = frozenset({"edited", "redacted", "reacted", "unreacted"})
+
+_IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted)"
+
+
+async def plan_target(
+    dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
+) -> Declined | None:
+    """Plan what the entry at this index does to its target, or say why it cannot be done."""
+    assert entry.target is not None
+    target = await dynamo.get(READ_ENTRY, place(entry.chat_id, entry.target))
+    if entry.kind in {"reacted", "unreacted"}:
+        return await _plan_reaction(dynamo, plan, index, entry, target)
+    if target is None or not _has_content(target, entry.created_at):
+        return Declined(index, "target_gone")
+    if entry.kind == "edited":
+        _plan_edit(plan, entry, target)
+    else:
+        _plan_redaction(plan, entry, target)
+    return None
+
+
+def _has_content(target: Item, now: int) -> bool:
+    return (
+        target["kind"] == "message"
+        and "redacted" not in target
+        and ("expires_at" not in target or target["expires_at"] > now)
+    )
+
+
+def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
+    key = place(entry.chat_id, target["sequence"])
+    content = {":box": entry.box, ":box_key": entry.box_key}
+    at = {":now": entry.created_at}
+    if BODY not in target:
+        update = "SET #edited_at = :now, #box = :box, #box_key = :box_key"
+        plan.add(Update("messages", key, update, _IS_LIVE, {**at, **content}))
+        return
+    plan.add(Update("messages", key, "SET #edited_at = :now", _IS_LIVE, at))
+    # If the body has gone meanwhile, its time is over: the next look at the target will tell.
+    body = body_key(entry.chat_id, target[BODY])
+    update = "SET #box = :box, #box_key = :box_key"
+    plan.add(Update("bodies", body, update, "attribute_exists(#chat_id)", content))
+
+
+def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
+    """Take away the content; who reacted is not shown any more, and swept afterwards."""
+    update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
+    key = place(entry.chat_id, target["sequence"])
+    plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
+    if BODY in target:
+        plan.add(Delete("bodies", body_key(entry.chat_id, target[BODY])))
+
+
+async def _plan_reaction(
+    dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry, target: Item | None
+) -> Declined | None:
+    assert entry.emoji is not None
+    assert entry.target is not None
+    row = reaction_key(entry.chat_id, entry.target, entry.emoji, entry.sender)
+    is_new = entry.kind == "reacted"
+    no_change = Declined(index, "no_change")
+    if target is None or not _has_content(target, entry.created_at):
+        is_there = (
+            target is not None
+            and "redacted" not in target
+            and bool(await dynamo.batch_get(READ_OWN_REACTIONS, [row]))
+        )
+        return no_change if is_there == is_new else Declined(index, "target_gone")
+    before: dict[str, int] = target.get("reactions", {})
+    if not is_new and entry.emoji not in before:
+        return no_change
+    if is_new and len({*before, entry.emoji}) > limits.REACTION_EMOJI_MAX:
+        return Declined(index, "too_many_emoji")
+    counts = {**before, entry.emoji: before.get(entry.emoji, 0) + (1 if is_new else -1)}
+    if is_new:
+        reaction = {**row, "created_at": entry.created_at}
+        plan.add(Put("reactions", reaction, "attribute_not_exists(#reaction)"), no_change)
+    else:
+        plan.add(Delete("reactions", row, "attribute_exists(#reaction)"), no_change)
+    _plan_counts(plan, entry, target, {emoji: n for emoji, n in counts.items() if n > 0})
+    return None
+
+
+def _plan_counts(plan: TransactionPlan, entry: Entry, target: Item, counts: dict[str, int]) -> None:
+    values: Item = {}
+    condition = f"{_IS_LIVE} AND attribute_not_exists(#reactions)"
+    if "reactions" in target:
+        condition = f"{_IS_LIVE} AND #reactions = :before"
+        values[":before"] = target["reactions"]
+    update = "REMOVE #reactions"
+    if counts:
+        update, values[":after"] = "SET #reactions = :after", counts
+    key = place(entry.chat_id, target["sequence"])
+    plan.add(Update("messages", key, update, condition, values))

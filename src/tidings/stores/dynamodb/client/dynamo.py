@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client: operations on items with plain values, each under a declared access pattern.
+
+Expressions name attributes as `#name` and values as `:name`. All pages are followed, all
+unprocessed parts are asked for again.
+"""
+
+import itertools
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb.client.access import Recorder
+from tidings.stores.dynamodb.client.calls import Calls
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import OWN_CONNECTIONS, Budget, Retrying
+from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT, open_transport
+from tidings.stores.dynamodb.client.writes import (
+    Delete,
+    Values,
+    Write,
+    expressions,
+    item_from_wire,
+    item_to_wire,
+)
+from tidings.stores.dynamodb.patterns import Pattern
+
+BATCH_GET_MAX: Final = 100
+BATCH_WRITE_MAX: Final = 25
+TRANSACT_MAX: Final = 100
+
+
+class Dynamo(Calls):
+    """All tables of one deployment."""
+
+    async def get(self, pattern: Pattern, key: Item) -> Item | None:
+        """One item, if it is there."""
+        answer = await self.call(pattern, {"Key": item_to_wire(key), **_consistency(pattern)})
+        return item_from_wire(answer["Item"]) if "Item" in answer else None
+
+    async def put(
+        self,
+        pattern: Pattern,
+        item: Item,
+        condition: str = "",
+        values: Values | None = None,
+        *,
+        gives_way: bool = False,
+    ) -> None:
+        """Write a whole item.
+
+        Raises:
+            ConditionFailed: With what stands there.
+            Conflicted: A transaction holds the item, and this call gives way to it.
+        """
+        request = {"Item": item_to_wire(item), **expressions(values, condition=condition)}
+        await self.call(pattern, request, gives_way=gives_way)
+
+    async def update(
+        self,
+        pattern: Pattern,
+        key: Item,
+        update: str,
+        condition: str = "",
+        values: Values | None = None,
+    ) -> Item:
+        """Change an item; returns it as it is afterwards.
+
+        It has to be harmless to do it twice. Raises ConditionFailed with what stands there.
+        """
+        answer = await self.call(
+            pattern,
+            {
+                "Key": item_to_wire(key),
+                "ReturnValues": "ALL_NEW",
+                **expressions(values, condition=condition, update=update),
+            },
+        )
+        return item_from_wire(answer["Attributes"])
+
+    async def delete(
+        self, pattern: Pattern, key: Item, condition: str = "", values: Values | None = None
+    ) -> None:
+        """Delete an item; raises ConditionFailed with what stands there."""
+        guarded = expressions(values, condition=condition)
+        await self.call(pattern, {"Key": item_to_wire(key), **guarded})
+
+    async def query(
+        self,
+        pattern: Pattern,
+        where: str,
+        values: Mapping[str, Any],
+        *,
+        only: str = "",
+        limit: int | None = None,
+        backwards: bool = False,
+    ) -> list[Item]:
+        """Items in the order of their sort keys; `only` those for which a further condition holds.
+
+        At most `limit` of them, if one is given; then no more is read than that either, so `only`
+        and `limit` do not go together.
+        """
+        assert not (only and limit), "a filtered page may be empty without being the last"
+        request: dict[str, Any] = {
+            **expressions(values, where=where, only=only),
+            **_consistency(pattern),
+            "ScanIndexForward": not backwards,
+        }
+        items: list[Item] = []
+        while limit is None or len(items) < limit:
+            if limit is not None:
+                request["Limit"] = limit - len(items)
+            answer = await self.call(pattern, request)
+            items += [item_from_wire(item) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return items
+
+    async def count(
+        self, pattern: Pattern, where: str, values: Mapping[str, Any], *, only: str = ""
+    ) -> int:
+        """How many items there are, without fetching them."""
+        request: dict[str, Any] = {
+            **expressions(values, where=where, only=only),
+            **_consistency(pattern),
+            "Select": "COUNT",
+        }
+        total = 0
+        while True:
+            answer = await self.call(pattern, request)
+            total += int(answer["Count"])
+            if "LastEvaluatedKey" not in answer:
+                return total
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def scan(
+        self, pattern: Pattern, segment: int, segments: int, page_items: int, only: str = "",
+        values: Values | None = None,
+    ) -> AsyncIterator[list[Item]]:  # fmt: skip
+        """One segment of a whole table, page by page: for operators, never to serve a user."""
+        request: dict[str, Any] = {
+            **expressions(values, only=only),
+            **_consistency(pattern),
+            "Segment": segment,
+            "TotalSegments": segments,
+            "Limit": page_items,
+        }
+        while True:
+            answer = await self.call(pattern, request)
+            yield [item_from_wire(item) for item in answer["Items"]]
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def batch_get(self, pattern: Pattern, keys: Iterable[Item]) -> list[Item]:
+        """The items with these keys, those that are there, in no order."""
+        wire = [item_to_wire(key) for key in keys]
+        items: list[Item] = []
+        for start in range(0, len(wire), BATCH_GET_MAX):
+            items += await self._batch_get(pattern, wire[start : start + BATCH_GET_MAX])
+        return items
+
+    async def _batch_get(self, pattern: Pattern, keys: list[Any]) -> list[Item]:
+        name = self.prefix + pattern.table
+        items: list[Item] = []
+        for attempt in itertools.count(1):
+            answer = await self.call(
+                pattern, {"RequestItems": {name: {"Keys": keys, **_consistency(pattern)}}}
+            )
+            items += [item_from_wire(item) for item in answer["Responses"].get(name, ())]
+            keys = answer.get("UnprocessedKeys", {}).get(name, {}).get("Keys", [])
+            if not keys:
+                break
+            await self.pause_before_rest(attempt)
+        return items
+
+    async def batch_write(
+        self, pattern: Pattern, *, puts: Iterable[Item] = (), deletes: Iterable[Item] = ()
+    ) -> None:
+        """Write and delete many items, each by itself: some may be done when this raises."""
+        requests: list[Any] = [{"PutRequest": {"Item": item_to_wire(item)}} for item in puts]
+        requests += [{"DeleteRequest": {"Key": item_to_wire(key)}} for key in deletes]
+        for start in range(0, len(requests), BATCH_WRITE_MAX):
+            await self._batch_write(pattern, requests[start : start + BATCH_WRITE_MAX])
+
+    async def _batch_write(self, pattern: Pattern, requests: list[Any]) -> None:
+        name = self.prefix + pattern.table
+        for attempt in itertools.count(1):
+            answer = await self.call(pattern, {"RequestItems": {name: requests}})
+            requests = answer.get("UnprocessedItems", {}).get(name, [])
+            if not requests:
+                break
+            await self.pause_before_rest(attempt)
+
+    async def transact(self, pattern: Pattern, writes: Sequence[Write]) -> None:
+        """Carry out all of the writes, or none. A repeat within the call is carried out once.
+
+        Raises:
+            Canceled: With a reason for each write that could not be.
+        """
+        assert len(writes) <= TRANSACT_MAX, f"{len(writes)} writes do not fit one transaction"
+        tables = tuple(dict.fromkeys(write.table for write in writes))
+        assert set(tables) <= set(pattern.tables), f"{pattern.name} does not declare {tables}"
+        deleting = {write.table for write in writes if isinstance(write, Delete)}
+        assert deleting <= set(pattern.deletes), f"{pattern.name} does not delete in {deleting}"
+        request = {
+            "TransactItems": [write.to_wire(self.prefix + write.table) for write in writes],
+            "ClientRequestToken": self.chance.token(16).hex(),
+        }
+        await self.call(pattern, request, tables=tables)
+
+
+def _consistency(pattern: Pattern) -> dict[str, bool]:
+    return {"ConsistentRead": True} if pattern.strong else {}
+
+
+@asynccontextmanager
+async def open_client(
+    *,
+    endpoint: str | None,
+    region: str,
+    prefix: str,
+    clock: Clock,
+    chance: Chance,
+    connections: int = CONNECTIONS_DEFAULT,
+    record: Recorder | None = None,
+) -> AsyncIterator[Dynamo]:
+    """Open the tables with this prefix: on AWS, or at an endpoint of one's own."""
+    all_connections = connections + sum(OWN_CONNECTIONS.values())
+    async with open_transport(
+        endpoint=endpoint, region=region, clock=clock, connections=all_connections
+    ) as transport:
+        yield Dynamo(
+            transport,
+            Retrying(chance, Budget()),
+            chance,
+            prefix=prefix,
+            record=record,
+            connections=connections,
+        )

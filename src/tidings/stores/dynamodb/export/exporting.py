@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading all facts from the tables, in order and in bounded memory.
+
+Scans come in no order, so they only collect what has to be put in order: the ids of users, authors
+and chats, and the few items of tenants and requests whole. All else is asked for id by id. There is
+no snapshot of many tables: nobody may write during an export, and at its end each log is looked at
+once more.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from tidings.model import limits
+from tidings.model.deletions import emptied
+from tidings.model.ids import ChatId
+from tidings.ports.export_facts import (
+    AuditFact,
+    ChatFact,
+    Fact,
+    InviteFact,
+    IssuerFact,
+    MemberFact,
+    ReactionFact,
+    RequestKeyFact,
+    RevocationFact,
+    SecretFact,
+    SigningKeyFact,
+    Source,
+    TenantFact,
+    TenantKeyFact,
+    entry_fact,
+)
+from tidings.ports.export_inbox_facts import converted
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.chat.entries import head_of_chat, items_after, to_entries
+from tidings.stores.dynamodb.chat.invites import to_invite
+from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
+from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
+from tidings.stores.dynamodb.client.errors import Item, StoreRefused
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.export.exporting_inbox import InboxSource
+from tidings.stores.dynamodb.export.identity_items import session_facts
+from tidings.stores.dynamodb.export.items import (
+    OfTenants,
+    to_data_key_fact,
+    to_member_fact,
+    to_request_fact,
+    to_send_key_fact,
+    to_tenants_fact,
+    to_user_fact,
+)
+from tidings.stores.dynamodb.export.scanning import BackOff, ids_of, open_patient, whole_table
+from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.phone_claims import IS_USER
+from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
+from tidings.stores.dynamodb.tables import invites_of, request_keys_of
+
+CHATS_AT_ONCE: Final = 16
+"""Whose beginnings are fetched side by side; what is long is then read on one by one."""
+PAGE_ENTRIES: Final = 200
+PAGE_KEYS: Final = 1_000
+
+_KINDS: Final = (
+    SecretFact, TenantFact, TenantKeyFact, SigningKeyFact, IssuerFact, RevocationFact,
+)  # fmt: skip
+
+
+class DynamoSource:
+    """The tables of a deployment that is at rest."""
+
+    def __init__(self, dynamo: Dynamo, epoch: str) -> None:
+        self._dynamo = dynamo
+        self._epoch = epoch
+        self._chats: list[ChatId] = []
+        self._heads = array("q")
+        """Where the logs ended, in the order of the chats."""
+        self._deleted: set[ChatId] = set()
+        """Of these only the places travel, however far their jobs are."""
+        self._inbox = InboxSource(dynamo)
+        self._audit = DynamoAuditLog(dynamo)
+
+    @property
+    def epoch(self) -> str:
+        return self._epoch
+
+    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+        yield await self._tenants()
+        async for some in self._users():
+            yield some
+        async for sessions in session_facts(self._dynamo, now):
+            yield sessions
+        async for some in self._data_keys():
+            yield some
+        yield await self._requests(now)
+        yield await self._invites(now)
+        self._chats, self._heads = await self._chat_ids(), array("q")
+        for start in range(0, len(self._chats), CHATS_AT_ONCE):
+            chats = self._chats[start : start + CHATS_AT_ONCE]
+            openings = await gather_bounded(partial(self._opening, chat, now) for chat in chats)
+            for chat, (facts, last) in zip(chats, openings, strict=True):
+                yield facts
+                async for some in self._rest(chat, last, now):
+                    yield some
+        async for of_inbox in self._inbox.facts(now):
+            yield of_inbox
+        # Processes' clocks differ a little, so the newest may be of a time to come.
+        until = now + limits.DAY_MS
+        async for entries in self._audit.oldest_first(now - limits.AUDIT_MS + 1, until):
+            yield [converted(AuditFact, entry) for entry in entries]
+
+    async def changed(self) -> list[str]:
+        changed: list[str] = [chat for chat in await self._chat_ids() if not self._is_known(chat)]
+        for start in range(0, len(self._chats), CHATS_AT_ONCE):
+            chats = self._chats[start : start + CHATS_AT_ONCE]
+            heads = await gather_bounded(
+                partial(head_of_chat, self._dynamo, chat) for chat in chats
+            )
+            ends = zip(chats, heads, self._heads[start : start + CHATS_AT_ONCE], strict=True)
+            changed += [chat for chat, head, known in ends if head.sequence != known]
+        return changed + await self._inbox.changed()
+
+    def _is_known(self, chat: ChatId) -> bool:
+        place = bisect_left(self._chats, chat)
+        return self._chats[place : place + 1] == [chat]
+
+    # What is not in a chat.
+
+    async def _tenants(self) -> list[Fact]:
+        found: list[tuple[int, str, str, OfTenants]] = []
+        async for page in whole_table(self._dynamo, patterns.SCAN_TENANTS):
+            found += [
+                (_KINDS.index(type(fact)), item["pk"], item["sk"], fact)
+                for item in page
+                if (fact := to_tenants_fact(item)) is not None
+            ]
+        found.sort(key=lambda one: one[:3])
+        return [fact for *_, fact in found]
+
+    async def _users(self) -> AsyncIterator[list[Fact]]:
+        ids = await ids_of(self._dynamo, patterns.SCAN_USERS, "user_id", IS_USER)
+        for start in range(0, len(ids), BATCH_GET_MAX):
+            keys = [{"user_id": user} for user in ids[start : start + BATCH_GET_MAX]]
+            items = await self._dynamo.batch_get(patterns.FIND_USERS, keys)
+            yield [to_user_fact(item) for item in sorted(items, key=lambda one: one["user_id"])]
+
+    async def _data_keys(self) -> AsyncIterator[list[Fact]]:
+        authors = await ids_of(self._dynamo, patterns.SCAN_AUTHORS, "author")
+        for start in range(0, len(authors), BATCH_GET_MAX):
+            some = authors[start : start + BATCH_GET_MAX]
+            items = await gather_bounded(partial(self._data_key, author) for author in some)
+            yield [to_data_key_fact(item) for item in items if item is not None]
+
+    async def _data_key(self, author: str) -> Item | None:
+        return await self._dynamo.get(patterns.READ_DATA_KEY, {"author": author})
+
+    async def _requests(self, now: int) -> list[Fact]:
+        found: list[RequestKeyFact] = []
+        only = "begins_with(#chat_id, :requests) AND #expires_at > :now"
+        values = {":requests": request_keys_of(""), ":now": now}
+        async for page in whole_table(self._dynamo, patterns.SCAN_REQUESTS, only, values):
+            found += [to_request_fact(item) for item in page]
+        found.sort(key=lambda fact: (fact.user_id, fact.key))
+        return [*found]
+
+    async def _invites(self, now: int) -> list[Fact]:
+        found: list[InviteFact] = []
+        only = "begins_with(#chat_id, :invites) AND #expires_at > :now"
+        values = {":invites": invites_of(""), ":now": now}
+        async for page in whole_table(self._dynamo, patterns.SCAN_REQUESTS, only, values):
+            found += [converted(InviteFact, to_invite(item)) for item in page]
+        found.sort(key=lambda fact: (fact.user_id, fact.chat_id))
+        return [*found]
+
+    async def _chat_ids(self) -> list[ChatId]:
+        # A pair's claim stands in the same table, and is no chat: it has no type.
+        is_chat = "attribute_exists(#type)"
+        ids = await ids_of(self._dynamo, patterns.SCAN_CHATS, "chat_id", is_chat)
+        return [ChatId(chat) for chat in ids]
+
+    # A chat.
+
+    async def _opening(self, chat: ChatId, now: int) -> tuple[list[Fact], int]:
+        """The chat, its members and the first entries; and the last one's sequence."""
+        item = await self._dynamo.get(patterns.READ_CHAT, {"chat_id": chat})
+        assert item is not None, "chats are never deleted"
+        fact = ChatFact(**{name: item[name] for name in ChatFact.__struct_fields__ if name in item})
+        if "deleted_at" in item:
+            self._deleted.add(chat)
+            fact = replace(fact, name=None)
+        entries, last = await self._entries(chat, 0, now)
+        return [fact, *await self._members(chat), *entries], last
+
+    async def _rest(self, chat: ChatId, last: int, now: int) -> AsyncIterator[list[Fact]]:
+        """What follows the opening: the other entries, and the claimed keys."""
+        while last % PAGE_ENTRIES == 0:
+            entries, reached = await self._entries(chat, last, now)
+            if not entries:
+                break
+            yield entries
+            last = reached
+        self._heads.append(last)
+        if chat in self._deleted:
+            return
+        after = " "  # below every key
+        while items := await self._claims(chat, after):
+            yield [to_send_key_fact(item) for item in items if item["expires_at"] > now]
+            after = items[-1]["claim"]
+            if len(items) < PAGE_KEYS:
+                break
+
+    async def _members(self, chat: ChatId) -> list[MemberFact]:
+        if chat in self._deleted:
+            return []
+        rows = await self._dynamo.query(patterns.LIST_MEMBERS, "#chat_id = :chat", {":chat": chat})
+        keys = [receipt_key(row["user_id"], chat) for row in rows]
+        found = await self._dynamo.batch_get(patterns.EXPORT_RECEIPTS, keys)
+        receipts = {item["user_id"]: item for item in found}
+        return [to_member_fact(row, receipts[row["user_id"]]) for row in rows]
+
+    async def _entries(self, chat: ChatId, after: int, now: int) -> tuple[list[Fact], int]:
+        """Some entries after a sequence, each with the reactions to it; and the last one's."""
+        items = await items_after(self._dynamo, chat, after, PAGE_ENTRIES)
+        facts: list[Fact] = []
+        is_deleted = chat in self._deleted
+        for entry in await to_entries(self._dynamo, items):
+            fact = entry_fact(emptied(entry) if is_deleted else entry, now)
+            facts.append(fact)
+            if fact.reactions:
+                facts += await self._reactions(chat, fact.sequence)
+        return facts, after + len(items)
+
+    async def _reactions(self, chat: ChatId, sequence: int) -> list[ReactionFact]:
+        rows = await self._dynamo.query(
+            patterns.READ_REACTIONS,
+            "#message_id = :message",
+            {":message": reactions_of(chat, sequence)},
+        )
+        return [
+            ReactionFact(
+                chat_id=chat, sequence=sequence, emoji=emoji, user_id=user, created_at=created_at
+            )
+            for emoji, user, created_at in sorted(map(to_reaction, rows))
+        ]
+
+    async def _claims(self, chat: ChatId, after: str) -> list[Item]:
+        where = "#chat_id = :chat AND #claim > :after"
+        values = {":chat": chat, ":after": after}
+        return await self._dynamo.query(patterns.EXPORT_SEND_KEYS, where, values, limit=PAGE_KEYS)
+
+
+@asynccontextmanager
+async def open_source(
+    *,
+    endpoint: str | None,
+    region: str,
+    prefix: str,
+    clock: Clock,
+    chance: Chance,
+    back_off: BackOff,
+) -> AsyncIterator[DynamoSource]:
+    """Open the tables with this prefix for an export. No server may write to them meanwhile.
+
+    Raises:
+        StoreRefused: There are no such tables, nothing is in them, or they are half imported.
+        StoreUnavailable: The tables cannot be reached.
+    """
+    async with open_patient(
+        endpoint=endpoint,
+        region=region,
+        prefix=prefix,
+        clock=clock,
+        chance=chance,
+        back_off=back_off,
+    ) as dynamo:
+        epoch = await first_answer(dynamo)
+        await refuse_unfinished(dynamo)
+        if epoch is None:
+            raise StoreRefused(f"the tables with the prefix {prefix!r} are empty")
+        yield DynamoSource(dynamo, epoch)
+
+
+_conforms: type[Source] = DynamoSource

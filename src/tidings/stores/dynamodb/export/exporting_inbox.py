@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading all facts of the inbox from its table, in order and in bounded memory.
+
+One scan collects which partitions there are, and no more: they are sorted and then asked one by
+one. A user's partition is one request.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.ids import UserKey
+from tidings.model.notifications import NOTHING_READ, Notification
+from tidings.ports.export_inbox_facts import (
+    CopyFact,
+    DeadLetterFact,
+    InboxFact,
+    InboxFacts,
+    JobFact,
+    NotificationFact,
+    OfInbox,
+    OfUser,
+    PostKeyFact,
+    TenantSettingsFact,
+    announcement_fact,
+    converted,
+    read_state_facts,
+)
+from tidings.ports.inboxes import PostKey
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import AT_ONCE, gather_bounded
+from tidings.stores.dynamodb.export.scanning import whole_table
+from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
+from tidings.stores.dynamodb.inbox.items import (
+    MARKS,
+    NEXT_TO,
+    Partitions,
+    inbox_partition,
+    made,
+    portions_of,
+    to_copy,
+    to_notification,
+    user_partition,
+)
+from tidings.stores.dynamodb.inbox.jobs import FIRST, DynamoDeadLetters, job_items, to_job
+from tidings.stores.dynamodb.inbox.notifications import DynamoNotifications
+from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings, to_read_state
+
+PAGE_CONTENTS: Final = 200
+PAGE_ITEMS: Final = 1_000
+USER_ITEMS: Final = limits.USER_COPIES_MAX + 1
+"""All copies that count, and the read marks."""
+
+
+class InboxSource:
+    """The inbox of a deployment that is at rest."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+        self._settings = DynamoInboxSettings(dynamo)
+        self._notifications = DynamoNotifications(dynamo)
+        self._aside = DynamoDeadLetters(dynamo)
+        self._ends: dict[tuple[str, str], tuple[str, int]] = {}
+        """Where each inbox ended when it was read."""
+
+    async def facts(self, now: int) -> AsyncIterator[Sequence[InboxFacts]]:
+        """All that counts at `now`, in the order in which it travels."""
+        partitions = Partitions()
+        async for page in whole_table(self._dynamo, patterns.SCAN_INBOX):
+            for item in page:
+                partitions.meet(item)
+        for tenant in partitions.tenants():
+            if (said := await self._settings.settings(tenant)) is not None:
+                yield [TenantSettingsFact(tenant=tenant, settings=said)]
+        for tenant, inbox in partitions.inboxes():
+            async for some in self._of_inbox(tenant, inbox, now):
+                yield some
+        users = partitions.users()
+        while few := list(islice(users, AT_ONCE)):
+            lists = await gather_bounded(partial(self._of_user, *one, now) for one in few)
+            yield [fact for facts in lists for fact in facts]
+        async for jobs in self._jobs(now):
+            yield jobs
+
+    async def changed(self) -> list[str]:
+        """Inboxes that something was posted to since they were read."""
+        return [
+            f"{tenant}/{inbox}"
+            for (tenant, inbox), end in self._ends.items()
+            if await self._end(tenant, inbox) != end
+        ]
+
+    # An inbox.
+
+    async def _of_inbox(
+        self, tenant: str, inbox: str, now: int
+    ) -> AsyncIterator[Sequence[OfInbox]]:
+        self._ends[tenant, inbox] = await self._end(tenant, inbox)
+        config = await self._settings.config(tenant, inbox)
+        if config is not None:
+            yield [converted(InboxFact, config, tenant=tenant, inbox=inbox)]
+        partition = inbox_partition(tenant, inbox)
+        async for items in self._pages(partition, "n#", PAGE_CONTENTS):
+            some = [to_notification(tenant, inbox, item) for item in _kept(items, now)]
+            yield await self._with_progress(partition, some)
+        async for entries in self._log(tenant, inbox, now):
+            yield entries
+        async for items in self._pages(partition, "k#", PAGE_ITEMS):
+            yield [
+                converted(
+                    PostKeyFact,
+                    made(PostKey, item),
+                    tenant=tenant,
+                    inbox=inbox,
+                    key=item["sk"].removeprefix("k#"),
+                )
+                for item in _kept(items, now)
+            ]
+
+    async def _end(self, tenant: str, inbox: str) -> tuple[str, int]:
+        """The last notification for listed users, and the last entry of the log."""
+        posted = await self._dynamo.query(
+            patterns.EXPORT_INBOX,
+            "#pk = :inbox AND begins_with(#sk, :kind)",
+            {":inbox": inbox_partition(tenant, inbox), ":kind": "n#"},
+            limit=1,
+            backwards=True,
+        )
+        log = await self._notifications.last_announcements(tenant, inbox, before=None, limit=1)
+        return posted[0]["sk"] if posted else "", log[0].sequence if log else 0
+
+    async def _pages(self, partition: str, kind: str, size: int) -> AsyncIterator[list[Item]]:
+        """The items whose names begin so, in order."""
+        first = kind
+        while first:
+            items = await self._dynamo.query(
+                patterns.EXPORT_INBOX,
+                "#pk = :inbox AND #sk BETWEEN :first AND :last",
+                {":inbox": partition, ":first": first, ":last": f"{kind}{NEXT_TO}"},
+                limit=size,
+            )
+            yield items
+            # No name has a space: whatever is behind the last one is behind this as well.
+            first = f"{items[-1]['sk']} " if len(items) == size else ""
+
+    async def _with_progress(
+        self, partition: str, some: list[Notification]
+    ) -> list[NotificationFact]:
+        if not some:
+            return []
+        first, last = (portions_of(one.notification_id) for one in (some[0], some[-1]))
+        items = await self._dynamo.query(
+            patterns.EXPORT_INBOX,
+            "#pk = :inbox AND #sk BETWEEN :first AND :last",
+            {":inbox": partition, ":first": first, ":last": f"{last}{NEXT_TO}"},
+        )
+        done: dict[str, set[int]] = {one.notification_id: set() for one in some}
+        for item in items:
+            done.get(item["sk"].split("#")[1], set()).update(item["done"])
+        return [
+            converted(NotificationFact, one, finished_jobs=tuple(sorted(done[one.notification_id])))
+            for one in some
+        ]
+
+    async def _log(self, tenant: str, inbox: str, now: int) -> AsyncIterator[Sequence[OfInbox]]:
+        after, (_, last) = 0, self._ends[tenant, inbox]
+        while after < last:
+            entries = await self._notifications.announcements(
+                tenant, inbox, after=after, limit=PAGE_CONTENTS
+            )
+            yield [
+                announcement_fact(entry, now, is_last=entry.sequence == last)
+                for entry in entries
+                if entry.expires_at > now or entry.sequence == last
+            ]
+            after = entries[-1].sequence
+
+    # A user.
+
+    async def _of_user(self, user: UserKey, inbox: str, now: int) -> list[OfUser]:
+        copies: list[CopyFact] = []
+        state = NOTHING_READ
+        async for items in self._newest_first(user_partition(user, inbox)):
+            if items and items[0]["sk"] == MARKS:
+                state = to_read_state(items.pop(0))
+            copies += [
+                converted(CopyFact, to_copy(item), user_id=user, inbox=inbox)
+                for item in _kept(items, now)
+            ]
+            if len(copies) >= limits.USER_COPIES_MAX:
+                break
+        counting = copies[: limits.USER_COPIES_MAX]
+        return [*counting[::-1], *read_state_facts(user, inbox, state)]
+
+    async def _newest_first(self, partition: str) -> AsyncIterator[list[Item]]:
+        """The read marks, which stand behind all copies, and the copies."""
+        below = NEXT_TO
+        while below:
+            items = await self._dynamo.query(
+                patterns.EXPORT_COPIES,
+                "#pk = :user AND #sk < :below",
+                {":user": partition, ":below": below},
+                limit=USER_ITEMS,
+                backwards=True,
+            )
+            below = items[-1]["sk"] if len(items) == USER_ITEMS else ""
+            yield items
+
+    # Jobs.
+
+    async def _jobs(self, now: int) -> AsyncIterator[Sequence[InboxFacts]]:
+        after, after_aside = FIRST, FIRST
+        while items := await job_items(self._dynamo, after=after, limit=PAGE_ITEMS):
+            jobs = map(to_job, items)
+            yield [converted(JobFact, job) for job in jobs if job.expires_at > now]
+            after = items[-1]["sk"]
+        while some := await self._aside.page(after=after_aside, limit=PAGE_ITEMS):
+            yield [converted(DeadLetterFact, one, job=converted(JobFact, one.job)) for one in some]
+            after_aside = some[-1].aside_id
+
+
+def _kept(items: list[Item], now: int) -> Iterator[Item]:
+    return (item for item in items if item["expires_at"] > now)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts of identity as items of the tables, and back: sessions, tenants, users with numbers."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from tidings.model.ids import tenant_of
+from tidings.ports.export_facts import IssuerFact, SessionFact, TenantFact, UserFact, Written
+from tidings.ports.export_inbox_facts import converted
+from tidings.ports.people import Quotas, Tenant, TokenIssuer
+from tidings.ports.sessions import Session
+from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.export.scanning import ids_of
+from tidings.stores.dynamodb.identity.identity_patterns import EXPORT_SESSIONS, SCAN_SESSIONS
+from tidings.stores.dynamodb.identity.phone_claims import claim_item, claim_key
+from tidings.stores.dynamodb.identity.sessions import session_item, to_session
+from tidings.stores.dynamodb.identity.tenant_items import (
+    issuer_item,
+    tenant_item,
+    to_issuer,
+    to_tenant,
+)
+from tidings.stores.dynamodb.patterns import IMPORT_USER
+
+IS_SESSION: Final = "attribute_exists(#user_id)"
+"""Of an item in the table of sessions: neither a code nor a budget."""
+
+_COUNTS: Final = f"{IS_SESSION} AND attribute_not_exists(#revoked_at) AND #expires_at > :now"
+
+
+# Tenants.
+
+
+def moved_tenant_item(fact: TenantFact) -> Item:
+    """A tenant's item."""
+    quotas = {name: getattr(fact, f"quota_{name}") for name in Quotas.__struct_fields__}
+    return tenant_item(converted(Tenant, fact, quotas=Quotas(**quotas)))
+
+
+def to_tenant_fact(item: Item) -> TenantFact:
+    """A tenant."""
+    tenant = to_tenant(item)
+    names = Quotas.__struct_fields__
+    quotas = {f"quota_{name}": getattr(tenant.quotas, name) for name in names}
+    return converted(TenantFact, tenant, **quotas)
+
+
+def moved_issuer_item(fact: IssuerFact) -> Item:
+    """The item of a tenant's own public keys."""
+    return issuer_item(converted(TokenIssuer, fact))
+
+
+def to_issuer_fact(item: Item) -> IssuerFact:
+    """A tenant's own public keys."""
+    return converted(IssuerFact, to_issuer(item))
+
+
+# Sessions.
+
+
+def moved_session_item(fact: SessionFact) -> Item:
+    """A session's item."""
+    return session_item(converted(Session, fact, user=fact.user_id, revoked_at=None))
+
+
+async def session_facts(dynamo: Dynamo, now: int) -> AsyncIterator[list[SessionFact]]:
+    """All sessions that have not ended, in order."""
+    ids = await ids_of(dynamo, SCAN_SESSIONS, "session_id", _COUNTS, {":now": now})
+    for start in range(0, len(ids), BATCH_GET_MAX):
+        keys = [{"session_id": one} for one in ids[start : start + BATCH_GET_MAX]]
+        items = await dynamo.batch_get(EXPORT_SESSIONS, keys)
+        sessions = sorted(map(to_session, items), key=lambda one: one.session_id)
+        yield [converted(SessionFact, one, user_id=one.user) for one in sessions]
+
+
+# Users.
+
+
+def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
+    """The facts; of several users with the same number only the first has it.
+
+    What is written at once has no order in which the first could be told.
+    """
+    taken: set[str] = set()
+    for fact in facts:
+        if isinstance(fact, UserFact) and fact.phone_number is not None:
+            claim = claim_key(tenant_of(fact.user_id), fact.phone_number)["user_id"]
+            yield msgspec.structs.replace(fact, phone_number=None) if claim in taken else fact
+            taken.add(claim)
+        else:
+            yield fact
+
+
+async def put_user(dynamo: Dynamo, fact: UserFact) -> None:
+    """Write a user, and claim the number unless somebody before has it."""
+    fields = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    item: Item = {name: value for name, value in fields.items() if value is not None}
+    if fact.phone_number is not None:
+        claim = claim_item(tenant_of(fact.user_id), fact.phone_number, fact.user_id)
+        is_free = "attribute_not_exists(#user_id) OR #owner = :owner"
+        try:
+            await dynamo.put(IMPORT_USER, claim, is_free, {":owner": fact.user_id})
+        except ConditionFailed:
+            del item["phone_number"]
+    await dynamo.put(IMPORT_USER, item)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing all facts of a deployment into empty tables.
+
+Each fact is a write of its own that puts the same item however often it is done. How far the import
+has come is written after all facts up to there: whoever goes on from it leaves nothing out. Single
+puts, and not batches: the right to write a batch is also the right to delete, and nobody has that
+for the log.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from tidings.model.audit import AuditEntry
+from tidings.model.entries import Entry, SendKey
+from tidings.model.invites import Invite
+from tidings.ports.export_facts import (
+    AuditFact,
+    ChatFact,
+    DataKeyFact,
+    EntryFact,
+    ExportProgress,
+    InviteFact,
+    MemberFact,
+    ReactionFact,
+    RequestKeyFact,
+    SendKeyFact,
+    SessionFact,
+    Target,
+    UserCount,
+    UserFact,
+    WholeChat,
+    Written,
+    to_entry,
+)
+from tidings.ports.export_inbox_facts import InboxFacts, converted
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.chat.deletions import deletion_items
+from tidings.stores.dynamodb.chat.invites import invite_item
+from tidings.stores.dynamodb.chat.items import (
+    body_item,
+    claim_item,
+    entry_item,
+    head_values,
+    reaction_key,
+)
+from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item, StoreRefused
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.export.identity_items import (
+    IS_SESSION,
+    moved_session_item,
+    put_user,
+    with_own_numbers,
+)
+from tidings.stores.dynamodb.export.inbox_items import inbox_items
+from tidings.stores.dynamodb.export.items import (
+    member_items,
+    request_item,
+    tenants_item,
+)
+from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
+from tidings.stores.dynamodb.identity import identity_patterns
+from tidings.stores.dynamodb.identity.audit import audit_item
+from tidings.stores.dynamodb.identity.secrets import MasterList
+from tidings.stores.dynamodb.inbox import inbox_patterns
+from tidings.stores.dynamodb.patterns import Pattern
+from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
+
+MARK: Final = "import"
+"""The writer of what no process of this deployment wrote."""
+
+_MUST_BE_EMPTY: Final = (
+    (patterns.SCAN_TENANTS, ""),
+    (patterns.SCAN_USERS, ""),
+    (identity_patterns.SCAN_SESSIONS, IS_SESSION),
+    (patterns.SCAN_AUTHORS, ""),
+    (patterns.SCAN_CHATS, ""),
+    (inbox_patterns.SCAN_INBOX, ""),
+)
+_WRITE_HEAD: Final = (
+    "SET #sequence = :sequence, #number = :number, #last_message = :last_message,"
+    " #active_at = :active_at, #member_count = :member_count, #counted = :sequence"
+)
+
+_Write = Callable[[], Awaitable[object]]
+
+
+class DynamoTarget:
+    """Empty tables that are being filled."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+        self._masters = MasterList(dynamo, dynamo.chance)
+
+    async def begin(self) -> ExportProgress:
+        found = await self._dynamo.get(patterns.READ_VALUE, IMPORT)
+        if found is not None:
+            return ExportProgress(found["lines"], found["sha256"])
+        for pattern, only in _MUST_BE_EMPTY:
+            async for page in whole_table(self._dynamo, pattern, only):
+                if any({"pk": one.get("pk"), "sk": one.get("sk")} != EPOCH for one in page):
+                    raise StoreRefused(
+                        "the tables are not empty: an import needs tables of its own, say which "
+                        "with TIDINGS_DYNAMODB_PREFIX"
+                    )
+        begun = ExportProgress()
+        await self._keep(begun)
+        return begun
+
+    async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
+        for master_key_id in {one.master_key_id for one in facts if isinstance(one, DataKeyFact)}:
+            if master_key_id is not None:
+                await self._masters.before_wrapping(master_key_id)
+        await gather_bounded(
+            write for fact in with_own_numbers(facts) for write in self._writes(fact)
+        )
+        await self._keep(progress)
+
+    async def finish(self, epoch: str) -> None:
+        await self._dynamo.put(patterns.KEEP_VALUE, {**EPOCH, "value": epoch})
+        await self._dynamo.delete(patterns.FINISH_IMPORT, IMPORT)
+
+    async def _keep(self, progress: ExportProgress) -> None:
+        item = {**IMPORT, "lines": progress.lines, "sha256": progress.sha256}
+        await self._dynamo.put(patterns.KEEP_VALUE, item)
+
+    def _writes(self, fact: Written) -> Iterator[_Write]:
+        if isinstance(fact, DataKeyFact):
+            yield partial(self._put_data_key, fact)
+        elif isinstance(fact, UserFact):
+            yield partial(put_user, self._dynamo, fact)
+        elif isinstance(fact, WholeChat):
+            yield partial(self._put_head, fact)
+        for pattern, item in _items(fact):
+            yield partial(self._dynamo.put, pattern, item)
+
+    async def _put_data_key(self, fact: DataKeyFact) -> None:
+        # An update, since that is all that anybody may do to this table.
+        update = "SET #generation = :generation"
+        values: Item = {":generation": fact.generation}
+        if fact.wrapped is not None:
+            update += ", #wrapped = :wrapped, #master_key_id = :master"
+            values |= {":wrapped": fact.wrapped, ":master": fact.master_key_id}
+        await self._dynamo.update(
+            patterns.IMPORT_DATA_KEY, {"author": fact.author}, update, values=values
+        )
+
+    async def _put_head(self, whole: WholeChat) -> None:
+        """The head copy, without which hello would not see the chat's entries."""
+        values = {**head_values(whole.head), ":member_count": len(whole.members)}
+        key = {"chat_id": whole.chat.chat_id}
+        await self._dynamo.update(patterns.IMPORT_HEAD, key, _WRITE_HEAD, values=values)
+
+
+def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
+    match fact:
+        case UserFact() | DataKeyFact() | ChatFact():
+            return
+        case AuditFact():
+            yield identity_patterns.APPEND_AUDIT, audit_item(converted(AuditEntry, fact))
+        case SessionFact():
+            yield identity_patterns.IMPORT_SESSION, moved_session_item(fact)
+        case RequestKeyFact():
+            yield patterns.IMPORT_KEY, request_item(fact)
+        case InviteFact():
+            yield patterns.IMPORT_KEY, invite_item(converted(Invite, fact))
+        case MemberFact():
+            membership, receipt = member_items(fact)
+            yield patterns.IMPORT_MEMBER, membership
+            yield patterns.IMPORT_RECEIPT, receipt
+        case EntryFact():
+            yield from _entry_items(to_entry(fact))
+        case ReactionFact():
+            key = reaction_key(fact.chat_id, fact.sequence, fact.emoji, fact.user_id)
+            yield patterns.IMPORT_REACTION, {**key, "created_at": fact.created_at}
+        case SendKeyFact():
+            yield patterns.IMPORT_KEY, _claim(fact)
+        case WholeChat():
+            yield from _chat_items(fact)
+        case _ if isinstance(fact, InboxFacts | UserCount):
+            for item in inbox_items(fact):
+                yield inbox_patterns.IMPORT_INBOX, item
+        case _:
+            yield patterns.IMPORT_TENANT, tenants_item(fact)
+
+
+def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
+    if entry.kind != "message" or entry.box is None:
+        item = entry_item(entry)
+        yield patterns.IMPORT_ENTRY, {name: one for name, one in item.items() if one is not None}
+    elif entry.expires_at is None:
+        yield patterns.IMPORT_ENTRY, entry_item(entry)
+    else:
+        # The same name each time: an import that is done again leaves no second body.
+        body_id = f"{entry.sequence:016d}.{MARK}"
+        yield patterns.IMPORT_BODY, body_item(entry, body_id)
+        yield patterns.IMPORT_ENTRY, entry_item(entry, body_id)
+
+
+def _claim(fact: SendKeyFact) -> Item:
+    key = SendKey(fact.sender, fact.client_message_id, fact.digest, fact.expires_at)
+    at_hint = Entry(
+        chat_id=fact.chat_id, kind="message", sender=fact.sender, sequence=fact.hint, mark=MARK
+    )
+    return claim_item(fact.chat_id, key, at_hint)
+
+
+def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
+    chat = whole.chat
+    named = {name: getattr(chat, name) for name in chat.__struct_fields__}
+    item: Item = {
+        **{name: value for name, value in named.items() if value is not None},
+        "member_count": len(whole.members),
+        "first_members": list(whole.members[:FIRST_MEMBERS]),
+        "as_of": whole.head.sequence,
+    }
+    if (job := whole.deletion) is not None:
+        item["deleted_at"] = job.created_at
+        for one in deletion_items(job):
+            yield patterns.IMPORT_TENANT, one
+    yield patterns.IMPORT_CHAT, item
+    if chat.type == "direct" and job is None:
+        pair = "#".join(sorted(whole.members))
+        yield patterns.IMPORT_CHAT, {"chat_id": f"d#{pair}", "made": chat.chat_id}
+
+
+@asynccontextmanager
+async def open_target(
+    *,
+    endpoint: str | None,
+    region: str,
+    prefix: str,
+    clock: Clock,
+    chance: Chance,
+    back_off: BackOff,
+) -> AsyncIterator[DynamoTarget]:
+    """Open the tables with this prefix, which must be there, for an import.
+
+    Raises:
+        StoreRefused: There are no such tables.
+        StoreUnavailable: The tables cannot be reached.
+    """
+    async with open_patient(
+        endpoint=endpoint,
+        region=region,
+        prefix=prefix,
+        clock=clock,
+        chance=chance,
+        back_off=back_off,
+    ) as dynamo:
+        await first_answer(dynamo)
+        yield DynamoTarget(dynamo)
+
+
+_conforms: type[Target] = DynamoTarget

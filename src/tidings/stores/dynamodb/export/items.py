@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts that travel between engines as items of the tables, and back.
+
+What is in the log, the memberships and the claimed keys has its items in `items`; here is the rest.
+"""
+
+from typing import Final
+
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.export_facts import (
+    DataKeyFact,
+    IssuerFact,
+    MemberFact,
+    RequestKeyFact,
+    RevocationFact,
+    SecretFact,
+    SendKeyFact,
+    SigningKeyFact,
+    TenantFact,
+    TenantKeyFact,
+    UserFact,
+)
+from tidings.stores.dynamodb.chat.deletions import is_deletion
+from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
+from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.export.identity_items import (
+    moved_issuer_item,
+    moved_tenant_item,
+    to_issuer_fact,
+    to_tenant_fact,
+)
+from tidings.stores.dynamodb.identity.tenant_items import (
+    ISSUER,
+    SIGNING,
+    TENANT,
+    TENANT_KEY,
+    api_key_key,
+    signing_key,
+)
+from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
+
+OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
+"""The facts that share the table of tenants."""
+
+DEPLOYMENT: Final = "deployment"
+REVOCATIONS: Final = "revocations"
+_SECRET: Final = "secret#"
+_REQUESTS: Final = request_keys_of("")
+
+
+def value_key(name: str) -> Item:
+    """Where a value of the deployment stands."""
+    return {"pk": DEPLOYMENT, "sk": name}
+
+
+# The table of tenants.
+
+
+def tenants_item(fact: OfTenants) -> Item:
+    """The item of a fact in the table of tenants."""
+    rest = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    match fact:
+        case SecretFact():
+            key = value_key(_SECRET + rest.pop("name"))
+        case TenantFact():
+            return moved_tenant_item(fact)
+        case TenantKeyFact():
+            key = api_key_key(rest.pop("key_id"))
+        case SigningKeyFact():
+            key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
+        case IssuerFact():
+            return moved_issuer_item(fact)
+        case _:
+            key = {"pk": REVOCATIONS, "sk": f"{rest.pop('place'):012d}"}
+    return _without_none({**key, **rest})
+
+
+def to_tenants_fact(item: Item) -> OfTenants | None:
+    """The fact of an item in the table of tenants; None if the item is no fact."""
+    pk, sk = item["pk"], item["sk"]
+    rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
+    if pk == DEPLOYMENT:
+        return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
+    if is_deletion(item):
+        return None  # the last entry of the chat tells
+    if pk == REVOCATIONS:
+        return RevocationFact(place=int(sk), **rest)
+    if pk.startswith(TENANT_KEY):
+        return TenantKeyFact(key_id=pk.removeprefix(TENANT_KEY), **rest)
+    if sk == ISSUER:
+        return to_issuer_fact(item)
+    if sk.startswith(SIGNING):
+        key_id = sk.removeprefix(SIGNING)
+        return SigningKeyFact(tenant=pk.removeprefix(TENANT), key_id=key_id, **rest)
+    return to_tenant_fact(item)
+
+
+# People.
+
+
+def to_user_fact(item: Item) -> UserFact:
+    """A user."""
+    return UserFact(**item)
+
+
+def to_data_key_fact(item: Item) -> DataKeyFact:
+    """An author's data key, or what is left of it; one that is ending does not travel."""
+    if "is_ending" in item:
+        return DataKeyFact(author=item["author"], generation=item["generation"])
+    return DataKeyFact(**item)
+
+
+def member_items(fact: MemberFact) -> tuple[Item, Item]:
+    """A membership and its receipt."""
+    membership = {
+        **member_key(fact.chat_id, fact.user_id),
+        "role": fact.role,
+        "joined_at": fact.joined_at,
+        "joined": fact.joined,
+        "muted_until": fact.muted_until,
+    }
+    receipt = {
+        **receipt_key(fact.user_id, fact.chat_id),
+        "delivered": fact.delivered,
+        "read": fact.read,
+        "read_number": fact.read_number,
+        "own": fact.is_own or None,  # a file from before does not say so either
+    }
+    return _without_none(membership), _without_none(receipt)
+
+
+def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
+    """A membership with its receipt. Reading is also receiving."""
+    how_far = to_receipt(receipt)
+    return MemberFact(
+        **membership,
+        delivered=how_far.delivered,
+        read=how_far.read,
+        read_number=how_far.read_number,
+        is_own=receipt.get("own", False),
+    )
+
+
+# Claimed keys.
+
+
+def request_item(fact: RequestKeyFact) -> Item:
+    """A request to create a chat."""
+    return {
+        "chat_id": request_keys_of(fact.user_id),
+        "claim": fact.key,
+        "digest": fact.digest,
+        "made": fact.chat_id,
+        "is_finished": fact.is_finished,
+        "expires_at": fact.expires_at,
+        TTL: ttl_seconds(fact.expires_at),
+    }
+
+
+def to_request_fact(item: Item) -> RequestKeyFact:
+    """A request to create a chat."""
+    return RequestKeyFact(
+        user_id=UserKey(item["chat_id"].removeprefix(_REQUESTS)),
+        key=item["claim"],
+        digest=item["digest"],
+        chat_id=ChatId(item["made"]),
+        expires_at=item["expires_at"],
+        is_finished=item["is_finished"],
+    )
+
+
+def to_send_key_fact(item: Item) -> SendKeyFact:
+    """A key claimed by a send. A user has no `#`, so the first one ends the sender."""
+    sender, _, client_message_id = item["claim"].partition("#")
+    return SendKeyFact(
+        chat_id=ChatId(item["chat_id"]),
+        sender=UserKey(sender),
+        client_message_id=client_message_id,
+        hint=item["hint"],
+        digest=item["digest"],
+        expires_at=item["expires_at"],
+    )
+
+
+def _without_none(item: Item) -> Item:
+    return {name: value for name, value in item.items() if value is not None}

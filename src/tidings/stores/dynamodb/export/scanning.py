@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking through a whole table: for operators, a page at a time, and never faster than so."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Item, Rejected
+from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.transport import Transport, open_transport
+from tidings.stores.dynamodb.patterns import Pattern
+
+ATTEMPTS_MAX: Final = 60
+"""Some five minutes without an answer to one request, with pauses of up to ten seconds."""
+
+BackOff = Callable[[int], Awaitable[None]]
+"""Waits before another attempt, the longer the more there were."""
+
+
+class PatientDynamo(Dynamo):
+    """Asks again and again, once it has had a first answer. What it is asked must bear that."""
+
+    def __init__(
+        self, transport: Transport, chance: Chance, *, prefix: str, back_off: BackOff
+    ) -> None:
+        super().__init__(transport, Retrying(chance, Budget()), chance, prefix=prefix)
+        self._back_off = back_off
+        self._has_answered = False
+
+    async def call(
+        self,
+        pattern: Pattern,
+        request: dict[str, Any],
+        *,
+        tables: tuple[str, ...] | None = None,
+        gives_way: bool = False,
+    ) -> dict[str, Any]:
+        """Send a request until there is an answer.
+
+        Raises:
+            StoreUnavailable: It was refused for good, or there never was an answer to anything.
+        """
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                answer = await super().call(pattern, request, tables=tables, gives_way=gives_way)
+            except StoreUnavailable as unavailable:
+                is_final = isinstance(unavailable.__cause__, Rejected) or attempt == ATTEMPTS_MAX
+                if is_final or not self._has_answered:
+                    raise
+                await self._back_off(attempt)
+            else:
+                self._has_answered = True
+                return answer
+        raise AssertionError("the last attempt returns or raises")
+
+
+@asynccontextmanager
+async def open_patient(
+    *,
+    endpoint: str | None,
+    region: str,
+    prefix: str,
+    clock: Clock,
+    chance: Chance,
+    back_off: BackOff,
+) -> AsyncIterator[PatientDynamo]:
+    """Open the tables with this prefix: on AWS, or at an endpoint of one's own."""
+    async with open_transport(endpoint=endpoint, region=region, clock=clock) as transport:
+        yield PatientDynamo(transport, chance, prefix=prefix, back_off=back_off)
+
+
+ITEMS_PER_SECOND: Final = 5_000
+"""Some 250 read units, of small items: serving goes on beside it."""
+
+
+PAGE_ITEMS: Final = 500
+
+
+class Walk:
+    """A scan in steps. Each goes on where the last one stopped, and at the end begins anew."""
+
+    def __init__(self, dynamo: Dynamo, pattern: Pattern) -> None:
+        self._dynamo = dynamo
+        self._pattern = pattern
+        self._turn = asyncio.Lock()
+        self._asked: object = None
+        self._pages: AsyncIterator[list[Item]] | None = None
+        self._rests_until = 0.0
+
+    async def some(self, only: str, values: dict[str, Any], limit: int) -> list[Item]:
+        """At most so many items for which this holds.
+
+        None only if a whole pass, begun during this call, met none.
+        """
+        async with self._turn:
+            if self._asked != (only, values, limit):
+                self._asked, self._pages = (only, values, limit), None
+            is_whole = False
+            while True:
+                if self._pages is None:
+                    self._pages = self._dynamo.scan(self._pattern, 0, 1, limit, only, values)
+                    is_whole = True
+                await self._rest(limit)
+                page = await anext(self._pages, None)
+                if page:
+                    return page
+                if page is None:
+                    self._pages = None
+                    if is_whole:
+                        return []
+
+    async def _rest(self, items: int) -> None:
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, self._rests_until - now))
+        self._rests_until = max(now, self._rests_until) + items / ITEMS_PER_SECOND
+
+
+async def whole_table(
+    dynamo: Dynamo, pattern: Pattern, only: str = "", values: dict[str, Any] | None = None
+) -> AsyncIterator[list[Item]]:
+    """Every item of a table, or those for which this holds, once, in no order."""
+    loop = asyncio.get_running_loop()
+    may_go_on = loop.time()
+    async for page in dynamo.scan(pattern, 0, 1, PAGE_ITEMS, only, values):
+        yield page
+        await asyncio.sleep(max(0.0, may_go_on - loop.time()))
+        # By what was looked at, not by what was found: that is what is paid for.
+        may_go_on += PAGE_ITEMS / ITEMS_PER_SECOND
+
+
+async def ids_of(
+    dynamo: Dynamo,
+    pattern: Pattern,
+    name: str,
+    only: str = "",
+    values: dict[str, Any] | None = None,
+) -> list[str]:
+    """What the items of a table are called, or those for which this holds, in order."""
+    pages = whole_table(dynamo, pattern, only, values)
+    return sorted([item[name] async for page in pages for item in page])

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access patterns of identity: sessions, login codes, budgets, numbers, what a tenant may."""
+
+from typing import Final
+
+from tidings.stores.dynamodb.client.access import Pattern
+
+_AUDIT: Final = ("audit",)
+
+APPEND_AUDIT: Final = Pattern(
+    "append_audit", "PutItem", _AUDIT, "record an administrative action before it is carried out"
+)
+COMPLETE_AUDIT: Final = Pattern(
+    "complete_audit", "UpdateItem", _AUDIT, "record the outcome of an administrative action"
+)
+READ_AUDIT: Final = Pattern(
+    "read_audit", "Query", _AUDIT, "a tenant's actions in one month, newest first", strong=True
+)
+READ_ALL_AUDIT: Final = Pattern(
+    "read_all_audit",
+    "Query",
+    _AUDIT,
+    "all actions in one month, newest first; an export reads them in ascending order",
+    index="all_acts-index",
+)
+
+
+_SESSIONS: Final = ("sessions",)
+_USERS: Final = ("users",)
+_TENANTS: Final = ("tenants",)
+
+# Sessions.
+
+OPEN_SESSION: Final = Pattern("open_session", "PutItem", _SESSIONS, "a user logs in on a device")
+READ_SESSION: Final = Pattern("read_session", "GetItem", _SESSIONS, "one session", strong=True)
+ROTATE_SESSION: Final = Pattern(
+    "rotate_session", "PutItem", _SESSIONS, "a refresh token is replaced by the next one"
+)
+LIST_SESSIONS: Final = Pattern(
+    "list_sessions",
+    "Query",
+    _SESSIONS,
+    "a user's sessions",
+    index="user_sessions-index",
+)
+CHECK_USER: Final = Pattern(
+    "check_user", "GetItem", _USERS, "whether a user's credentials are still valid", strong=True
+)
+
+# Logging in.
+
+KEEP_CODE: Final = Pattern("keep_code", "PutItem", _SESSIONS, "a code is about to be sent")
+READ_CODE: Final = Pattern(
+    "read_code",
+    "GetItem",
+    _SESSIONS,
+    "the previous code, in case the next one is not sent",
+    strong=True,
+)
+RESTORE_CODE: Final = Pattern(
+    "restore_code", "PutItem", _SESSIONS, "a code could not be sent: the previous one stays valid"
+)
+COUNT_ATTEMPT: Final = Pattern(
+    "count_attempt", "UpdateItem", _SESSIONS, "an attempt at a code, counted before it is compared"
+)
+USE_CODE: Final = Pattern("use_code", "UpdateItem", _SESSIONS, "a correct code is used up")
+SPEND: Final = Pattern(
+    "spend", "TransactWriteItems", _SESSIONS, "charge one text to every budget, or to none"
+)
+GIVE_BACK: Final = Pattern(
+    "give_back", "TransactWriteItems", _SESSIONS, "return a charge for a text that was not sent"
+)
+ADD_UP: Final = Pattern("add_up", "UpdateItem", _SESSIONS, "add to a tenant's use of today")
+
+# Numbers and users.
+
+FIND_NUMBER: Final = Pattern(
+    "find_number", "GetItem", _USERS, "the user who has a phone number", strong=True
+)
+FIND_NUMBERS: Final = Pattern(
+    "find_numbers", "BatchGetItem", _USERS, "which contacts are users", strong=True
+)
+CLAIM_NUMBER: Final = Pattern(
+    "claim_number",
+    "TransactWriteItems",
+    _USERS,
+    "a user gets a first phone number",
+)
+REACTIVATE_USER: Final = Pattern("reactivate_user", "UpdateItem", _USERS, "a user is reactivated")
+
+# Tenants.
+
+RESUME_TENANT: Final = Pattern(
+    "resume_tenant", "UpdateItem", _TENANTS, "a suspended tenant is resumed"
+)
+SET_QUOTAS: Final = Pattern("set_quotas", "UpdateItem", _TENANTS, "set a tenant's quotas")
+ADD_SIGNING_KEY: Final = Pattern(
+    "add_signing_key", "PutItem", _TENANTS, "the next key that signs a tenant's tokens"
+)
+READ_ISSUER: Final = Pattern(
+    "read_issuer",
+    "GetItem",
+    _TENANTS,
+    "the keys with which a tenant signs tokens itself",
+    strong=True,
+)
+
+# Moving.
+
+SCAN_SESSIONS: Final = Pattern(
+    "scan_sessions",
+    "Scan",
+    _SESSIONS,
+    "an export lists sessions; is a store empty?",
+    strong=True,
+)
+EXPORT_SESSIONS: Final = Pattern(
+    "export_sessions", "BatchGetItem", _SESSIONS, "an export reads sessions", strong=True
+)
+IMPORT_SESSION: Final = Pattern("import_session", "PutItem", _SESSIONS, "an import writes sessions")

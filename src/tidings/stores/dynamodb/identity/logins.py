@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Login codes and budgets on DynamoDB: short-lived items beside the sessions."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.logins import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
+from tidings.stores.dynamodb.client.access import Pattern
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Item
+from tidings.stores.dynamodb.client.writes import Update
+from tidings.stores.dynamodb.identity.identity_patterns import (
+    ADD_UP,
+    COUNT_ATTEMPT,
+    GIVE_BACK,
+    KEEP_CODE,
+    READ_CODE,
+    RESTORE_CODE,
+    SPEND,
+    USE_CODE,
+)
+from tidings.stores.dynamodb.tables import TTL, ttl_seconds
+
+CODES: Final = "c#"
+BUDGETS: Final = "b#"
+ATTEMPTS_MAX: Final = 8
+
+_NOBODY: Final = "-"
+"""Who tried a code from an address that is not counted: no digest looks like this."""
+_COUNTS: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
+_ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
+
+
+class DynamoLoginCodes:
+    """One item for each number of a tenant; a new code overwrites it."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+
+    async def put(self, code: LoginCode) -> None:
+        fresh = KeptCode(code=code, attempts=0, attempts_elsewhere=0)
+        await self._dynamo.put(KEEP_CODE, _code_item(fresh))
+
+    async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
+        item = await self._dynamo.get(READ_CODE, _code_key(tenant, phone_number))
+        if item is None or "used_by" in item:
+            return None
+        return KeptCode(
+            code=_code(tenant, phone_number, item),
+            attempts=item["attempts"],
+            attempts_elsewhere=item.get("attempts_elsewhere", 0),
+        )
+
+    async def restore(self, code: LoginCode, before: KeptCode) -> None:
+        is_there = "#digest = :digest AND attribute_not_exists(#used_by)"
+        with suppress(ConditionFailed):
+            await self._dynamo.put(
+                RESTORE_CODE, _code_item(before), is_there, {":digest": code.digest}
+            )
+
+    async def attempt(
+        self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
+    ) -> LoginCode | None:
+        # An attempt whose answer was lost counts twice: so there are fewer, and never more.
+        key = _code_key(tenant, phone_number)
+        values: Item = {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX}
+        values[":tried_by"] = tried_by or _NOBODY
+        item: Item | None
+        try:
+            item = await self._dynamo.update(
+                COUNT_ATTEMPT,
+                key,
+                "ADD #attempts :one",
+                f"{_COUNTS} AND (attribute_not_exists(#asked_by) OR #asked_by = :tried_by)",
+                values,
+            )
+        except ConditionFailed:
+            item = await self._attempt_elsewhere(key, values)
+        return _code(tenant, phone_number, item) if item is not None else None
+
+    async def _attempt_elsewhere(self, key: Item, values: Item) -> Item | None:
+        values |= {":most_elsewhere": limits.CODE_ATTEMPTS_ELSEWHERE_MAX}
+        try:
+            return await self._dynamo.update(
+                COUNT_ATTEMPT,
+                key,
+                "ADD #attempts :one, #attempts_elsewhere :one",
+                f"{_COUNTS} AND #asked_by <> :tried_by AND #attempts_elsewhere < :most_elsewhere",
+                values,
+            )
+        except ConditionFailed:
+            return None
+
+    async def use(self, code: LoginCode) -> bool:
+        # Marked and not deleted: whoever lost the answer has to know the mark as its own.
+        mark = self._dynamo.chance.token(16)
+        try:
+            await self._dynamo.update(
+                USE_CODE,
+                _code_key(code.tenant, code.phone_number),
+                "SET #used_by = :mark",
+                "#digest = :digest AND #expires_at = :expires_at"
+                " AND attribute_not_exists(#used_by)",
+                {":mark": mark, ":digest": code.digest, ":expires_at": code.expires_at},
+            )
+        except ConditionFailed as failed:
+            return failed.item is not None and failed.item.get("used_by") == mark
+        return True
+
+
+class DynamoBudgets:
+    """One item for each allowance, with what was spent of it."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+
+    async def spend(self, allowances: Sequence[Allowance]) -> str | None:
+        for one in allowances:
+            if one.most < 1:
+                return one.name
+        used_up = await self._count(SPEND, [_spend(one) for one in allowances])
+        return allowances[used_up[0]].name if used_up else None
+
+    async def give_back(self, allowances: Sequence[Allowance]) -> None:
+        # A transaction, as it is carried out once even if an answer is lost: what is given back
+        # twice could be spent twice.
+        left = list(allowances)
+        while at_zero := await self._count(GIVE_BACK, [_give_back(one) for one in left]):
+            left = [one for index, one in enumerate(left) if index not in at_zero]
+
+    async def _count(self, pattern: Pattern, writes: Sequence[Update]) -> list[int]:
+        """Carry out all of it, or nothing, and say which ones were in the way."""
+        if not writes:
+            return []
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                await self._dynamo.transact(pattern, writes)
+            except Canceled as canceled:
+                reasons = enumerate(canceled.reasons)
+                if failed := [index for index, reason in reasons if reason.is_condition]:
+                    return failed
+            else:
+                return []
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def add(self, allowance: Allowance, count: int) -> int:
+        # One whose answer was lost may be in the sum twice: rather a little too much.
+        item = await self._dynamo.update(
+            ADD_UP, _budget_key(allowance), _ADD, values=_added(allowance, count)
+        )
+        return int(item["spent"])
+
+
+def _code_key(tenant: str, phone_number: str) -> Item:
+    return {"session_id": f"{CODES}{tenant}#{phone_number}"}
+
+
+def _code_item(kept: KeptCode) -> Item:
+    code = kept.code
+    item: Item = {
+        **_code_key(code.tenant, code.phone_number),
+        "digest": code.digest,
+        "attempts": kept.attempts,
+        "expires_at": code.expires_at,
+        TTL: ttl_seconds(code.expires_at),
+    }
+    if code.asked_by is not None:
+        item |= {"asked_by": code.asked_by, "attempts_elsewhere": kept.attempts_elsewhere}
+    return item
+
+
+def _code(tenant: str, phone_number: str, item: Item) -> LoginCode:
+    return LoginCode(
+        tenant=tenant,
+        phone_number=phone_number,
+        digest=item["digest"],
+        expires_at=item["expires_at"],
+        asked_by=item.get("asked_by"),
+    )
+
+
+def _budget_key(allowance: Allowance) -> Item:
+    return {"session_id": BUDGETS + allowance.name}
+
+
+def _added(allowance: Allowance, count: int) -> Item:
+    expires_at = allowance.expires_at
+    return {":count": count, ":expires_at": expires_at, ":ttl": ttl_seconds(expires_at)}
+
+
+def _spend(allowance: Allowance) -> Update:
+    return Update(
+        "sessions",
+        _budget_key(allowance),
+        _ADD,
+        "attribute_not_exists(#spent) OR #spent < :most",
+        {**_added(allowance, 1), ":most": allowance.most},
+    )
+
+
+def _give_back(allowance: Allowance) -> Update:
+    values = {":one": -1, ":zero": 0}
+    return Update("sessions", _budget_key(allowance), "ADD #spent :one", "#spent > :zero", values)
+
+
+_conforms_codes: type[LoginCodes] = DynamoLoginCodes
+_conforms_budgets: type[Budgets] = DynamoBudgets

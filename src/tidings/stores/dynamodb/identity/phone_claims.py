@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose a phone number is, on DynamoDB: claimed by an item of its own, together with the profile.
+
+An index on the number would not do: it is read eventually, so two who log in at once with a new
+number would both find nobody, and be two users.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tidings.model.ids import UserKey, tenant_of
+from tidings.model.refusals import PhoneTaken
+from tidings.model.times import revoked_up_to
+from tidings.ports.people import User
+from tidings.ports.sessions import Revocation
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import Canceled, Item
+from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
+from tidings.stores.dynamodb.identity.identity_patterns import (
+    CLAIM_NUMBER,
+    FIND_NUMBER,
+    FIND_NUMBERS,
+)
+from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+
+CLAIMS: Final = "p#"
+IS_USER: Final = "attribute_exists(#created_at)"
+"""Of an item: no claim."""
+REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
+"""Of a user's item: what is revoked never counts again, whoever was first."""
+
+
+def key_of(user: UserKey) -> Item:
+    """Where a user stands."""
+    return {"user_id": user}
+
+
+def to_user(item: Item) -> User:
+    """The user of an item."""
+    return User(
+        user=item["user_id"],
+        display_name=item.get("display_name"),
+        phone_number=item.get("phone_number"),
+        created_at=item["created_at"],
+        updated_at=item["updated_at"],
+        last_seen_at=item.get("last_seen_at"),
+        deactivated_at=item.get("deactivated_at"),
+        revoked_at=item.get("revoked_at"),
+    )
+
+
+def revocation_of(user: UserKey, found: Item, now: int) -> Revocation:
+    """What ends all that the user was given, as it goes into the feed."""
+    return Revocation(kind="user", subject=user, at=revoked_up_to(now, found.get("revoked_at")))
+
+
+def claim_key(tenant: str, phone_number: str) -> Item:
+    """Where the claim of a number stands."""
+    return {"user_id": f"{CLAIMS}{tenant}#{phone_number}"}
+
+
+def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
+    """The claim of a number."""
+    return {**claim_key(tenant, phone_number), "owner": owner}
+
+
+_IS_FREE: Final = "attribute_not_exists(#user_id)"
+
+
+class PhoneClaims:
+    """The claims of all numbers."""
+
+    def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
+        self._dynamo = dynamo
+        self._revocations = revocations
+
+    async def owner(self, tenant: str, number: str) -> UserKey | None:
+        """Whose it is, read strongly."""
+        item = await self._dynamo.get(FIND_NUMBER, claim_key(tenant, number))
+        return item["owner"] if item else None
+
+    async def owners(self, tenant: str, numbers: Sequence[str]) -> dict[str, UserKey]:
+        """Whose they are, as far as they are somebody's; read strongly."""
+        keys = {claim_key(tenant, one)["user_id"]: one for one in numbers}
+        found = await self._dynamo.batch_get(FIND_NUMBERS, [{"user_id": key} for key in keys])
+        return {keys[item["user_id"]]: item["owner"] for item in found}
+
+    async def claim(self, user: UserKey, before: Item | None, said: Item, now: int) -> Item | None:
+        """Give the user the number that is said, with all else that is said, or make it so.
+
+        `before` is the user as it was read, None: nobody yet. Returns the user as it is then; None
+        if somebody else was at it, and it has to be read again. If there was another number, it is
+        let go, and what the user was given ends.
+
+        Raises:
+            PhoneTaken: The number is another user's; nothing was changed.
+        """
+        changes = {**said, "updated_at": now}
+        claim = Put("users", claim_item(tenant_of(user), said["phone_number"], user), _IS_FREE)
+        if before is not None and "phone_number" in before:
+            return await self._move(user, before, claim, changes)
+        made: Item = {**key_of(user), "created_at": now, **changes}
+        profile = Put("users", made, _IS_FREE) if before is None else _first(user, changes)
+        try:
+            await self._dynamo.transact(CLAIM_NUMBER, [claim, profile])
+        except Canceled as canceled:
+            there = canceled.reasons[0].item
+            if canceled.reasons[0].is_condition and there is not None and there["owner"] != user:
+                raise PhoneTaken from None
+            return None
+        return made if before is None else {**before, **changes}
+
+    async def _move(self, user: UserKey, before: Item, claim: Put, changes: Item) -> Item | None:
+        ending = revocation_of(user, before, changes["updated_at"])
+        changed = {**changes, "revoked_at": ending.at}
+        writes = [claim, *_leaving(user, before["phone_number"], _setting(changed), changed)]
+        if await self._revocations.append_with([ending], writes):
+            return {**before, **changed}
+        if await self.owner(tenant_of(user), changes["phone_number"]) not in (None, user):
+            raise PhoneTaken
+        return None
+
+    async def release(self, user: UserKey, before: Item, now: int) -> Item | None:
+        """Let the number go that the user was read with, and end what the user was given.
+
+        Returns the user as it is then; None if somebody else was at it.
+        """
+        ending = revocation_of(user, before, now)
+        changed = {"updated_at": now, "revoked_at": ending.at}
+        update = f"{_setting(changed)} REMOVE #phone_number"
+        writes = list(_leaving(user, before["phone_number"], update, changed))
+        if not await self._revocations.append_with([ending], writes):
+            return None
+        return {name: value for name, value in before.items() if name != "phone_number"} | changed
+
+
+def _first(user: UserKey, changes: Item) -> Update:
+    """The profile changes if it still has no number."""
+    condition = "attribute_exists(#user_id) AND attribute_not_exists(#phone_number)"
+    return Update("users", key_of(user), _setting(changes), condition, _values(changes))
+
+
+def _leaving(user: UserKey, number: str, update: str, changed: Item) -> Iterator[Write]:
+    """The profile changes if its number is still this one, which is let go."""
+    values = {**_values(changed), ":number": number}
+    yield Update("users", key_of(user), update, f"#phone_number = :number AND {REVOKES}", values)
+    old = claim_key(tenant_of(user), number)
+    yield Delete("users", old, f"{_IS_FREE} OR #owner = :user", {":user": user})
+
+
+def _setting(changes: Item) -> str:
+    return "SET " + ", ".join(f"#{name} = :{name}" for name in changes)
+
+
+def _values(changes: Item) -> Item:
+    return {f":{name}": value for name, value in changes.items()}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrapped data keys and the deployment's own values, on DynamoDB."""
+
+from functools import partial
+from typing import Final
+
+from tidings.model.ids import UserKey
+from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
+from tidings.ports.sessions import Revocation
+from tidings.ports.world import Chance
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.writes import Update
+from tidings.stores.dynamodb.export.scanning import Walk
+from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+
+_LISTED: Final = "master#"
+
+
+class MasterList:
+    """The master keys in use, as the store knows them."""
+
+    def __init__(self, dynamo: Dynamo, chance: Chance) -> None:
+        self._dynamo = dynamo
+        self._chance = chance
+        self._listed: set[str] = set()
+
+    async def before_wrapping(self, master_key_id: str) -> None:
+        """List the key, unless this process knows that it once was: the look afterwards decides."""
+        if master_key_id not in self._listed:
+            await self.after_wrapping(master_key_id)
+
+    async def after_wrapping(self, master_key_id: str) -> None:
+        """See to it that the key is listed, and not about to be struck off."""
+        found = await self._dynamo.get(patterns.READ_VALUE, _key(master_key_id))
+        if found is None or "closing" in found:
+            await self._dynamo.put(patterns.KEEP_VALUE, _key(master_key_id))
+        self._listed.add(master_key_id)
+
+    async def others(self, master_key_id: str) -> list[str]:
+        """The other master keys that may wrap something."""
+        items = await self._dynamo.query(
+            patterns.LIST_MASTER_KEYS,
+            "#pk = :pk AND begins_with(#sk, :listed)",
+            {":pk": "deployment", ":listed": _LISTED},
+        )
+        listed = [item["sk"].removeprefix(_LISTED) for item in items]
+        return [one for one in listed if one != master_key_id]
+
+    async def close(self, master_key_ids: list[str]) -> str:
+        """Mark keys as closing; returns the mark, which is this call's own."""
+        mark = self._chance.token(8).hex()
+        for one in master_key_ids:
+            await self._dynamo.update(
+                patterns.CLOSE_MASTER_KEY, _key(one), "SET #closing = :mark", values={":mark": mark}
+            )
+        return mark
+
+    async def strike_off(self, master_key_ids: list[str], mark: str) -> bool:
+        """Forget keys that wrap nothing; False if one was used again since it was marked."""
+        is_done = True
+        for one in master_key_ids:
+            try:
+                await self._dynamo.delete(
+                    patterns.STRIKE_OFF_MASTER_KEY, _key(one), "#closing = :mark", {":mark": mark}
+                )
+            except ConditionFailed as failed:
+                is_done &= failed.item is None  # struck off already: as good
+        return is_done
+
+
+def _key(master_key_id: str) -> Item:
+    return {"pk": "deployment", "sk": _LISTED + master_key_id}
+
+
+EPOCH_BYTES: Final = 8
+
+
+class DynamoDataKeys:
+    """One item for each author. A destroyed key leaves it: its generation is never used again."""
+
+    def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
+        self._dynamo = dynamo
+        self._revocations = revocations
+        self._masters = MasterList(dynamo, dynamo.chance)
+        self._walk = Walk(dynamo, patterns.SCAN_DATA_KEYS)
+
+    async def current(self, author: UserKey) -> WrappedKey | None:
+        return _to_key(await self._dynamo.get(patterns.READ_DATA_KEY, {"author": author}))
+
+    async def get(self, author: UserKey, generation: int) -> WrappedKey | None:
+        key = await self.current(author)
+        is_it = key is not None and key.generation == generation and not key.is_ending
+        return key if is_it else None
+
+    async def add(self, key: WrappedKey) -> WrappedKey:
+        await self._masters.before_wrapping(key.master_key_id)
+        try:
+            item = await self._dynamo.update(
+                patterns.ADD_DATA_KEY,
+                {"author": key.author},
+                "SET #wrapped = :wrapped, #master_key_id = :master ADD #generation :one",
+                "attribute_not_exists(#wrapped)",
+                {":wrapped": key.wrapped, ":master": key.master_key_id, ":one": 1},
+            )
+        except ConditionFailed as failed:
+            item = failed.item or {}
+        counts = _to_key(item)
+        assert counts is not None, "the author has a key now: this one, or the one in its way"
+        await self._masters.after_wrapping(counts.master_key_id)
+        return counts
+
+    async def end(self, author: UserKey, now: int) -> int | None:
+        revocation = Revocation(kind="data_key", subject=author, at=now)
+        ending = Update(
+            "keys",
+            {"author": author},
+            "SET #is_ending = :true",
+            "attribute_exists(#wrapped) AND attribute_not_exists(#is_ending)",
+            {":true": True},
+        )
+        if await self.current(author) is not None:
+            # If it cannot be, another one did it meanwhile, or before: then the feed was told.
+            await self._revocations.append_with([revocation], [ending])
+        key = await self.current(author)
+        return key.generation if key is not None and key.is_ending else None
+
+    async def destroy(self, author: UserKey, generation: int) -> None:
+        try:
+            await self._dynamo.update(
+                patterns.DESTROY_DATA_KEY,
+                {"author": author},
+                "REMOVE #wrapped, #master_key_id, #is_ending",
+                "attribute_exists(#is_ending) AND #generation = :generation",
+                {":generation": generation},
+            )
+        except ConditionFailed:
+            return  # another process was first
+
+    async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
+        while others := await self._masters.others(master_key_id):
+            mark = await self._masters.close(others)
+            items = await self._walk.some(
+                "attribute_exists(#wrapped) AND #master_key_id <> :master",
+                {":master": master_key_id},
+                limit,
+            )
+            if items:
+                return [key for item in items if (key := _to_key(item))]
+            await self._masters.strike_off(others, mark)
+        return []
+
+    async def rewrap(self, keys: list[WrappedKey]) -> None:
+        masters = {key.master_key_id for key in keys}
+        for one in masters:
+            await self._masters.before_wrapping(one)
+        await gather_bounded(partial(self._rewrap, key) for key in keys)
+        for one in masters:
+            await self._masters.after_wrapping(one)
+
+    async def _rewrap(self, key: WrappedKey) -> None:
+        try:
+            await self._dynamo.update(
+                patterns.REWRAP_DATA_KEY,
+                {"author": key.author},
+                "SET #wrapped = :wrapped, #master_key_id = :master",
+                "attribute_exists(#wrapped) AND #generation = :generation",
+                {
+                    ":wrapped": key.wrapped,
+                    ":master": key.master_key_id,
+                    ":generation": key.generation,
+                },
+            )
+        except ConditionFailed:
+            return  # destroyed meanwhile: passed over
+
+
+class DynamoDeployment:
+    """Values of the deployment as a whole."""
+
+    def __init__(self, dynamo: Dynamo, epoch: str) -> None:
+        self._dynamo = dynamo
+        self._epoch = epoch
+
+    @property
+    def epoch(self) -> str:
+        return self._epoch
+
+    async def sealed(self, name: str) -> tuple[str, bytes] | None:
+        item = await self._dynamo.get(patterns.READ_VALUE, _value(f"secret#{name}"))
+        return (item["master_key_id"], item["sealed"]) if item else None
+
+    async def keep_first_sealed(
+        self, name: str, master_key_id: str, sealed: bytes
+    ) -> tuple[str, bytes]:
+        item = _secret(name, master_key_id, sealed)
+        try:
+            await self._dynamo.put(patterns.KEEP_VALUE, item, "attribute_not_exists(#pk)")
+        except ConditionFailed as failed:
+            assert failed.item is not None, "what is in the way is there"
+            item = failed.item
+        return item["master_key_id"], item["sealed"]
+
+    async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
+        await self._dynamo.put(patterns.KEEP_VALUE, _secret(name, master_key_id, sealed))
+
+
+async def ensure_epoch(dynamo: Dynamo, chance: Chance) -> str:
+    """The store's epoch, rolled when the first process opens it."""
+    found = await dynamo.get(patterns.READ_VALUE, _value("epoch"))
+    if found is None:
+        found = {**_value("epoch"), "value": chance.token(EPOCH_BYTES).hex()}
+        try:
+            await dynamo.put(patterns.KEEP_VALUE, found, "attribute_not_exists(#pk)")
+        except ConditionFailed as failed:
+            assert failed.item is not None, "what is in the way is there"
+            found = failed.item
+    return str(found["value"])
+
+
+def _value(name: str) -> Item:
+    return {"pk": "deployment", "sk": name}
+
+
+def _secret(name: str, master_key_id: str, sealed: bytes) -> Item:
+    return {**_value(f"secret#{name}"), "master_key_id": master_key_id, "sealed": sealed}
+
+
+def _to_key(item: Item | None) -> WrappedKey | None:
+    if item is None or "wrapped" not in item:
+        return None
+    return WrappedKey(
+        author=item["author"],
+        generation=item["generation"],
+        wrapped=item["wrapped"],
+        master_key_id=item["master_key_id"],
+        is_ending="is_ending" in item,
+    )
+
+
+_conforms_keys: type[DataKeys] = DynamoDataKeys
+_conforms_deployment: type[Deployment] = DynamoDeployment

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users and their profiles, on DynamoDB.
+
+A profile is shown as an eventual read has it: a name that is a moment old harms nobody. That a
+user does not exist is only said after a strong read.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from tidings.model import limits
+from tidings.model.ids import UserKey, tenant_of
+from tidings.model.refusals import PhoneTaken, StoreUnavailable
+from tidings.ports.people import User, UserStore
+from tidings.stores.dynamodb import patterns
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.writes import Update
+from tidings.stores.dynamodb.identity.identity_patterns import REACTIVATE_USER
+from tidings.stores.dynamodb.identity.phone_claims import (
+    IS_USER,
+    REVOKES,
+    PhoneClaims,
+    key_of,
+    revocation_of,
+    to_user,
+)
+from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.user_counts import UserCounts
+from tidings.tasks import Tasks
+
+ATTEMPTS_MAX: Final = 8
+CHATS_AT_ONCE: Final = 32
+"""Small chats whose members are read at once."""
+
+
+class DynamoUsers:
+    """Users and their profiles."""
+
+    def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
+        self._dynamo = dynamo
+        self._revocations = revocations
+        self._claims = PhoneClaims(dynamo, revocations)
+        self._seen: dict[UserKey, int] = {}
+        self._is_keeping = False
+        self._background = Tasks("last_seen")
+        self._is_valid = UserCounts(dynamo)
+
+    async def put(
+        self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
+    ) -> tuple[User, bool]:
+        given = {"display_name": display_name, "phone_number": phone_number}
+        said = {name: value for name, value in given.items() if value is not None}
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+            if phone_number in (None, (found or {}).get("phone_number")):
+                return await self._put(user, found, said, now)
+            changed = await self._claims.claim(user, found, said, now)
+            if changed is not None:
+                return self._told(changed, is_new=found is None)
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def _put(
+        self, user: UserKey, found: Item | None, said: Item, now: int
+    ) -> tuple[User, bool]:
+        """Create or update a user whose number stays."""
+        if found is None:
+            made: Item = {**key_of(user), **said, "created_at": now, "updated_at": now}
+            found = await self._create(made)
+            if found is None:
+                return self._told(made, is_new=True)
+        if not said:
+            return to_user(found), False
+        changes = {**said, "updated_at": now}
+        changes.pop("phone_number", None)  # meanwhile it may have got another one
+        changed = await self._dynamo.update(
+            patterns.CHANGE_USER,
+            key_of(user),
+            "SET " + ", ".join(f"#{name} = :{name}" for name in changes),
+            values={f":{name}": value for name, value in changes.items()},
+        )
+        return to_user(changed), False
+
+    def _told(self, item: Item, *, is_new: bool) -> tuple[User, bool]:
+        if is_new:
+            self._is_valid.made(tenant_of(item["user_id"]))
+        return to_user(item), is_new
+
+    async def _create(self, made: Item) -> Item | None:
+        """Make the user; returns the one that was there already, if one was."""
+        try:
+            await self._dynamo.put(patterns.CREATE_USER, made, "attribute_not_exists(#user_id)")
+        except ConditionFailed as failed:
+            is_ours = failed.is_repeat and failed.item == made
+            return None if is_ours else failed.item
+        return None
+
+    async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
+        return await self._claims.owners(tenant, numbers)
+
+    async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
+        said = {"phone_number": phone_number}
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            owner = await self._claims.owner(tenant_of(user), phone_number)
+            if owner is None:
+                with suppress(PhoneTaken):
+                    if made := await self._claims.claim(user, None, said, now):
+                        return self._told(made, is_new=True)
+            else:
+                found = await self._dynamo.get(patterns.FIND_USER, key_of(owner))
+                if found is not None and found.get("phone_number") == phone_number:
+                    return to_user(found), False
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
+        if is_active:
+            return await self._reactivate(user, now)
+        return await self._once("deactivated_at", False, user, partial(self._deactivate, now=now))
+
+    async def _deactivate(self, user: UserKey, before: Item, now: int) -> Item | None:
+        ending = revocation_of(user, before, now)
+        change = Update(
+            "users",
+            key_of(user),
+            "SET #deactivated_at = :now, #updated_at = :now, #revoked_at = :revoked_at",
+            f"{IS_USER} AND attribute_not_exists(#deactivated_at) AND {REVOKES}",
+            {":now": now, ":revoked_at": ending.at},
+        )
+        if not await self._revocations.append_with([ending], [change]):
+            return None
+        return {**before, "deactivated_at": now, "updated_at": now, "revoked_at": ending.at}
+
+    async def release_phone(self, user: UserKey, now: int) -> User | None:
+        return await self._once("phone_number", True, user, partial(self._claims.release, now=now))
+
+    async def _once(
+        self,
+        field: str,
+        is_there: bool,
+        user: UserKey,
+        change: Callable[[UserKey, Item], Awaitable[Item | None]],
+    ) -> User | None:
+        """Change the user while the field is there, or is not; again if somebody was at it."""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+            if found is None or (field in found) != is_there:
+                return to_user(found) if found else None
+            if changed := await change(user, found):
+                return to_user(changed)
+            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
+        raise StoreUnavailable
+
+    async def _reactivate(self, user: UserKey, now: int) -> User | None:
+        try:
+            item = await self._dynamo.update(
+                REACTIVATE_USER,
+                key_of(user),
+                "SET #updated_at = :now REMOVE #deactivated_at",
+                f"{IS_USER} AND attribute_exists(#deactivated_at)",
+                {":now": now},
+            )
+        except ConditionFailed as failed:
+            return to_user(failed.item) if failed.item else None
+        return to_user(item)
+
+    async def revoke_tokens(self, user: UserKey, now: int) -> bool:
+        found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
+        if found is None:
+            return False
+        ending = revocation_of(user, found, now)
+        change = Update(
+            "users",
+            key_of(user),
+            "SET #revoked_at = :revoked_at",
+            f"{IS_USER} AND {REVOKES}",
+            {":revoked_at": ending.at},
+        )
+        # If it cannot be, somebody revoked up to that moment since: that is in the feed as well.
+        await self._revocations.append_with([ending], [change])
+        return True
+
+    async def get(self, user: UserKey) -> User | None:
+        item = await self._dynamo.get(patterns.SHOW_USER, key_of(user)) or await self._dynamo.get(
+            patterns.FIND_USER, key_of(user)
+        )
+        return to_user(item) if item else None
+
+    async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
+        wanted = list(users)
+        for pattern in (patterns.SHOW_USERS, patterns.FIND_USERS):
+            found = await self._dynamo.batch_get(pattern, map(key_of, dict.fromkeys(wanted)))
+            present = {item["user_id"] for item in found}
+            wanted = [user for user in wanted if user not in present]
+            if not wanted:
+                break
+        return wanted
+
+    async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+        rows = await self._dynamo.query(
+            patterns.LIST_SHARED_CHATS, "#user_id = :user", {":user": user}
+        )
+        chats = await self._dynamo.batch_get(
+            patterns.SHOW_CHATS, [{"chat_id": row["chat_id"]} for row in rows]
+        )
+        small = [one for one in chats if one["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
+        small.sort(key=lambda chat: str(chat["chat_id"]))  # the oldest first
+        peers = await self._members_of(small, user)
+        found = await self._dynamo.batch_get(patterns.SHOW_USERS, map(key_of, peers))
+        seen = {item["user_id"]: item.get("last_seen_at") for item in found}
+        return {peer: seen.get(peer) for peer in peers}
+
+    async def _members_of(self, chats: list[Item], user: UserKey) -> list[UserKey]:
+        """The others in these chats; no more chats are read than are needed."""
+        peers: dict[UserKey, None] = {}
+        for start in range(0, len(chats), CHATS_AT_ONCE):
+            some = chats[start : start + CHATS_AT_ONCE]
+            for members in await gather_bounded(partial(self._members, chat) for chat in some):
+                peers.update(dict.fromkeys(one for one in members if one != user))
+            if len(peers) >= limits.PRESENCE_PEERS_MAX:
+                break
+        return list(peers)[: limits.PRESENCE_PEERS_MAX]
+
+    async def _members(self, chat: Item) -> list[UserKey]:
+        """Of a small chat its own item often names everybody."""
+        if len(chat["first_members"]) == chat["member_count"]:
+            named: list[UserKey] = chat["first_members"]
+            return named
+        rows = await self._dynamo.query(
+            patterns.LIST_PEERS, "#chat_id = :chat", {":chat": chat["chat_id"]}
+        )
+        return [row["user_id"] for row in rows]
+
+    async def about_how_many(self, tenant: str) -> int:
+        return await self._is_valid.about(tenant)
+
+    def seen(self, users: Mapping[UserKey, int]) -> None:
+        for user, time in users.items():
+            self._seen[user] = max(time, self._seen.get(user, 0))
+        if self._seen and not self._is_keeping:
+            self._is_keeping = True
+            self._background.start(self._keep_seen())
+
+    async def _keep_seen(self) -> None:
+        try:
+            while self._seen:
+                some, self._seen = self._seen, {}
+                await gather_bounded(partial(self._keep, user, time) for user, time in some.items())
+        finally:
+            self._is_keeping = False
+
+    async def _keep(self, user: UserKey, time: int) -> None:
+        try:
+            await self._dynamo.update(
+                patterns.KEEP_LAST_SEEN,
+                key_of(user),
+                "SET #last_seen_at = :time",
+                "attribute_exists(#user_id)"
+                " AND (attribute_not_exists(#last_seen_at) OR #last_seen_at < :time)",
+                {":time": time},
+            )
+        except (ConditionFailed, StoreUnavailable):
+            return  # seen later than that, no such user, or the store has other worries
+
+    async def close(self) -> None:
+        """Wait until what was seen and who was made is kept, or given up."""
+        await self._background.finish()
+        await self._is_valid.close()
+
+
+_conforms: type[UserStore] = DynamoUsers

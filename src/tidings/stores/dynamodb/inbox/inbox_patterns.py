@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access patterns of the inbox, all of them of one table."""
+
+from typing import Final
+
+from tidings.stores.dynamodb.client.access import Pattern
+
+_INBOX: Final = ("inbox",)
+
+# What a tenant says.
+
+READ_SETTINGS: Final = Pattern(
+    "read_settings",
+    "GetItem",
+    _INBOX,
+    "a tenant's settings for inboxes, logins and invitations",
+    strong=True,
+)
+KEEP_SETTINGS: Final = Pattern("keep_settings", "PutItem", _INBOX, "a tenant's settings change")
+READ_INBOX: Final = Pattern("read_inbox", "GetItem", _INBOX, "an inbox", strong=True)
+KEEP_INBOX: Final = Pattern("keep_inbox", "PutItem", _INBOX, "an inbox is created or changed")
+COUNT_USERS: Final = Pattern(
+    "count_users", "UpdateItem", _INBOX, "update a tenant's approximate number of users"
+)
+SHOW_USER_COUNT: Final = Pattern(
+    "show_user_count", "GetItem", _INBOX, "a tenant's approximate number of users"
+)
+
+# Notifications.
+
+CLAIM_POST_KEY: Final = Pattern("claim_post_key", "PutItem", _INBOX, "a post claims its key")
+PUT_NOTIFICATION: Final = Pattern(
+    "put_notification", "PutItem", _INBOX, "the body of a notification for listed users"
+)
+SHOW_NOTIFICATIONS: Final = Pattern(
+    "show_notifications", "BatchGetItem", _INBOX, "bodies of the copies in a list"
+)
+FIND_NOTIFICATIONS: Final = Pattern(
+    "find_notifications",
+    "BatchGetItem",
+    _INBOX,
+    "bodies that the first, relaxed read missed",
+    strong=True,
+)
+EMPTY_NOTIFICATION: Final = Pattern(
+    "empty_notification", "UpdateItem", _INBOX, "remove the content of a retracted notification"
+)
+ANNOUNCE: Final = Pattern(
+    "announce", "PutItem", _INBOX, "a broadcast or a retraction claims its position in the log"
+)
+LET_GO: Final = Pattern(
+    "let_go",
+    "UpdateItem",
+    _INBOX,
+    "let a broadcast expire once the next one follows",
+)
+EMPTY_ANNOUNCEMENT: Final = Pattern(
+    "empty_announcement", "UpdateItem", _INBOX, "remove the content of a retracted broadcast"
+)
+READ_ANNOUNCEMENTS: Final = Pattern(
+    "read_announcements",
+    "Query",
+    _INBOX,
+    "the log of an inbox, ascending or descending",
+    strong=True,
+)
+FINISH_PORTION: Final = Pattern(
+    "finish_portion", "UpdateItem", _INBOX, "record that a portion of the users have their copies"
+)
+READ_PROGRESS: Final = Pattern(
+    "read_progress", "Query", _INBOX, "which portions are done", strong=True
+)
+
+# What each user has.
+
+DELIVER_COPY: Final = Pattern(
+    "deliver_copy", "PutItem", _INBOX, "a user's copy of a notification, if it does not exist yet"
+)
+LIST_COPIES: Final = Pattern(
+    "list_copies", "Query", _INBOX, "a user's copies, newest first", strong=True
+)
+FIND_HOLDERS: Final = Pattern(
+    "find_holders", "BatchGetItem", _INBOX, "which of some users have a copy", strong=True
+)
+MARK_COPY: Final = Pattern("mark_copy", "UpdateItem", _INBOX, "a user has read one copy")
+READ_MARKS: Final = Pattern(
+    "read_marks", "GetItem", _INBOX, "a user's read marks in an inbox", strong=True
+)
+MOVE_MARKS: Final = Pattern(
+    "move_marks", "UpdateItem", _INBOX, "a user has read everything before a time, or a broadcast"
+)
+
+# Jobs.
+
+PUT_JOBS: Final = Pattern(
+    "put_jobs", "BatchWriteItem", _INBOX, "delivery jobs of a deployment of one process"
+)
+TAKE_JOBS: Final = Pattern("take_jobs", "Query", _INBOX, "the next delivery jobs", strong=True)
+DELETE_JOB: Final = Pattern("delete_job", "DeleteItem", _INBOX, "a delivery job is done")
+KEEP_ASIDE: Final = Pattern("keep_aside", "PutItem", _INBOX, "store a dead letter")
+LIST_ASIDE: Final = Pattern("list_aside", "Query", _INBOX, "list dead letters", strong=True)
+READ_ASIDE: Final = Pattern("read_aside", "GetItem", _INBOX, "one dead letter", strong=True)
+DROP_ASIDE: Final = Pattern("drop_aside", "DeleteItem", _INBOX, "delete a dead letter")
+
+# Moving.
+
+SCAN_INBOX: Final = Pattern(
+    "scan_inbox",
+    "Scan",
+    _INBOX,
+    "an export lists inboxes and users with copies; is a store empty?",
+    strong=True,
+)
+EXPORT_INBOX: Final = Pattern(
+    "export_inbox", "Query", _INBOX, "an export reads what was posted", strong=True
+)
+EXPORT_COPIES: Final = Pattern(
+    "export_copies", "Query", _INBOX, "an export reads a user's copies and read marks", strong=True
+)
+IMPORT_INBOX: Final = Pattern(
+    "import_inbox", "PutItem", _INBOX, "an import writes inboxes and their notifications"
+)

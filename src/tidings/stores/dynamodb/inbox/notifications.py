@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was posted to inboxes, on DynamoDB.
+
+Bodies are shown as an eventual read has them: whether one was taken back is told by the inbox's
+log, which is read strongly. That there is no body is only said after a strong read.
+
+An inbox's log goes on where it ended, so the engine may delete any of its entries in time, but
+never the last one: an entry gets its TTL when the next one stands.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from tidings.model.notifications import Broadcast, Notification
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.inboxes import Notifications, PostKey
+from tidings.stores.dynamodb.client.access import Pattern
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
+from tidings.stores.dynamodb.inbox.items import (
+    IS_FREE,
+    IS_THERE,
+    NEXT_TO,
+    announcement_item,
+    body_key,
+    claim_item,
+    inbox_partition,
+    log_key,
+    log_partition,
+    log_sort,
+    made,
+    notification_item,
+    portions_key,
+    portions_of,
+    portions_ttl,
+    to_announcement,
+    to_notification,
+)
+from tidings.tasks import Tasks
+
+log = logging.getLogger("tidings.dynamodb")
+
+ANNOUNCEMENTS_AGE_MS: Final = 1_000
+_FREE_KEY: Final = f"{IS_FREE} OR #expires_at <= :now"
+
+
+class DynamoNotifications:
+    """Bodies, progress and the log of each inbox."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+        self._tasks = Tasks("announcements")
+
+    @property
+    def announcements_age_ms(self) -> int:
+        return ANNOUNCEMENTS_AGE_MS
+
+    # For listed users.
+
+    async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
+        item = claim_item(tenant, inbox, key, claim)
+        now = {":now": claim.claimed_at}
+        try:
+            await self._dynamo.put(patterns.CLAIM_POST_KEY, item, _FREE_KEY, now)
+        except ConditionFailed as failed:
+            assert failed.item is not None, "what is not there is free"
+            return made(PostKey, failed.item)
+        return claim
+
+    async def put(self, notification: Notification) -> None:
+        try:
+            item = notification_item(notification)
+            await self._dynamo.put(patterns.PUT_NOTIFICATION, item, IS_FREE)
+        except ConditionFailed:
+            return  # it is there, perhaps even taken back
+
+    async def get(
+        self, tenant: str, inbox: str, notification_ids: Sequence[str]
+    ) -> list[Notification]:
+        wanted = dict.fromkeys(notification_ids)
+        found: list[Notification] = []
+        for pattern in (patterns.SHOW_NOTIFICATIONS, patterns.FIND_NOTIFICATIONS):
+            keys = [body_key(tenant, inbox, one) for one in wanted]
+            items = await self._dynamo.batch_get(pattern, keys)
+            some = [to_notification(tenant, inbox, item) for item in items]
+            for one in some:
+                del wanted[one.notification_id]
+            found += some
+        return found
+
+    async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
+        key = body_key(tenant, inbox, notification_id)
+        await self._remove_content(patterns.EMPTY_NOTIFICATION, key)
+
+    async def _remove_content(self, pattern: Pattern, key: Item) -> None:
+        try:
+            await self._dynamo.update(pattern, key, "REMOVE #box, #box_key", IS_THERE)
+        except ConditionFailed:
+            return  # it is not there: nothing is made of it
+
+    # The log.
+
+    async def announce(self, announcement: Broadcast) -> bool:
+        try:
+            await self._dynamo.put(patterns.ANNOUNCE, announcement_item(announcement), IS_FREE)
+        except ConditionFailed as failed:
+            assert failed.item is not None, "what is not there is free"
+            if failed.item["mark"] != announcement.mark:
+                return False
+        if announcement.sequence > 1:
+            self._tasks.start(self._let_go(announcement))
+        return True
+
+    async def _let_go(self, next_one: Broadcast) -> None:
+        """The entry before this one may be deleted when it has expired; until then all is well."""
+        key = log_key(next_one.tenant, next_one.inbox, next_one.sequence - 1)
+        try:
+            await self._dynamo.update(patterns.LET_GO, key, "SET #ttl = #due", IS_THERE)
+        except ConditionFailed:
+            return  # it has gone
+        except StoreUnavailable:
+            log.warning("an announcement will stay", extra={"action": "announcement_stays", **key})
+
+    async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
+        key = log_key(tenant, inbox, sequence)
+        await self._remove_content(patterns.EMPTY_ANNOUNCEMENT, key)
+
+    async def announcements(
+        self, tenant: str, inbox: str, *, after: int, limit: int
+    ) -> list[Broadcast]:
+        items = await self._dynamo.query(
+            patterns.READ_ANNOUNCEMENTS,
+            "#pk = :log AND #sk > :after",
+            {":log": log_partition(tenant, inbox), ":after": log_sort(after)},
+            limit=limit,
+        )
+        return [to_announcement(tenant, inbox, item) for item in items]
+
+    async def last_announcements(
+        self, tenant: str, inbox: str, *, before: int | None, limit: int
+    ) -> list[Broadcast]:
+        below = NEXT_TO if before is None else log_sort(before)
+        items = await self._dynamo.query(
+            patterns.READ_ANNOUNCEMENTS,
+            "#pk = :log AND #sk < :below",
+            {":log": log_partition(tenant, inbox), ":below": below},
+            limit=limit,
+            backwards=True,
+        )
+        return [to_announcement(tenant, inbox, item) for item in items]
+
+    # Progress.
+
+    async def finish_job(self, tenant: str, inbox: str, notification_id: str, number: int) -> None:
+        await self._dynamo.update(
+            patterns.FINISH_PORTION,
+            portions_key(tenant, inbox, notification_id, number),
+            "ADD #done :number SET #ttl = :ttl",
+            values={":number": frozenset({number}), ":ttl": portions_ttl(notification_id)},
+        )
+
+    async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
+        items = await self._dynamo.query(
+            patterns.READ_PROGRESS,
+            "#pk = :inbox AND begins_with(#sk, :portions)",
+            {
+                ":inbox": inbox_partition(tenant, inbox),
+                ":portions": portions_of(notification_id),
+            },
+        )
+        return {number for item in items for number in item["done"]}
+
+    async def close(self) -> None:
+        """Wait for what goes on after the answers."""
+        await self._tasks.finish()
+
+
+_conforms: type[Notifications] = DynamoNotifications

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chat list on SQLite: two queries for a page, and a bounded look at what is unread.
+
+The first query looks at the last entry of each chat for nothing but its time. All else is read
+only for the chats that stand on the page.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from tidings.model import limits
+from tidings.model.chats import ChatRow
+from tidings.model.entries import Head
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt, Unread, unread_of_page
+from tidings.stores.sqlite.chat.receipts import count_unread, unread_of
+from tidings.stores.sqlite.engine.rows import columns_of, to_entry
+
+_PAGE: Final = """
+WITH held AS MATERIALIZED (
+    SELECT d.chat_id, (
+        SELECT active_at FROM messages WHERE chat_id = d.chat_id ORDER BY sequence DESC LIMIT 1
+    ) AS active_at
+    FROM delivery_state AS d WHERE d.user_id = ?
+)
+SELECT chat_id FROM held WHERE (active_at, chat_id) < (?, ?)
+ORDER BY active_at DESC, chat_id DESC LIMIT ?
+"""
+_AFTER_ALL: Final = (2**63 - 1, ChatId("~"))
+"""Later than any chat."""
+
+_ROWS: Final = f"""
+SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
+    d.user_id, d.delivered, d.read, d.read_number,
+    c.member_count, c.type, c.name, m.role, m.muted_until,
+    (SELECT json_group_array(user_id) FROM (
+        SELECT user_id FROM chat_memberships WHERE chat_id = d.chat_id AND user_id <> d.user_id
+        ORDER BY joined, user_id LIMIT {limits.LISTED_MEMBERS_MAX})),
+    {columns_of("last")}
+FROM delivery_state AS d
+JOIN chats AS c ON c.chat_id = d.chat_id
+JOIN chat_memberships AS m ON m.chat_id = d.chat_id AND m.user_id = d.user_id
+JOIN messages AS h ON h.chat_id = d.chat_id AND h.sequence =
+    (SELECT sequence FROM messages WHERE chat_id = d.chat_id ORDER BY sequence DESC LIMIT 1)
+LEFT JOIN messages AS last ON last.chat_id = d.chat_id AND last.sequence = h.last_message
+WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
+"""
+_LAST: Final = 15
+"""Where the columns of the last message begin."""
+
+_others = msgspec.json.Decoder(tuple[UserKey, ...])
+
+
+def page_of_chats(
+    db: apsw.Connection, user: UserKey, below: tuple[int, ChatId] | None, limit: int
+) -> list[ChatId]:
+    """Which chats stand on a page, latest activity first."""
+    rows = db.execute(_PAGE, (user, *(below or _AFTER_ALL), limit))
+    return [ChatId(chat) for (chat,) in rows]
+
+
+def rows_of_page(
+    db: apsw.Connection, user: UserKey, chats: Sequence[ChatId], now: int
+) -> list[ChatRow]:
+    """These chats of the user as they stand in the list, in their order."""
+    found = {row[0]: row for row in _read(db, user, chats)}
+    heads = [_head_and_receipt(found[chat]) for chat in chats]
+    return [
+        _row(found[chat], count_unread(db, chat, receipt, now) if unread is None else unread)
+        for chat, (_, receipt), unread in zip(chats, heads, unread_of_page(heads), strict=True)
+    ]
+
+
+def row_of_chat(db: apsw.Connection, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
+    """One chat of the user; None unless a member."""
+    for row in _read(db, user, [chat]):
+        head, receipt = _head_and_receipt(row)
+        return _row(row, unread_of(db, chat, head, receipt, now))
+    return None
+
+
+def _read(db: apsw.Connection, user: UserKey, chats: Sequence[ChatId]) -> list[tuple[Any, ...]]:
+    return db.execute(_ROWS, (user, msgspec.json.encode(chats).decode())).fetchall()
+
+
+def _head_and_receipt(row: tuple[Any, ...]) -> tuple[Head, Receipt]:
+    return Head(*row[1:5]), Receipt(*row[5:9])
+
+
+def _row(row: tuple[Any, ...], unread: Unread) -> ChatRow:
+    head, receipt = _head_and_receipt(row)
+    member_count, kind, name, role, muted_until, others = row[9:_LAST]
+    return ChatRow(
+        chat_id=row[0],
+        type=kind,
+        name=name,
+        others=_others.decode(others),
+        member_count=member_count,
+        role=role,
+        muted_until=muted_until,
+        head=head,
+        receipt=receipt,
+        last=None if row[_LAST] is None else to_entry(row[_LAST:]),
+        unread=unread,
+    )

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log on SQLite. A page and the reader's membership come from one snapshot."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import apsw
+
+from tidings.model import limits
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, Head, SendKey
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt
+from tidings.model.roles import Member
+from tidings.ports.log import Log, Page, Run, Sent
+from tidings.ports.world import Failpoints
+from tidings.stores.sqlite.chat.runs import RunJob
+from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
+from tidings.stores.sqlite.engine.writer import Writer
+
+SCAN_ENTRIES_MAX: Final = 1_000
+"""How many entries one page of messages looks through."""
+
+
+class SqliteLog:
+    """The ordered entries of each chat."""
+
+    def __init__(self, writer: Writer, readers: Readers, failpoints: Failpoints) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._failpoints = failpoints
+
+    @property
+    def run_entries_max(self) -> int:
+        return limits.RUN_ENTRIES_MAX
+
+    @property
+    def waiting_max(self) -> int:
+        return limits.LANE_PROPOSALS_MAX
+
+    def append(self, run: Run) -> None:
+        self.append_later(lambda: run)
+
+    def append_later(self, make_run: Callable[[], Run | None]) -> None:
+        self._writer.submit(RunJob(make_run, self._failpoints))
+
+    async def state(self, chat: ChatId) -> ChatState | None:
+        return await self._readers.read(lambda db: _state(db, chat))
+
+    async def tail(self, chat: ChatId, after: int) -> list[Entry]:
+        return await self._readers.read(
+            lambda db: _entries(
+                db, "chat_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                (chat, after, limits.TAIL_ENTRIES_MAX),
+            )
+        )  # fmt: skip
+
+    async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
+        return await self._readers.read(lambda db: _find_sent(db, chat, key, now))
+
+    async def page(
+        self,
+        chat: ChatId,
+        reader: UserKey,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int,
+        only_messages: bool = False,
+    ) -> Page | None:
+        assert (after is None) != (before is None), "a page goes up or down"
+
+        def read(db: apsw.Connection) -> Page | None:
+            if after is not None:
+                return _page_up(db, chat, reader, after, limit, only_messages)
+            assert before is not None
+            return _page_down(db, chat, reader, before, limit, only_messages)
+
+        return await self._readers.read(read)
+
+    async def reactions(
+        self, chat: ChatId, reader: UserKey, sequence: int, limit: int
+    ) -> list[tuple[str, UserKey, int]] | None:
+        def read(db: apsw.Connection) -> list[tuple[str, UserKey, int]] | None:
+            if role_of(db, chat, reader) is None:
+                return None
+            return list(
+                db.execute(
+                    "SELECT emoji, user_id, created_at FROM reactions"
+                    " WHERE chat_id = ? AND sequence = ?"
+                    " ORDER BY created_at, emoji, user_id LIMIT ?",
+                    (chat, sequence, limit),
+                )
+            )
+
+        return await self._readers.read(read)
+
+
+def head_of_chat(db: apsw.Connection, chat: ChatId) -> Head:
+    """Where the log ends: read off its last entry."""
+    row = db.execute(
+        "SELECT sequence, number, last_message, active_at FROM messages"
+        " WHERE chat_id = ? ORDER BY sequence DESC LIMIT 1",
+        (chat,),
+    ).fetchone()
+    return Head(*row) if row else Head()
+
+
+def role_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Any:  # noqa: ANN401 - Role | None
+    """The user's role; None unless a member."""
+    return db.execute(
+        "SELECT role FROM chat_memberships WHERE chat_id = ? AND user_id = ?", (chat, user)
+    ).get
+
+
+def receipts_of_chat(db: apsw.Connection, chat: ChatId) -> list[Receipt]:
+    """The receipts of all members, longest-standing first."""
+    return [
+        Receipt(*row)
+        for row in db.execute(
+            "SELECT d.user_id, d.delivered, d.read, d.read_number FROM chat_memberships AS m"
+            " JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id"
+            " WHERE m.chat_id = ? ORDER BY m.joined, m.user_id",
+            (chat,),
+        )
+    ]
+
+
+def members_of(db: apsw.Connection, chat: ChatId) -> dict[UserKey, Member]:
+    """All members, longest-standing first."""
+    return {
+        user: Member(role, joined_at, joined)
+        for user, role, joined_at, joined in db.execute(
+            "SELECT user_id, role, joined_at, joined FROM chat_memberships"
+            " WHERE chat_id = ? ORDER BY joined, user_id",
+            (chat,),
+        )
+    }
+
+
+def _entries(db: apsw.Connection, where: str, values: tuple[Any, ...]) -> list[Entry]:
+    return [
+        to_entry(row) for row in db.execute(f"SELECT {COLUMNS} FROM messages WHERE {where}", values)
+    ]
+
+
+def _state(db: apsw.Connection, chat: ChatId) -> ChatState | None:
+    row = db.execute(
+        "SELECT tenant, type, name, deleted_at FROM chats WHERE chat_id = ?", (chat,)
+    ).fetchone()
+    if row is None:
+        return None
+    tenant, kind, name, deleted_at = row
+    head = head_of_chat(db, chat)
+    return ChatState(
+        chat_id=chat,
+        tenant=tenant,
+        type=kind,
+        name=name,
+        members=members_of(db, chat),
+        head=head.sequence,
+        number=head.number,
+        last_message=head.last_message,
+        active_at=head.active_at,
+        is_deleted=deleted_at is not None,
+    )
+
+
+def _find_sent(db: apsw.Connection, chat: ChatId, key: SendKey, now: int) -> Sent | None:
+    claim = db.execute(
+        "SELECT hint, digest FROM idempotency_keys"
+        " WHERE chat_id = ? AND sender = ? AND client_message_id = ? AND expires_at > ?",
+        (chat, key.sender, key.client_message_id, now),
+    ).fetchone()
+    if claim is None:
+        return None
+    hint, digest = claim
+    found = _entries(
+        db,
+        "chat_id = ? AND sequence >= ? AND sender = ? AND client_message_id = ?"
+        " ORDER BY sequence LIMIT 1",
+        (chat, hint, key.sender, key.client_message_id),
+    )
+    return Sent(digest=digest, entry=found[0] if found else None)
+
+
+def _page_up(
+    db: apsw.Connection, chat: ChatId, reader: UserKey, after: int, limit: int, only: bool
+) -> Page | None:
+    ceiling = after + (SCAN_ENTRIES_MAX if only else limit)
+    kind = " AND kind = 'message'" if only else ""
+    entries = _entries(
+        db,
+        f"chat_id = ? AND sequence > ? AND sequence <= ?{kind} ORDER BY sequence LIMIT ?",
+        (chat, after, ceiling, limit),
+    )
+    reached = entries[-1].sequence if len(entries) == limit else ceiling
+    head = head_of_chat(db, chat)
+    return _page(db, chat, reader, entries, head, reached if reached < head.sequence else None)
+
+
+def _page_down(
+    db: apsw.Connection, chat: ChatId, reader: UserKey, before: int, limit: int, only: bool
+) -> Page | None:
+    head = head_of_chat(db, chat)
+    top = min(before, head.sequence + 1)
+    floor = max(1, top - (SCAN_ENTRIES_MAX if only else limit))
+    kind = " AND kind = 'message'" if only else ""
+    entries = _entries(
+        db,
+        f"chat_id = ? AND sequence < ? AND sequence >= ?{kind} ORDER BY sequence DESC LIMIT ?",
+        (chat, top, floor, limit),
+    )
+    reached = entries[-1].sequence if len(entries) == limit else floor
+    return _page(db, chat, reader, entries, head, reached if reached > 1 else None)
+
+
+def _page(
+    db: apsw.Connection,
+    chat: ChatId,
+    reader: UserKey,
+    entries: list[Entry],
+    head: Head,
+    following: int | None,
+) -> Page | None:
+    role = role_of(db, chat, reader)
+    if role is None:
+        return None
+    _attach_targets(db, chat, entries)
+    _attach_own_reactions(db, chat, reader, entries)
+    count = db.execute("SELECT member_count FROM chats WHERE chat_id = ?", (chat,)).get
+    is_small = count <= limits.SMALL_CHAT_MEMBERS_MAX
+    return Page(
+        entries=entries,
+        head=head,
+        next=following,
+        role=role,
+        member_count=count,
+        receipts=tuple(receipts_of_chat(db, chat)) if is_small else (),
+    )
+
+
+def _attach_targets(db: apsw.Connection, chat: ChatId, entries: list[Entry]) -> None:
+    for entry in entries:
+        if entry.kind == "edited":
+            entry.shown = _entries(db, "chat_id = ? AND sequence = ?", (chat, entry.target))[0]
+
+
+def _attach_own_reactions(
+    db: apsw.Connection, chat: ChatId, reader: UserKey, entries: list[Entry]
+) -> None:
+    for entry in entries:
+        if entry.reactions:
+            rows = db.execute(
+                "SELECT emoji FROM reactions"
+                " WHERE chat_id = ? AND sequence = ? AND user_id = ? ORDER BY emoji",
+                (chat, entry.sequence, reader),
+            )
+            entry.mine = tuple(emoji for (emoji,) in rows)
+
+
+_conforms: type[Log] = SqliteLog

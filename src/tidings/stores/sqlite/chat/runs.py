@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as a job of the writer: keys, entries, and what each kind of entry brings with it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from tidings.model import limits
+from tidings.model.entries import Entry, SendKey
+from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
+from tidings.ports.world import Failpoints
+from tidings.stores.sqlite.chat import members
+from tidings.stores.sqlite.chat.deletions import begin_deletion
+from tidings.stores.sqlite.engine.jobs import Bulk, JobWritten, UndoWrite, WriteJob
+from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, INSERT_MESSAGE, to_message_row, to_row
+
+_CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
+_RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
+_KEPT: Final = Kept()
+
+_reactions = msgspec.json.Decoder(dict[str, int])
+
+
+class RunJob:
+    """Writes one run, all or none."""
+
+    def __init__(self, make_run: Callable[[], Run | None], failpoints: Failpoints) -> None:
+        self._make_run = make_run
+        self._run: Run | None = None
+        self._failpoints = failpoints
+
+    def prepare(self) -> int:
+        self._run = self._make_run()
+        return 2 * len(self._run.entries) if self._run is not None else 0
+
+    def bulk(self) -> Bulk | None:
+        run = self._prepared
+        if self._failpoints.armed("between_key_and_entry"):
+            return None
+        for entry in run.entries:
+            if entry.kind != "message":
+                return None
+        return [
+            (_CLAIM, _claim_rows(run)),
+            (INSERT_MESSAGE, [to_message_row(entry) for entry in run.entries]),
+        ]
+
+    @property
+    def _prepared(self) -> Run:
+        assert self._run is not None, "a run is made before it is written"
+        return self._run
+
+    def write(self, db: apsw.Connection) -> Outcome:
+        run = self._prepared
+        _claim_keys(db, run)
+        keys_stay = self._failpoints.armed("between_key_and_entry")
+        if keys_stay:
+            # What an engine without a transaction over both may show: the keys alone.
+            db.execute("RELEASE job; COMMIT")
+            self._failpoints.reach("between_key_and_entry")
+            db.execute("BEGIN IMMEDIATE; SAVEPOINT job")
+        if _exists(db, run.entries[0]):
+            raise UndoWrite(SlotTaken(keys_are_claimed=keys_stay))
+        for index, entry in enumerate(run.entries):
+            db.execute(INSERT_ENTRY, to_row(entry))
+            if entry.kind != "message":
+                _apply(db, index, entry)
+        return _KEPT
+
+    def settle(self, outcome: Any) -> None:  # noqa: ANN401
+        self._prepared.settle(_KEPT if outcome is JobWritten else outcome)
+
+    def fail(self) -> None:
+        run = self._run or self._make_run()
+        if run is not None:
+            run.settle(Failed())
+
+
+def _claim_keys(db: apsw.Connection, run: Run) -> None:
+    now = run.entries[0].created_at
+    taken = tuple(
+        index
+        for index, key in enumerate(run.keys)
+        if key is not None and _is_claimed(db, run.chat_id, key, now)
+    )
+    if taken:
+        raise UndoWrite(KeyTaken(taken))
+    db.executemany(_RECLAIM, _claim_rows(run))
+
+
+def _claim_rows(run: Run) -> list[tuple[Any, ...]]:
+    return [
+        (
+            run.chat_id,
+            key.sender,
+            key.client_message_id,
+            entry.sequence,
+            key.digest,
+            key.expires_at,
+        )
+        for key, entry in zip(run.keys, run.entries, strict=True)
+        if key is not None
+    ]
+
+
+def _is_claimed(db: apsw.Connection, chat: str, key: SendKey, now: int) -> bool:
+    """Whether another send holds the key: its age decides, not that it is there."""
+    row = db.execute(
+        "SELECT expires_at FROM idempotency_keys"
+        " WHERE chat_id = ? AND sender = ? AND client_message_id = ?",
+        (chat, key.sender, key.client_message_id),
+    ).get
+    return row is not None and row > now
+
+
+def _exists(db: apsw.Connection, entry: Entry) -> bool:
+    return bool(
+        db.execute(
+            "SELECT 1 FROM messages WHERE chat_id = ? AND sequence = ?",
+            (entry.chat_id, entry.sequence),
+        ).get
+    )
+
+
+def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
+    match entry.kind:
+        case "created" | "added":
+            if not members.add(db, entry):
+                raise UndoWrite(Declined(index, "too_many_chats"))
+        case "removed":
+            members.remove(db, entry)
+        case "role":
+            members.change_roles(db, entry)
+        case "renamed":
+            db.execute("UPDATE chats SET name = ? WHERE chat_id = ?", (entry.name, entry.chat_id))
+        case "deleted":
+            begin_deletion(db, entry)
+        case "edited":
+            _change_target(
+                db, index, entry, "box = ?, box_key = ?, edited_at = ?",
+                (entry.box, entry.box_key, entry.created_at),
+            )  # fmt: skip
+        case "redacted":
+            _change_target(
+                db, index, entry, "box = NULL, box_key = 0, redacted = 1, reactions = NULL", ()
+            )
+            db.execute(
+                "DELETE FROM reactions WHERE chat_id = ? AND sequence = ?",
+                (entry.chat_id, entry.target),
+            )
+        case "reacted" | "unreacted":
+            _react(db, index, entry)
+        case "message":
+            pass
+
+
+def _change_target(
+    db: apsw.Connection, index: int, entry: Entry, change: str, values: tuple[Any, ...]
+) -> None:
+    """Change a message that still has content, or decline."""
+    db.execute(
+        f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
+        " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",
+        (*values, entry.chat_id, entry.target, entry.created_at + 1, entry.created_at + 1),
+    )
+    if db.changes() == 0:
+        raise UndoWrite(Declined(index, "target_gone"))
+
+
+def _react(db: apsw.Connection, index: int, entry: Entry) -> None:
+    assert entry.emoji is not None
+    before = db.execute(
+        "SELECT reactions FROM messages WHERE chat_id = ? AND sequence = ?",
+        (entry.chat_id, entry.target),
+    ).get
+    counts = _reactions.decode(before) if before else {}
+    place = (entry.chat_id, entry.target, entry.emoji, entry.sender)
+    if entry.kind == "reacted":
+        db.execute(
+            "INSERT OR IGNORE INTO reactions VALUES (?, ?, ?, ?, ?)", (*place, entry.created_at)
+        )
+        counts[entry.emoji] = counts.get(entry.emoji, 0) + 1
+    else:
+        db.execute(
+            "DELETE FROM reactions"
+            " WHERE chat_id = ? AND sequence = ? AND emoji = ? AND user_id = ?",
+            place,
+        )
+        counts[entry.emoji] = counts.get(entry.emoji, 0) - 1
+    if db.changes() == 0:
+        raise UndoWrite(Declined(index, "no_change"))
+    if len(counts) > limits.REACTION_EMOJI_MAX:
+        raise UndoWrite(Declined(index, "too_many_emoji"))
+    left = {emoji: count for emoji, count in counts.items() if count > 0}
+    text = msgspec.json.encode(left).decode() if left else None
+    _change_target(db, index, entry, "reactions = ?", (text,))
+
+
+_conforms: type[WriteJob] = RunJob

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the log: entries as columns, and back."""
+
+from typing import Any, Final, TypeVar
+
+import apsw
+import msgspec
+
+from tidings.model.entries import Entry, Person
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+def columns(kind: type[msgspec.Struct]) -> str:
+    """The columns, in the order of the fields."""
+    return ", ".join(kind.__struct_fields__)
+
+
+def insert_once(table: str, kind: type[msgspec.Struct]) -> str:
+    """The statement that keeps one unless it is there."""
+    places = ", ".join("?" * len(kind.__struct_fields__))
+    return f"INSERT OR IGNORE INTO {table} ({columns(kind)}) VALUES ({places})"
+
+
+def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bool = False) -> None:
+    """Keep one, within a transaction; one with the same key is in the way, or is replaced."""
+    kind, verb = type(noun), "INSERT OR REPLACE" if replace else "INSERT"
+    places = ", ".join("?" * len(kind.__struct_fields__))
+    db.execute(
+        f"{verb} INTO {table} ({columns(kind)}) VALUES ({places})", msgspec.structs.astuple(noun)
+    )
+
+
+def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
+    """The noun of a row selected with its columns."""
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
+
+
+_COLUMNS: Final = (
+    "chat_id",
+    "sequence",
+    "kind",
+    "sender",
+    "created_at",
+    "number",
+    "last_message",
+    "active_at",
+    "mark",
+    "client_message_id",
+    "content_type",
+    "box",
+    "box_key",
+    "expires_at",
+    "edited_at",
+    "redacted",
+    "reactions",
+    "target",
+    "emoji",
+    "people",
+    "name",
+)
+
+COLUMNS: Final = ", ".join(_COLUMNS)
+
+
+def columns_of(table: str) -> str:
+    """The columns of an entry, of a table with another name."""
+    return ", ".join(f"{table}.{column}" for column in _COLUMNS)
+
+
+INSERT_ENTRY: Final = f"INSERT INTO messages ({COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+INSERT_MESSAGE: Final = (
+    "INSERT INTO messages (chat_id, sequence, kind, sender, created_at, number, last_message,"
+    " active_at, mark, client_message_id, content_type, box, box_key, expires_at)"
+    " VALUES (?, ?, 'message', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+_people = msgspec.json.Decoder(tuple[Person, ...])
+_reactions = msgspec.json.Decoder(dict[str, int])
+_encode = msgspec.json.Encoder().encode
+
+
+def to_message_row(entry: Entry) -> tuple[Any, ...]:
+    """The row of a fresh message: the hot path, so only what a fresh one can have."""
+    return (
+        entry.chat_id,
+        entry.sequence,
+        entry.sender,
+        entry.created_at,
+        entry.number,
+        entry.last_message,
+        entry.active_at,
+        entry.mark,
+        entry.client_message_id,
+        entry.content_type,
+        entry.box,
+        entry.box_key,
+        entry.expires_at,
+    )
+
+
+def to_row(entry: Entry) -> tuple[Any, ...]:
+    """The row of any entry. An edit keeps no content of its own: it belongs to the target."""
+    keeps_box = entry.kind == "message"
+    return (
+        entry.chat_id,
+        entry.sequence,
+        entry.kind,
+        entry.sender,
+        entry.created_at,
+        entry.number,
+        entry.last_message,
+        entry.active_at,
+        entry.mark,
+        entry.client_message_id,
+        entry.content_type,
+        entry.box if keeps_box else None,
+        entry.box_key if keeps_box else 0,
+        entry.expires_at,
+        entry.edited_at,
+        int(entry.redacted),
+        _encode(entry.reactions).decode() if entry.reactions else None,
+        entry.target,
+        entry.emoji,
+        _encode(entry.people).decode() if entry.people else None,
+        entry.name,
+    )
+
+
+def to_entry(row: tuple[Any, ...]) -> Entry:
+    """The entry of a row selected with COLUMNS."""
+    fields = dict(zip(_COLUMNS, row, strict=True))
+    fields["redacted"] = bool(fields["redacted"])
+    fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None
+    fields["people"] = _people.decode(fields["people"]) if fields["people"] else ()
+    return Entry(**fields)

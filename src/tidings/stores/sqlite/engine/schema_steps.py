@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of logging in, and what tenants and users have since then."""
+
+from typing import Final
+
+_TENANTS_AND_USERS: Final = """
+ALTER TABLE tenants ADD COLUMN suspended_at INTEGER;
+ALTER TABLE tenants ADD COLUMN quota_users INTEGER;
+ALTER TABLE tenants ADD COLUMN quota_chats_per_day INTEGER;
+ALTER TABLE tenants ADD COLUMN quota_messages_per_day INTEGER;
+ALTER TABLE users ADD COLUMN deactivated_at INTEGER;
+ALTER TABLE users ADD COLUMN revoked_at INTEGER;
+CREATE TABLE token_issuers (
+    tenant TEXT PRIMARY KEY,
+    issuer TEXT,
+    document BLOB NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+# A number leads to one user. Earlier nobody looked: of several with the same one the first keeps
+# it, as after a move between engines; the others have to be given theirs again.
+_PHONE_NUMBERS: Final = """
+UPDATE users SET phone_number = NULL WHERE phone_number IS NOT NULL AND user_id NOT IN (
+    SELECT min(user_id) FROM users WHERE phone_number IS NOT NULL
+    GROUP BY substr(user_id, 1, instr(user_id, ':') - 1), phone_number);
+CREATE UNIQUE INDEX users_by_phone ON users
+    (substr(user_id, 1, instr(user_id, ':') - 1), phone_number)
+    WHERE phone_number IS NOT NULL;
+"""
+
+_LOGINS: Final = """
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL,
+    device TEXT NOT NULL,
+    refresh_digest BLOB NOT NULL,
+    previous_digest BLOB,
+    sealed_refresh BLOB,
+    created_at INTEGER NOT NULL,
+    rotated_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    revoked_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_of_users ON sessions (user_id, created_at) WHERE revoked_at IS NULL;
+CREATE INDEX sessions_ending ON sessions (coalesce(revoked_at, expires_at));
+CREATE TABLE login_codes (
+    tenant TEXT NOT NULL,
+    phone_number TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    attempts INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, phone_number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX login_codes_expiring ON login_codes (expires_at);
+CREATE TABLE budgets (
+    name TEXT PRIMARY KEY,
+    spent INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX budgets_expiring ON budgets (expires_at);
+"""
+
+IDENTITY_TABLES: Final = _TENANTS_AND_USERS + _PHONE_NUMBERS + _LOGINS
+
+
+# The trigger holds for every program that opens the file: an outcome is added once, all else stays.
+AUDIT_TABLE: Final = """
+CREATE TABLE audit (
+    at INTEGER NOT NULL,
+    entry_id TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    actor_id TEXT,
+    action TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    acts TEXT NOT NULL,
+    outcome TEXT,
+    code TEXT,
+    PRIMARY KEY (at, entry_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX audit_by_tenant ON audit (tenant, at, entry_id);
+CREATE TRIGGER audit_is_append_only BEFORE UPDATE ON audit
+WHEN old.outcome IS NOT NULL
+    OR (new.at, new.entry_id, new.tenant, new.actor, new.action, new.fields)
+        IS NOT (old.at, old.entry_id, old.tenant, old.actor, old.action, old.fields)
+    OR new.actor_id IS NOT old.actor_id
+BEGIN
+    SELECT RAISE(ABORT, 'the audit trail is append-only');
+END;
+"""
+
+
+INVITE_TABLES: Final = """
+CREATE TABLE invites (
+    user_id TEXT NOT NULL,
+    chat_id TEXT NOT NULL,
+    inviter TEXT NOT NULL,
+    role TEXT NOT NULL,
+    name TEXT NOT NULL,
+    invited_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (user_id, chat_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX invites_expiring ON invites (expires_at);
+"""
+
+DECLINED_INVITES: Final = "ALTER TABLE invites ADD COLUMN declined_at INTEGER;"
+
+
+LOGIN_ATTEMPTS: Final = """
+ALTER TABLE login_codes ADD COLUMN asked_by TEXT;
+ALTER TABLE login_codes ADD COLUMN attempts_elsewhere INTEGER NOT NULL DEFAULT 0;
+"""
+"""Of an address only a keyed digest is kept."""
+
+
+MEMBERS_BY_JOINING: Final = """
+CREATE INDEX chat_memberships_by_joining ON chat_memberships (chat_id, joined, user_id);
+"""
+
+# Counted by triggers: receipts come from requests and from imports, which may replace one.
+CHAT_COUNTS: Final = """
+CREATE TABLE chat_counts (
+    user_id TEXT PRIMARY KEY,
+    chats INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO chat_counts SELECT user_id, count(*) FROM delivery_state GROUP BY user_id;
+CREATE TRIGGER receipts_come BEFORE INSERT ON delivery_state WHEN NOT EXISTS (
+    SELECT 1 FROM delivery_state WHERE user_id = new.user_id AND chat_id = new.chat_id) BEGIN
+    INSERT INTO chat_counts VALUES (new.user_id, 1) ON CONFLICT DO UPDATE SET chats = chats + 1;
+END;
+CREATE TRIGGER receipts_go AFTER DELETE ON delivery_state BEGIN
+    UPDATE chat_counts SET chats = chats - 1 WHERE user_id = old.user_id;
+END;
+"""
+
+
+OWN_CHATS: Final = "ALTER TABLE delivery_state ADD COLUMN is_own INTEGER NOT NULL DEFAULT 0;"
+
+# What was there before that column: otherwise people who have written to each other for years would
+# be strangers until they write again. One pass over the log, which keeps each pair of chat and
+# author once; to look for an own message of every member would read long chats once for each
+# silent member. Who left and joined again has begun afresh.
+OWN_CHATS_BEFORE: Final = """
+UPDATE delivery_state SET is_own = 1 FROM (
+    SELECT DISTINCT m.chat_id, m.user_id
+    FROM messages AS e
+    JOIN chat_memberships AS m ON m.chat_id = e.chat_id AND m.user_id = e.sender
+    WHERE e.kind = 'message' AND e.sequence > m.joined
+) AS own
+WHERE delivery_state.user_id = own.user_id AND delivery_state.chat_id = own.chat_id;
+UPDATE delivery_state SET is_own = 1 FROM (
+    SELECT c.chat_id, c.creator
+    FROM chats AS c
+    JOIN chat_memberships AS m ON m.chat_id = c.chat_id AND m.user_id = c.creator
+    WHERE m.joined = 1
+) AS own
+WHERE delivery_state.user_id = own.creator AND delivery_state.chat_id = own.chat_id;
+"""
+
+
+CHAT_DELETIONS: Final = """
+ALTER TABLE chats ADD COLUMN deleted_at INTEGER;
+CREATE TABLE chat_deletions (
+    chat_id TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    deleted_by TEXT NOT NULL,
+    phase TEXT NOT NULL,
+    emptied INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX chat_deletions_unfinished ON chat_deletions (created_at) WHERE phase <> 'done';
+"""

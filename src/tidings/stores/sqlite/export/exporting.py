@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading all facts of the embedded store, from one snapshot and row by row."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import apsw
+import msgspec
+
+from tidings.model.deletions import emptied
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId
+from tidings.model.limits import AUDIT_MS
+from tidings.ports.export_facts import (
+    AuditFact,
+    ChatFact,
+    DataKeyFact,
+    Fact,
+    InviteFact,
+    IssuerFact,
+    MemberFact,
+    ReactionFact,
+    RequestKeyFact,
+    RevocationFact,
+    SecretFact,
+    SendKeyFact,
+    SessionFact,
+    SigningKeyFact,
+    Source,
+    TenantFact,
+    TenantKeyFact,
+    UserFact,
+    entry_fact,
+)
+from tidings.ports.export_inbox_facts import converted
+from tidings.stores.folder import only_process
+from tidings.stores.sqlite.engine.connections import DATABASE, connect
+from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
+from tidings.stores.sqlite.engine.schema import migrate
+from tidings.stores.sqlite.errors import StoreRefused
+from tidings.stores.sqlite.export.exporting_inbox import inbox_facts
+from tidings.stores.sqlite.export.importing import refuse_unfinished
+from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
+from tidings.stores.sqlite.identity.secrets import ensure_epoch
+
+FACTS_AT_ONCE: Final = 1_000
+
+_F = TypeVar("_F", bound=msgspec.Struct)
+
+# Columns in the order of the fields; each sorted by its key, byte by byte, as everywhere.
+_OF_DEPLOYMENT: Final[tuple[tuple[type[Any], str], ...]] = (
+    (SecretFact, "sealed_secrets ORDER BY name"),
+    (TenantFact, "tenants ORDER BY tenant"),
+    (TenantKeyFact, "tenant_keys ORDER BY key_id"),
+    (SigningKeyFact, "signing_keys ORDER BY tenant, key_id"),
+    (IssuerFact, "token_issuers ORDER BY tenant"),
+    (RevocationFact, "revocations ORDER BY place"),
+    (UserFact, "users ORDER BY user_id"),
+)
+# Only the last generation counts: those before it were destroyed.
+_DATA_KEYS: Final = """
+keys AS k WHERE generation = (SELECT max(generation) FROM keys WHERE author = k.author)
+ORDER BY author
+"""
+_MEMBERS: Final = """
+(SELECT m.*, d.delivered, d.read, d.read_number, d.is_own FROM chat_memberships AS m
+JOIN delivery_state AS d ON d.user_id = m.user_id AND d.chat_id = m.chat_id)
+WHERE chat_id = ? ORDER BY user_id
+"""
+
+
+class SqliteSource:
+    """The store as it was when it was opened."""
+
+    def __init__(self, db: apsw.Connection, epoch: str) -> None:
+        self._db = db
+        self._epoch = epoch
+
+    @property
+    def epoch(self) -> str:
+        return self._epoch
+
+    async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
+        # On the loop, since nothing else is: this is a command, not a server.
+        inbox = inbox_facts(self._db, now)
+        facts = chain(self._of_deployment(now), self._of_chats(now), inbox, self._audit(now))
+        while some := list(islice(facts, FACTS_AT_ONCE)):
+            yield some
+
+    async def changed(self) -> list[str]:
+        return []  # a snapshot, and nobody else has the folder
+
+    def _of_deployment(self, now: int) -> Iterator[Fact]:
+        for kind, rows in _OF_DEPLOYMENT:
+            yield from self._select(kind, rows)
+        lasting = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
+        yield from self._select(SessionFact, lasting, now)
+        yield from self._select(DataKeyFact, _DATA_KEYS)
+        counting = "request_keys WHERE expires_at > ? ORDER BY user_id, key"
+        yield from self._select(RequestKeyFact, counting, now, but=("is_finished",))
+        waiting = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
+        yield from self._select(InviteFact, waiting, now)
+
+    def _of_chats(self, now: int) -> Iterator[Fact]:
+        for chat in self._select(ChatFact, "chats ORDER BY chat_id"):
+            if self._is_deleted(chat.chat_id):
+                yield msgspec.structs.replace(chat, name=None)
+                yield from self._places(chat.chat_id, now)
+                continue
+            yield chat
+            for member in self._select(MemberFact, _MEMBERS, chat.chat_id):
+                yield msgspec.structs.replace(member, is_own=bool(member.is_own))
+            yield from self._log(chat.chat_id, now)
+            yield from self._select(
+                SendKeyFact,
+                "idempotency_keys WHERE chat_id = ? AND expires_at > ?"
+                " ORDER BY sender, client_message_id",
+                chat.chat_id,
+                now,
+            )
+
+    def _is_deleted(self, chat: ChatId) -> bool:
+        at = self._db.execute("SELECT deleted_at FROM chats WHERE chat_id = ?", (chat,)).get
+        return at is not None
+
+    def _places(self, chat: ChatId, now: int) -> Iterator[Fact]:
+        """What is left of a deleted chat, however far its job is."""
+        for entry in self._entries(chat):
+            yield entry_fact(emptied(entry), now)
+
+    def _entries(self, chat: ChatId) -> Iterator[Entry]:
+        rows = f"SELECT {COLUMNS} FROM messages WHERE chat_id = ? ORDER BY sequence"
+        return map(to_entry, self._db.execute(rows, (chat,)))
+
+    def _log(self, chat: ChatId, now: int) -> Iterator[Fact]:
+        for found in self._entries(chat):
+            entry = entry_fact(found, now)
+            yield entry
+            if entry.reactions:
+                yield from self._select(
+                    ReactionFact,
+                    "reactions WHERE chat_id = ? AND sequence = ? ORDER BY emoji, user_id",
+                    chat,
+                    entry.sequence,
+                )
+
+    def _audit(self, now: int) -> Iterator[Fact]:
+        for row in self._db.execute(
+            f"{ENTRIES} WHERE at > ? ORDER BY at, entry_id", (now - AUDIT_MS,)
+        ):
+            yield converted(AuditFact, entry_from_row(row))
+
+    def _select(
+        self, kind: type[_F], rows: str, *values: str | int, but: tuple[str, ...] = ()
+    ) -> Iterator[_F]:
+        """Rows as facts of this kind; `but` names what SQLite has no column for."""
+        names = [name for name in kind.__struct_fields__ if name not in but]
+        for row in self._db.execute(f"SELECT {', '.join(names)} FROM {rows}", values):
+            yield kind(**dict(zip(names, row, strict=True)))
+
+
+@asynccontextmanager
+async def open_source(folder: Path) -> AsyncIterator[SqliteSource]:
+    """Open the store in this folder for an export. No server may have it meanwhile.
+
+    Raises:
+        StoreRefused: There is no store, a process has it, or it is half imported itself.
+    """
+    path = folder / DATABASE
+    if not path.exists():
+        raise StoreRefused(f"there is no store in {folder}")
+    with only_process(folder), closing(connect(path)) as db:
+        migrate(db)
+        refuse_unfinished(db)
+        epoch = ensure_epoch(db)
+        db.execute("BEGIN")
+        yield SqliteSource(db, epoch)
+
+
+_conforms: type[Source] = SqliteSource

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing all facts of a deployment into an empty embedded store.
+
+Facts and how far the import has come are written in one transaction, so that a kill at any point
+leaves a store that knows exactly what it holds.
+"""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from tidings.model.audit import AuditEntry
+from tidings.model.notifications import Broadcast, InboxConfig, Notification
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.export_facts import (
+    AuditFact,
+    ChatFact,
+    DataKeyFact,
+    EntryFact,
+    ExportProgress,
+    InviteFact,
+    IssuerFact,
+    MemberFact,
+    ReactionFact,
+    RequestKeyFact,
+    RevocationFact,
+    SecretFact,
+    SendKeyFact,
+    SessionFact,
+    SigningKeyFact,
+    Target,
+    TenantFact,
+    TenantKeyFact,
+    UserCount,
+    UserFact,
+    WholeChat,
+    Written,
+    to_entry,
+)
+from tidings.ports.export_inbox_facts import (
+    BroadcastFact,
+    CopyFact,
+    DeadLetterFact,
+    InboxFact,
+    InboxFacts,
+    JobFact,
+    NotificationFact,
+    PostKeyFact,
+    ReadStateFact,
+    TenantSettingsFact,
+    converted,
+)
+from tidings.ports.jobs import DeadLetter, Job
+from tidings.stores.folder import only_process
+from tidings.stores.sqlite.engine.connections import DATABASE, connect
+from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
+from tidings.stores.sqlite.engine.schema import migrate
+from tidings.stores.sqlite.errors import DISK_TROUBLE, StoreRefused
+from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
+from tidings.stores.sqlite.inbox.jobs import KEEP_ASIDE, PUT_JOB, aside_to_row, job_to_row
+from tidings.stores.sqlite.inbox.notifications import ANNOUNCE, PUT_NOTIFICATION
+
+INBOX_TABLES: Final = (
+    "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
+    "copies", "read_states", "read_announcements", "jobs", "jobs_aside",
+)  # fmt: skip
+
+_SETTINGS: Final = "INSERT OR IGNORE INTO tenant_settings (tenant, settings) VALUES (?, ?)"
+_INBOX: Final = "INSERT OR IGNORE INTO inboxes (tenant, inbox, config) VALUES (?, ?, ?)"
+_FINISHED: Final = """
+INSERT OR IGNORE INTO finished_jobs (tenant, inbox, notification_id, number) VALUES (?, ?, ?, ?)
+"""
+_POST_KEY: Final = insert_once("post_keys", PostKeyFact)
+_COPY: Final = insert_once("copies", CopyFact)
+_READ_STATE: Final = """
+INSERT OR IGNORE INTO read_states (user_id, inbox, before, announced) VALUES (?, ?, ?, ?)
+"""
+_READ_ONE: Final = """
+INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VALUES (?, ?, ?, ?)
+"""
+
+_Statement = tuple[str, tuple[Any, ...]]
+
+
+def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
+    """What keeps a fact."""
+    match fact:
+        case TenantSettingsFact():
+            yield _SETTINGS, (fact.tenant, _json(fact.settings))
+        case InboxFact():
+            yield _INBOX, (fact.tenant, fact.inbox, _json(converted(InboxConfig, fact)))
+        case NotificationFact():
+            yield from _notification(fact)
+        case BroadcastFact():
+            yield ANNOUNCE, msgspec.structs.astuple(converted(Broadcast, fact))
+        case PostKeyFact():
+            yield _POST_KEY, msgspec.structs.astuple(fact)
+        case CopyFact():
+            yield _COPY, msgspec.structs.astuple(fact)
+        case ReadStateFact():
+            yield from _read_state(fact)
+        case JobFact():
+            yield PUT_JOB, job_to_row(converted(Job, fact))
+        case DeadLetterFact():
+            aside = converted(DeadLetter, fact, job=converted(Job, fact.job))
+            yield KEEP_ASIDE, aside_to_row(aside)
+
+
+def _notification(fact: NotificationFact) -> Iterator[_Statement]:
+    yield PUT_NOTIFICATION, msgspec.structs.astuple(converted(Notification, fact))
+    for number in fact.finished_jobs:
+        yield _FINISHED, (fact.tenant, fact.inbox, fact.notification_id, number)
+
+
+def _read_state(fact: ReadStateFact) -> Iterator[_Statement]:
+    place = (fact.user_id, fact.inbox)
+    yield _READ_STATE, (*place, fact.before, fact.announced)
+    for sequence, read_at in fact.singly.items():
+        yield _READ_ONE, (*place, sequence, read_at)
+
+
+def _json(said: object) -> str:
+    return msgspec.json.encode(said).decode()
+
+
+_IMPORT: Final = "import"
+_LOG_PAGES_MAX: Final = 10_000
+_EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
+_TABLES: Final = (
+    "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
+    "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
+    "sealed_secrets", "revocations", "token_issuers", "sessions",
+    "login_codes", "budgets", "invites", "audit", "chat_deletions", *INBOX_TABLES, _EPOCH_ROW,
+)  # fmt: skip
+_PLAIN: Final[dict[type[Any], str]] = {
+    SecretFact: "sealed_secrets",
+    TenantFact: "tenants",
+    TenantKeyFact: "tenant_keys",
+    SigningKeyFact: "signing_keys",
+    IssuerFact: "token_issuers",
+    RevocationFact: "revocations",
+    SessionFact: "sessions",
+    DataKeyFact: "keys",
+    ReactionFact: "reactions",
+    SendKeyFact: "idempotency_keys",
+    InviteFact: "invites",
+}
+"""Facts whose fields are the columns of one table."""
+_MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
+_RECEIPT: Final = ("user_id", "chat_id", "delivered", "read", "read_number", "is_own")
+_REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
+_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at")
+
+_decode = msgspec.json.Decoder(ExportProgress).decode
+
+
+class SqliteTarget:
+    """An empty store that is being filled."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    async def begin(self) -> ExportProgress:
+        found = _progress(self._db)
+        if found is not None:
+            return found
+        for table in _TABLES:
+            if self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").get:
+                raise StoreRefused(
+                    "the store is not empty: an import needs a folder of its own, say which one "
+                    "with --data"
+                )
+        begun = ExportProgress()
+        await self.write([], begun)
+        return begun
+
+    async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
+        rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for fact in facts:
+            for statement, row in _statements(fact):
+                rows[statement].append(row)
+        try:
+            with self._db:
+                for statement, some in rows.items():
+                    self._db.executemany(statement, some)
+                self._keep(_IMPORT, msgspec.json.encode(progress).decode())
+        except DISK_TROUBLE as error:
+            raise StoreUnavailable(f"the store cannot be written: {error}") from error
+
+    async def finish(self, epoch: str) -> None:
+        with self._db:
+            self._keep("epoch", epoch)
+            self._db.execute("DELETE FROM deployment WHERE name = ?", (_IMPORT,))
+        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _keep(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO deployment VALUES (?, ?)", (name, value))
+
+
+def refuse_unfinished(db: apsw.Connection) -> None:
+    """Do not open what is half imported.
+
+    Raises:
+        StoreRefused: It is.
+    """
+    if _progress(db) is not None:
+        raise StoreRefused(
+            "an import into this store is not finished: run `tidings import` with the same file "
+            "again, which goes on where it stopped, or begin anew in another folder"
+        )
+
+
+def _progress(db: apsw.Connection) -> ExportProgress | None:
+    text = db.execute("SELECT value FROM deployment WHERE name = ?", (_IMPORT,)).get
+    return _decode(text) if text else None
+
+
+def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
+    match fact:
+        case EntryFact():
+            return [(_INSERT_ENTRY, to_row(to_entry(fact)))]
+        case UserFact():
+            return [(_INSERT_USER, msgspec.structs.astuple(fact))]
+        case MemberFact():
+            return [
+                _insert("chat_memberships", _MEMBERSHIP, fact),
+                _insert("delivery_state", _RECEIPT, fact),
+            ]
+        case RequestKeyFact():
+            # Only an engine that makes large chats in steps can finish one: here a repeat of the
+            # request, which nobody has answered yet, makes a new chat.
+            return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
+        case ChatFact() | UserCount():
+            return []
+        case AuditFact():
+            return [(KEEP, entry_to_row(converted(AuditEntry, fact)))]
+        case WholeChat():
+            return _chat(fact)
+        case _ if isinstance(fact, InboxFacts):
+            return inbox_statements(fact)
+        case _:
+            return [_insert(_PLAIN[type(fact)], fact.__struct_fields__, fact)]
+
+
+def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
+    statement, row = _insert("chats", (*_CHAT, "member_count"), whole.chat, len(whole.members))
+    if (job := whole.deletion) is not None:
+        mark = "UPDATE chats SET deleted_at = ? WHERE chat_id = ?"
+        return [
+            (statement, row),
+            (mark, (job.created_at, job.chat_id)),
+            _insert("chat_deletions", job.__struct_fields__, job),
+        ]
+    if whole.chat.type != "direct":
+        return [(statement, row)]
+    pair = ("#".join(sorted(whole.members)), whole.chat.chat_id)
+    return [(statement, row), ("INSERT OR REPLACE INTO direct_chats VALUES (?, ?)", pair)]
+
+
+def _insert(
+    table: str, columns: tuple[str, ...], fact: object, *more: int
+) -> tuple[str, tuple[Any, ...]]:
+    """Put the fields named like these columns into a table; `more` are the last columns."""
+    places = ", ".join("?" * len(columns))
+    row = [getattr(fact, name) for name in columns[: len(columns) - len(more)]]
+    statement = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({places})"
+    return statement, (*row, *more)
+
+
+# One that is there stays as it is, and so does whoever has the number already.
+_INSERT_USER: Final = """
+INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
+    deactivated_at, revoked_at)
+SELECT ?1, ?2, iif(EXISTS (
+    SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
+            = substr(?1, 1, instr(?1, ':') - 1)
+        AND phone_number = ?3
+), NULL, ?3), ?4, ?5, ?6, ?7, ?8
+WHERE true ON CONFLICT (user_id) DO NOTHING
+"""
+_INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
+
+
+@asynccontextmanager
+async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
+    """Open the store in this folder for an import, making it if there is none.
+
+    Raises:
+        StoreRefused: A process has it, or it is no store.
+    """
+    with only_process(folder), closing(connect(folder / DATABASE)) as db:
+        migrate(db)
+        db.pragma("wal_autocheckpoint", _LOG_PAGES_MAX)
+        yield SqliteTarget(db)
+
+
+_conforms: type[Target] = SqliteTarget

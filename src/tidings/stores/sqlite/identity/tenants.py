@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants with their keys, on SQLite."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import apsw
+import msgspec
+
+from tidings.ports.people import (
+    Quotas,
+    SigningKey,
+    Tenant,
+    TenantKey,
+    Tenants,
+    TokenIssuer,
+)
+from tidings.ports.sessions import Revocation
+from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.rows import columns, from_row, insert
+from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.identity.revocations import revoked
+
+_QUOTAS: Final = ("quota_users", "quota_chats_per_day", "quota_messages_per_day")
+"""Columns in the order of the fields of `Quotas`."""
+_NEWEST_FIRST: Final = "tenant = ? ORDER BY created_at DESC, key_id DESC"
+
+
+class SqliteTenants:
+    """Tenants with their API keys and signing keys."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def put(self, tenant: Tenant, signing: SigningKey) -> tuple[Tenant, bool]:
+        return await self._writer.write(lambda db: _put_tenant(db, tenant, signing))
+
+    async def get(self, tenant: str) -> Tenant | None:
+        return await self._readers.read(lambda db: _tenant(db, tenant))
+
+    async def set_suspended(self, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
+        return await self._writer.write(lambda db: _set_suspended(db, tenant, is_suspended, now))
+
+    async def set_quotas(self, tenant: str, quotas: Quotas) -> Tenant | None:
+        def write(db: apsw.Connection) -> Tenant | None:
+            db.execute(
+                f"UPDATE tenants SET {' = ?, '.join(_QUOTAS)} = ? WHERE tenant = ?",
+                (*msgspec.structs.astuple(quotas), tenant),
+            )
+            return _tenant(db, tenant)
+
+        return await self._writer.write(write)
+
+    async def add_key(self, key: TenantKey) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            if _tenant(db, key.tenant) is None:
+                return False
+            insert(db, "tenant_keys", key)
+            return True
+
+        return await self._writer.write(write)
+
+    async def revoke_key(self, tenant: str, key_id: str, now: int) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            db.execute(
+                "UPDATE tenant_keys SET revoked_at = ?"
+                " WHERE key_id = ? AND tenant = ? AND revoked_at IS NULL",
+                (now, key_id, tenant),
+            )
+            if db.changes() == 0:
+                return False
+            revoked(db, Revocation(kind="tenant_key", subject=key_id, at=now))
+            return True
+
+        return await self._writer.write(write)
+
+    async def find_key(self, key_id: str) -> TenantKey | None:
+        def read(db: apsw.Connection) -> TenantKey | None:
+            row = db.execute(
+                f"SELECT {columns(TenantKey)} FROM tenant_keys WHERE key_id = ?", (key_id,)
+            ).fetchone()
+            return from_row(TenantKey, row) if row else None
+
+        return await self._readers.read(read)
+
+    async def signing_keys(self, tenant: str) -> list[SigningKey]:
+        return await self._readers.read(lambda db: _signing_keys(db, _NEWEST_FIRST, (tenant,)))
+
+    async def add_signing_key(self, key: SigningKey, most: int) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            present = _signing_keys(db, _NEWEST_FIRST, (key.tenant,))
+            if not present or len(present) >= most:  # a tenant is never without one
+                return False
+            insert(db, "signing_keys", key)
+            return True
+
+        return await self._writer.write(write)
+
+    async def remove_signing_key(self, tenant: str, key_id: str, now: int) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            older = _signing_keys(db, _NEWEST_FIRST, (tenant,))[1:]
+            if key_id not in {key.key_id for key in older}:
+                return False
+            db.execute("DELETE FROM signing_keys WHERE tenant = ? AND key_id = ?", (tenant, key_id))
+            revoked(db, Revocation(kind="signing_key", subject=key_id, at=now))
+            return True
+
+        return await self._writer.write(write)
+
+    async def issuer(self, tenant: str) -> TokenIssuer | None:
+        def read(db: apsw.Connection) -> TokenIssuer | None:
+            row = db.execute(
+                f"SELECT {columns(TokenIssuer)} FROM token_issuers WHERE tenant = ?", (tenant,)
+            ).fetchone()
+            return from_row(TokenIssuer, row) if row else None
+
+        return await self._readers.read(read)
+
+    async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
+        def write(db: apsw.Connection) -> None:
+            insert(db, "token_issuers", issuer, replace=True)
+            _void(db, removed, issuer.updated_at)
+
+        await self._writer.write(write)
+
+    async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            db.execute("DELETE FROM token_issuers WHERE tenant = ?", (tenant,))
+            if db.changes() == 0:
+                return False
+            _void(db, removed, now)
+            return True
+
+        return await self._writer.write(write)
+
+    async def signing_keys_wrapped_by_others(
+        self, master_key_id: str, limit: int
+    ) -> list[SigningKey]:
+        return await self._readers.read(
+            lambda db: _signing_keys(db, "master_key_id <> ? LIMIT ?", (master_key_id, limit))
+        )
+
+    async def rewrap_signing_keys(self, keys: list[SigningKey]) -> None:
+        rows = [(key.sealed_private, key.master_key_id, key.tenant, key.key_id) for key in keys]
+
+        def write(db: apsw.Connection) -> None:
+            db.executemany(
+                "UPDATE signing_keys SET sealed_private = ?, master_key_id = ?"
+                " WHERE tenant = ? AND key_id = ?",
+                rows,
+            )
+
+        await self._writer.write(write)
+
+
+def _tenant(db: apsw.Connection, tenant: str) -> Tenant | None:
+    row = db.execute(
+        f"SELECT name, created_at, suspended_at, {', '.join(_QUOTAS)} FROM tenants"
+        " WHERE tenant = ?",
+        (tenant,),
+    ).fetchone()
+    if row is None:
+        return None
+    name, created_at, suspended_at, *quotas = row
+    return Tenant(
+        tenant=tenant,
+        name=name,
+        created_at=created_at,
+        suspended_at=suspended_at,
+        quotas=from_row(Quotas, tuple(quotas)),
+    )
+
+
+def _put_tenant(db: apsw.Connection, tenant: Tenant, signing: SigningKey) -> tuple[Tenant, bool]:
+    present = _tenant(db, tenant.tenant)
+    if present is None:
+        db.execute(
+            "INSERT INTO tenants (tenant, name, created_at) VALUES (?, ?, ?)",
+            (tenant.tenant, tenant.name, tenant.created_at),
+        )
+        insert(db, "signing_keys", signing)
+        return tenant, True
+    if tenant.name is None:
+        return present, False
+    db.execute("UPDATE tenants SET name = ? WHERE tenant = ?", (tenant.name, tenant.tenant))
+    return msgspec.structs.replace(present, name=tenant.name), False
+
+
+def _set_suspended(db: apsw.Connection, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
+    present = _tenant(db, tenant)
+    if present is None or (present.suspended_at is not None) == is_suspended:
+        return present
+    since = now if is_suspended else None
+    db.execute("UPDATE tenants SET suspended_at = ? WHERE tenant = ?", (since, tenant))
+    if is_suspended:
+        revoked(db, Revocation(kind="tenant", subject=tenant, at=now))
+    return msgspec.structs.replace(present, suspended_at=since)
+
+
+def _signing_keys(
+    db: apsw.Connection, where: str, values: tuple[str | int, ...]
+) -> list[SigningKey]:
+    rows = db.execute(f"SELECT {columns(SigningKey)} FROM signing_keys WHERE {where}", values)
+    return [from_row(SigningKey, row) for row in rows]
+
+
+def _void(db: apsw.Connection, key_ids: Sequence[str], at: int) -> None:
+    for key_id in key_ids:
+        revoked(db, Revocation(kind="signing_key", subject=key_id, at=at))
+
+
+_conforms: type[Tenants] = SqliteTenants

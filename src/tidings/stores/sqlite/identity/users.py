@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users with their profiles, on SQLite."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import apsw
+import msgspec
+
+from tidings.model import limits
+from tidings.model.ids import UserKey, tenant_of
+from tidings.model.refusals import PhoneTaken
+from tidings.model.times import revoked_up_to
+from tidings.ports.people import User, UserStore
+from tidings.ports.sessions import Revocation
+from tidings.stores.sqlite.engine.jobs import UnawaitedWrite
+from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.rows import from_row
+from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.identity.revocations import revoked
+
+_USER: Final = """
+SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
+    revoked_at
+FROM users WHERE user_id = ?
+"""
+# As the unique index has it: two users never have the same number.
+BY_PHONE: Final = """
+SELECT phone_number, user_id FROM users
+WHERE substr(user_id, 1, instr(user_id, ':') - 1) = ?
+    AND phone_number IN (SELECT value FROM json_each(?))
+"""
+_SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?) WHERE user_id = ?"
+# Bounded by the limits: so many chats a user, so many members a small chat.
+_PEERS: Final = """
+SELECT p.user_id, u.last_seen_at FROM (
+    SELECT DISTINCT m.user_id FROM delivery_state AS d
+    CROSS JOIN chats AS c ON c.chat_id = d.chat_id AND c.member_count <= ?2
+    CROSS JOIN chat_memberships AS m ON m.chat_id = d.chat_id
+    WHERE d.user_id = ?1 AND m.user_id <> ?1
+    LIMIT ?3
+) AS p LEFT JOIN users AS u ON u.user_id = p.user_id
+"""
+"""Joined in this order, which `CROSS` says: the chats come as the key has them, oldest first, and
+no more of them are read than are needed."""
+
+
+class SqliteUsers:
+    """Users and their profiles."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def put(
+        self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
+    ) -> tuple[User, bool]:
+        return await self._writer.write(
+            lambda db: _put_user(db, user, display_name, phone_number, now)
+        )
+
+    async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
+        return await self._readers.read(lambda db: _by_phone(db, tenant, numbers))
+
+    async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
+        def write(db: apsw.Connection) -> tuple[User, bool]:
+            holder = _by_phone(db, tenant_of(user), [phone_number]).get(phone_number)
+            found = find_user(db, holder) if holder else None
+            return (found, False) if found else _put_user(db, user, None, phone_number, now)
+
+        return await self._writer.write(write)
+
+    async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
+        return await self._writer.write(lambda db: _set_active(db, user, is_active, now))
+
+    async def release_phone(self, user: UserKey, now: int) -> User | None:
+        return await self._writer.write(lambda db: _release_phone(db, user, now))
+
+    async def revoke_tokens(self, user: UserKey, now: int) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            before = find_user(db, user)
+            if before is None:
+                return False
+            _revoke(db, before, now)
+            return True
+
+        return await self._writer.write(write)
+
+    async def get(self, user: UserKey) -> User | None:
+        return await self._readers.read(lambda db: find_user(db, user))
+
+    async def missing(self, users: Sequence[UserKey]) -> list[UserKey]:
+        wanted = msgspec.json.encode(users).decode()
+
+        def read(db: apsw.Connection) -> list[UserKey]:
+            rows = db.execute(
+                "SELECT value FROM json_each(?) AS wanted"
+                " WHERE NOT EXISTS (SELECT 1 FROM users WHERE user_id = wanted.value)"
+                " ORDER BY wanted.key",
+                (wanted,),
+            )
+            return [user for (user,) in rows]
+
+        return await self._readers.read(read)
+
+    async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
+        given = (user, limits.SMALL_CHAT_MEMBERS_MAX, limits.PRESENCE_PEERS_MAX)
+        return await self._readers.read(lambda db: dict(db.execute(_PEERS, given)))
+
+    async def about_how_many(self, tenant: str) -> int:
+        def read(db: apsw.Connection) -> int:
+            found = db.execute("SELECT users FROM user_counts WHERE tenant = ?", (tenant,)).get
+            return found or 0
+
+        return await self._readers.read(read)
+
+    def seen(self, users: Mapping[UserKey, int]) -> None:
+        if users:
+            self._writer.submit(
+                UnawaitedWrite([(_SEEN, [(time, user) for user, time in users.items()])])
+            )
+
+
+def find_user(db: apsw.Connection, user: UserKey) -> User | None:
+    """One user."""
+    row = db.execute(_USER, (user,)).fetchone()
+    return from_row(User, row) if row else None
+
+
+def _by_phone(db: apsw.Connection, tenant: str, numbers: Sequence[str]) -> dict[str, UserKey]:
+    return dict(db.execute(BY_PHONE, (tenant, msgspec.json.encode(numbers).decode())))
+
+
+def _put_user(
+    db: apsw.Connection,
+    user: UserKey,
+    display_name: str | None,
+    phone_number: str | None,
+    now: int,
+) -> tuple[User, bool]:
+    if phone_number is not None:
+        holder = _by_phone(db, tenant_of(user), [phone_number]).get(phone_number, user)
+        if holder != user:
+            raise PhoneTaken
+    before = find_user(db, user)
+    if before is None:
+        db.execute(
+            "INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (user, display_name, phone_number, now, now),
+        )
+    elif display_name is not None or phone_number is not None:
+        db.execute(
+            "UPDATE users SET display_name = coalesce(?, display_name),"
+            " phone_number = coalesce(?, phone_number), updated_at = ? WHERE user_id = ?",
+            (display_name, phone_number, now, user),
+        )
+        if before.phone_number is not None and phone_number not in (None, before.phone_number):
+            _revoke(db, before, now)
+    after = find_user(db, user)
+    assert after is not None, "a user that was put is there"
+    return after, before is None
+
+
+def _set_active(db: apsw.Connection, user: UserKey, is_active: bool, now: int) -> User | None:
+    before = find_user(db, user)
+    if before is None or (before.deactivated_at is None) == is_active:
+        return before
+    db.execute(
+        "UPDATE users SET deactivated_at = ?, updated_at = ? WHERE user_id = ?",
+        (None if is_active else now, now, user),
+    )
+    if not is_active:
+        _revoke(db, before, now)
+    return find_user(db, user)
+
+
+def _release_phone(db: apsw.Connection, user: UserKey, now: int) -> User | None:
+    before = find_user(db, user)
+    if before is None or before.phone_number is None:
+        return before
+    db.execute(
+        "UPDATE users SET phone_number = NULL, updated_at = ? WHERE user_id = ?", (now, user)
+    )
+    _revoke(db, before, now)
+    return find_user(db, user)
+
+
+def _revoke(db: apsw.Connection, before: User, now: int) -> None:
+    """End what the user was given so far, with its entry in the feed."""
+    at = revoked_up_to(now, before.revoked_at)
+    db.execute("UPDATE users SET revoked_at = ? WHERE user_id = ?", (at, before.user))
+    revoked(db, Revocation(kind="user", subject=before.user, at=at))
+
+
+_conforms: type[UserStore] = SqliteUsers

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Delivery jobs on SQLite: the queue of the one process that has the store.
+
+What was taken is remembered in memory, as how far each tenant's jobs were taken: places in the
+queue only grow, and nobody else takes. So taking writes nothing, and after a restart all that was
+not finished is there again.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from tidings.model.refusals import StoreUnavailable
+from tidings.ports.jobs import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
+from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.rows import columns, insert_once
+from tidings.stores.sqlite.engine.writer import Writer
+
+PUT_AT_ONCE: Final = 100
+"""How many jobs are one write, a few hundred kilobytes: others get their turn in between."""
+WAIT_SECONDS: Final = 0.5
+"""How long `take` waits for a first job."""
+
+PUT_JOB: Final = insert_once("jobs", Job)
+_NEXT: Final = f"""
+SELECT place, {columns(Job)} FROM jobs WHERE tenant = ? AND place > ? ORDER BY place LIMIT ?
+"""
+_FINISH: Final = """
+DELETE FROM jobs WHERE tenant = ? AND inbox = ? AND notification_id = ? AND number = ?
+"""
+
+_users = msgspec.json.Decoder(tuple[str, ...])
+
+
+class SqliteJobs:
+    """The oldest jobs of each tenant first, the tenants by turns."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._taking = asyncio.Lock()
+        self._taken_to: dict[str, int] = {}
+        self._last_tenant = ""
+        self._may_have_some = asyncio.Event()
+        self._may_have_some.set()
+        self._is_closed = False
+
+    async def put(self, jobs: Sequence[Job]) -> None:
+        try:
+            with _in_words_of_the_queue():
+                for start in range(0, len(jobs), PUT_AT_ONCE):
+                    some = [job_to_row(job) for job in jobs[start : start + PUT_AT_ONCE]]
+                    await self._writer.write(partial(_put, rows=some), rows=len(some))
+        finally:
+            self._may_have_some.set()
+
+    async def take(self, most: int) -> Sequence[Taken]:
+        async with self._taking:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._may_have_some.wait()
+            if self._is_closed or not self._may_have_some.is_set():
+                return []
+            self._may_have_some.clear()
+            found = None
+            try:
+                found = await self._take(most)
+            finally:
+                if found != []:  # there may be more, or it was interrupted
+                    self._may_have_some.set()
+            return found
+
+    async def finish(self, taken: Taken) -> None:
+        job = taken.job
+        name = (job.tenant, job.inbox, job.notification_id, job.number)
+
+        def write(db: apsw.Connection) -> None:
+            db.execute(_FINISH, name)
+
+        with _in_words_of_the_queue():
+            await self._writer.write(write, rows=1)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._may_have_some.set()  # nobody waits for what will not come
+
+    async def _take(self, most: int) -> list[Taken]:
+        with _in_words_of_the_queue():
+            tenants, rows = await self._readers.read(
+                lambda db: _next(db, self._taken_to, self._last_tenant, most)
+            )
+        # A tenant without any job begins anew: whatever comes has a place further on.
+        self._taken_to = {name: to for name, to in self._taken_to.items() if name in tenants}
+        for place, tenant, *_ in rows:
+            self._taken_to[tenant] = place
+            self._last_tenant = tenant
+        return [Taken(job_from_row(row[1:]), str(row[0]), 1) for row in rows]
+
+
+@contextmanager
+def _in_words_of_the_queue() -> Iterator[None]:
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise JobsUnavailable(str(error)) from error
+
+
+def _put(db: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
+    db.executemany(PUT_JOB, rows)
+
+
+def _next(
+    db: apsw.Connection, taken_to: Mapping[str, int], last_tenant: str, most: int
+) -> tuple[set[str], list[tuple[Any, ...]]]:
+    """The tenants that have jobs, taken or not, and the next rows that nobody has taken."""
+    tenants = list(_tenants(db))
+    by_turns = [name for name in tenants if name > last_tenant]
+    by_turns += [name for name in tenants if name <= last_tenant]
+    waiting = [
+        name for name in by_turns if list(db.execute(_NEXT, (name, taken_to.get(name, 0), 1)))
+    ]
+    share = -(-most // max(1, len(waiting)))
+    queues = [
+        list(db.execute(_NEXT, (name, taken_to.get(name, 0), share))) for name in waiting[:most]
+    ]
+    rows = [row for turn in zip_longest(*queues) for row in turn if row is not None]
+    return set(tenants), rows[:most]
+
+
+def _tenants(db: apsw.Connection) -> Iterator[str]:
+    """One step of the index for each, however many jobs it has."""
+    name = ""
+    while name := db.execute("SELECT min(tenant) FROM jobs WHERE tenant > ?", (name,)).get:
+        yield name
+
+
+def job_to_row(job: Job) -> tuple[Any, ...]:
+    """The columns of a job."""
+    users = msgspec.json.encode(job.users).decode()
+    return msgspec.structs.astuple(msgspec.structs.replace(job, users=users))
+
+
+def job_from_row(row: tuple[Any, ...]) -> Job:
+    """The job of a row selected with its columns."""
+    fields = dict(zip(Job.__struct_fields__, row, strict=True))
+    return Job(**{**fields, "users": _users.decode(fields["users"])})
+
+
+_conforms: type[Jobs] = SqliteJobs
+
+
+KEEP_ASIDE: Final = insert_once("jobs_aside", DeadLetter)
+ASIDE: Final = f"SELECT {columns(DeadLetter)} FROM jobs_aside"
+
+_job = msgspec.json.Decoder(Job)
+
+
+class SqliteDeadLetters:
+    """Jobs set aside, by their ids."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def keep(self, aside: DeadLetter) -> None:
+        row = aside_to_row(aside)
+
+        def write(db: apsw.Connection) -> None:
+            db.execute(KEEP_ASIDE, row)
+
+        await self._writer.write(write, rows=1)
+
+    async def page(self, *, after: str | None, limit: int) -> list[DeadLetter]:
+        def read(db: apsw.Connection) -> list[DeadLetter]:
+            rows = db.execute(
+                f"{ASIDE} WHERE aside_id > ? ORDER BY aside_id LIMIT ?", (after or "", limit)
+            )
+            return [aside_from_row(row) for row in rows]
+
+        return await self._readers.read(read)
+
+    async def get(self, aside_id: str) -> DeadLetter | None:
+        def read(db: apsw.Connection) -> DeadLetter | None:
+            row = db.execute(f"{ASIDE} WHERE aside_id = ?", (aside_id,)).fetchone()
+            return aside_from_row(row) if row else None
+
+        return await self._readers.read(read)
+
+    async def drop(self, aside_id: str) -> None:
+        def write(db: apsw.Connection) -> None:
+            db.execute("DELETE FROM jobs_aside WHERE aside_id = ?", (aside_id,))
+
+        await self._writer.write(write, rows=1)
+
+
+def aside_to_row(aside: DeadLetter) -> tuple[Any, ...]:
+    """The columns of one."""
+    job = msgspec.json.encode(aside.job).decode()
+    return aside.aside_id, job, aside.reason, aside.at
+
+
+def aside_from_row(row: tuple[Any, ...]) -> DeadLetter:
+    """One selected with its columns."""
+    aside_id, job, reason, at = row
+    return DeadLetter(aside_id=aside_id, job=_job.decode(job), reason=reason, at=at)
+
+
+_aside_conforms: type[DeadLetters] = SqliteDeadLetters

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was posted to inboxes, on SQLite."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from tidings.model.notifications import Broadcast, InboxConfig, Notification
+from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
+from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
+from tidings.stores.sqlite.engine.writer import Writer
+
+PUT_NOTIFICATION: Final = insert_once("notifications", Notification)
+_GET: Final = f"""
+SELECT {columns(Notification)} FROM notifications
+WHERE tenant = ? AND inbox = ? AND notification_id IN (SELECT value FROM json_each(?))
+"""
+_EMPTY: Final = """
+UPDATE notifications SET box = NULL, box_key = 0
+WHERE tenant = ? AND inbox = ? AND notification_id = ?
+"""
+ANNOUNCE: Final = insert_once("announcements", Broadcast)
+_EMPTY_ANNOUNCEMENT: Final = """
+UPDATE announcements SET box = NULL, box_key = 0
+WHERE tenant = ? AND inbox = ? AND sequence = ?
+"""
+_LOG: Final = f"SELECT {columns(Broadcast)} FROM announcements WHERE tenant = ? AND inbox = ? AND"
+_CLAIM: Final = columns(PostKey)
+# One that counts no longer gives way; one that counts stays.
+_CLAIM_KEY: Final = f"""
+INSERT INTO post_keys (tenant, inbox, key, {_CLAIM}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET ({_CLAIM}) =
+    (excluded.{_CLAIM.replace(", ", ", excluded.")})
+    WHERE expires_at <= excluded.claimed_at
+"""
+_CLAIMED: Final = f"SELECT {_CLAIM} FROM post_keys WHERE tenant = ? AND inbox = ? AND key = ?"
+# Only while its notification is kept: nothing would ever remove it afterwards.
+_FINISH: Final = """
+INSERT OR IGNORE INTO finished_jobs SELECT tenant, inbox, notification_id, ?4
+FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
+"""
+
+
+class SqliteNotifications:
+    """Bodies, the logs of inboxes, the keys of requests, and which jobs are done."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    @property
+    def announcements_age_ms(self) -> int:
+        return 0
+
+    async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
+        place = (tenant, inbox, key)
+
+        def write(db: apsw.Connection) -> PostKey:
+            db.execute(_CLAIM_KEY, place + msgspec.structs.astuple(claim))
+            (row,) = db.execute(_CLAIMED, place)
+            return from_row(PostKey, row)
+
+        return await self._writer.write(write, rows=1)
+
+    async def put(self, notification: Notification) -> None:
+        await self._write(PUT_NOTIFICATION, msgspec.structs.astuple(notification))
+
+    async def get(
+        self, tenant: str, inbox: str, notification_ids: Sequence[str]
+    ) -> list[Notification]:
+        wanted = (tenant, inbox, msgspec.json.encode(list(notification_ids)).decode())
+        return await self._readers.read(
+            lambda db: [from_row(Notification, row) for row in db.execute(_GET, wanted)]
+        )
+
+    async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
+        await self._write(_EMPTY, (tenant, inbox, notification_id))
+
+    async def announce(self, announcement: Broadcast) -> bool:
+        return await self._writer.write(lambda db: _announce(db, announcement), rows=1)
+
+    async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
+        await self._write(_EMPTY_ANNOUNCEMENT, (tenant, inbox, sequence))
+
+    async def announcements(
+        self, tenant: str, inbox: str, *, after: int, limit: int
+    ) -> list[Broadcast]:
+        return await self._log("sequence > ? ORDER BY sequence", tenant, inbox, after, limit)
+
+    async def last_announcements(
+        self, tenant: str, inbox: str, *, before: int | None, limit: int
+    ) -> list[Broadcast]:
+        if before is None:
+            before = _BEYOND
+        return await self._log("sequence < ? ORDER BY sequence DESC", tenant, inbox, before, limit)
+
+    async def finish_job(self, tenant: str, inbox: str, notification_id: str, number: int) -> None:
+        await self._write(_FINISH, (tenant, inbox, notification_id, number))
+
+    async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
+        def read(db: apsw.Connection) -> set[int]:
+            rows = db.execute(
+                "SELECT number FROM finished_jobs"
+                " WHERE tenant = ? AND inbox = ? AND notification_id = ?",
+                (tenant, inbox, notification_id),
+            )
+            return {number for (number,) in rows}
+
+        return await self._readers.read(read)
+
+    async def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        def write(db: apsw.Connection) -> None:
+            db.execute(statement, values)
+
+        await self._writer.write(write, rows=1)
+
+    async def _log(
+        self, where: str, tenant: str, inbox: str, place: int, limit: int
+    ) -> list[Broadcast]:
+        values = (tenant, inbox, place, limit)
+        return await self._readers.read(
+            lambda db: [
+                announcement_from_row(row) for row in db.execute(f"{_LOG} {where} LIMIT ?", values)
+            ]
+        )
+
+
+_BEYOND: Final = 2**62
+"""Above every sequence."""
+
+
+def _announce(db: apsw.Connection, announcement: Broadcast) -> bool:
+    db.execute(ANNOUNCE, msgspec.structs.astuple(announcement))
+    if db.changes():
+        return True
+    mark = db.execute(
+        "SELECT mark FROM announcements WHERE tenant = ? AND inbox = ? AND sequence = ?",
+        (announcement.tenant, announcement.inbox, announcement.sequence),
+    ).get
+    return bool(mark == announcement.mark)
+
+
+def announcement_from_row(row: tuple[Any, ...]) -> Broadcast:
+    """The entry of a row selected with its columns."""
+    made = from_row(Broadcast, row)
+    return msgspec.structs.replace(made, late_joiners=bool(made.late_joiners))
+
+
+_conforms: type[Notifications] = SqliteNotifications
+
+
+_settings = msgspec.json.Decoder(dict[str, Any])
+_config = msgspec.json.Decoder(InboxConfig)
+
+
+class SqliteInboxSettings:
+    """Tenants' settings and their inboxes, each as the JSON it was said in."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def settings(self, tenant: str) -> dict[str, object] | None:
+        def read(db: apsw.Connection) -> dict[str, object] | None:
+            text = db.execute(
+                "SELECT settings FROM tenant_settings WHERE tenant = ?", (tenant,)
+            ).get
+            return _settings.decode(text) if text else None
+
+        return await self._readers.read(read)
+
+    async def put_settings(self, tenant: str, settings: dict[str, object]) -> None:
+        row = (tenant, msgspec.json.encode(settings).decode())
+
+        def write(db: apsw.Connection) -> None:
+            db.execute("INSERT OR REPLACE INTO tenant_settings VALUES (?, ?)", row)
+
+        await self._writer.write(write, rows=1)
+
+    async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
+        def read(db: apsw.Connection) -> InboxConfig | None:
+            text = db.execute(
+                "SELECT config FROM inboxes WHERE tenant = ? AND inbox = ?", (tenant, inbox)
+            ).get
+            return _config.decode(text) if text else None
+
+        return await self._readers.read(read)
+
+    async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
+        row = (tenant, inbox, msgspec.json.encode(config).decode())
+
+        def write(db: apsw.Connection) -> bool:
+            db.execute("INSERT OR IGNORE INTO inboxes VALUES (?, ?, ?)", row)
+            is_new = db.changes() > 0
+            if not is_new:
+                db.execute("REPLACE INTO inboxes VALUES (?, ?, ?)", row)
+            return is_new
+
+        return await self._writer.write(write, rows=1)
+
+
+_settings_conform: type[InboxSettings] = SqliteInboxSettings

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our own use cases use, pattern by pattern: held to the recorder by the contract suite.
+
+All of it for a chat that the process knows, with one message at a time: a busy chat costs less,
+because head copies and receipts are written at most once a second, whatever happened meanwhile.
+"""
+
+import math
+from typing import Final, NamedTuple
+
+from tidings.model import limits
+from tidings.tools.capacity.charges import Charge, Units, relaxed_units, strong_units, write_units
+
+MESSAGE_BYTES: Final = 234
+"""Of an entry's item without the text: names, ids, times, and 28 bytes of the seal."""
+BODY_BYTES: Final = 150
+KEY_BYTES: Final = 200
+RECEIPT_BYTES: Final = 100
+MEMBER_BYTES: Final = 105
+HEAD_BYTES: Final = 105
+BATCH_ITEMS_MAX: Final = 100
+
+
+class Cost(NamedTuple):
+    """What a use case is charged: before its answer, and afterwards until all is quiet."""
+
+    to_the_answer: list[Charge]
+    afterwards: list[Charge] = []  # noqa: RUF012 - never changed
+
+    @property
+    def in_all(self) -> list[Charge]:
+        """Both."""
+        return [*self.to_the_answer, *self.afterwards]
+
+
+def _writes(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
+    return Charge(pattern, table, Units(write=units), requests)
+
+
+def _reads(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
+    return Charge(pattern, table, Units(read=units), requests)
+
+
+def _batches(items: int) -> int:
+    """How many requests it takes to read so many items by their keys."""
+    return math.ceil(items / BATCH_ITEMS_MAX)
+
+
+def _head_copy() -> Charge:
+    return _writes("advance_head", "chat_counters", 1)
+
+
+def _recounts(readers: float, entry_bytes: int) -> list[Charge]:
+    """Each connected reader is told what is left: the receipt and the end of the log are read."""
+    return [
+        _reads("read_receipt", "delivery_state", readers, readers),
+        _reads("read_log", "messages", readers * strong_units(entry_bytes), readers),
+    ]
+
+
+def send(members: int, content: int, readers: float, *, expires: bool = False) -> Cost:
+    """A message, and so many readers who are connected, receive and read it."""
+    entry = MESSAGE_BYTES + (0 if expires else content)
+    body = [_writes("put_body", "bodies", write_units(BODY_BYTES + content))] if expires else []
+    is_small = members <= limits.SMALL_CHAT_MEMBERS_MAX
+    marks = 1 + readers * (2 if is_small else 1)
+    return Cost(
+        [
+            _writes("claim_key", "idempotency_keys", 1),
+            *body,
+            _writes("claim_slot", "messages", write_units(entry)),
+        ],
+        [
+            _head_copy(),
+            _writes("move_receipt", "delivery_state", marks, marks),
+            *(_recounts(readers, entry) if readers else ()),
+        ],
+    )
+
+
+def send_in_turn(members: int, content: int) -> Cost:
+    """A message in a chat that another process has just written to; the readers are away."""
+    alone = send(members, content, 0)
+    entry = MESSAGE_BYTES + content
+    lost = [
+        _writes("claim_slot", "messages", 1),
+        _reads("read_log", "messages", strong_units(entry)),
+    ]
+    return Cost([*alone.to_the_answer, *lost], alone.afterwards)
+
+
+def _look_at_message(members: int, content: int) -> list[Charge]:
+    """Whether there is such a message, and the caller may see it: a page of one entry."""
+    entry = strong_units(MESSAGE_BYTES + content)
+    return [
+        _reads("read_log", "messages", 2 * entry, 2),
+        *_about_chat(members),
+        _reads("read_entry", "messages", entry),
+    ]
+
+
+def _about_chat(members: int) -> list[Charge]:
+    """What every page comes with; in large chats without receipts."""
+    is_small = members <= limits.SMALL_CHAT_MEMBERS_MAX
+    receipts = [_reads("show_receipts", "delivery_state", members / 2)] if is_small else []
+    return [
+        _reads("show_chat", "chats", 0.5),
+        *receipts,
+        _reads("check_member", "chat_memberships", 1),
+    ]
+
+
+def edit(members: int, content: int) -> Cost:
+    """New content for a message of the same size."""
+    target = 2 * write_units(MESSAGE_BYTES + content)
+    changed = _writes("change_chat", "messages", 2 + target)
+    return Cost([*_look_at_message(members, content), changed], [_head_copy()])
+
+
+def redact(members: int, content: int) -> Cost:
+    """A message without reactions loses its content."""
+    cost = edit(members, content)
+    return Cost(cost.to_the_answer, [*cost.afterwards, _reads("read_reactions", "reactions", 1)])
+
+
+def react(members: int, content: int) -> Cost:
+    """An emoji to a message."""
+    cost = edit(members, content)
+    row = _writes("change_chat", "reactions", 2, 0)
+    return Cost([*cost.to_the_answer, row], cost.afterwards)
+
+
+def change_members(*, joins: bool) -> Cost:
+    """One user joins or goes: entry, membership and its index, receipt, the chat's item.
+
+    Who joins is a stranger to who adds: that is looked up and counted, and the tenant's settings
+    say whether strangers are asked first. Of who goes is looked up whether an invitation waits.
+    """
+    changed = [
+        _writes("change_chat", "messages", 2),
+        _writes("change_chat", "chat_memberships", 4, 0),
+        _writes("change_chat", "delivery_state", 2, 0),
+        _writes("change_chat", "chats", 2, 0),
+        _reads("read_chat", "chats", 1),
+    ]
+    if joins:
+        changed += [
+            _reads("count_chats", "delivery_state", 0.5),
+            _reads("show_users", "users", 0.5),
+            _reads("show_pairs", "chats", 0.5),
+            _reads("read_settings", "inbox", 1),
+            _writes("add_up", "sessions", 1),
+        ]
+    else:
+        changed.append(_reads("read_invite", "idempotency_keys", 1))
+    return Cost(changed, [_head_copy()])
+
+
+def delete_chat(members: int, messages: int) -> Cost:
+    """A group with less than 25 members and messages, so that each kind of item goes in one step.
+
+    The end at once: entry, chat, and the job, which stands in two items. Each step is then looked
+    up, leased and noted.
+    """
+    steps, entries = 3, messages + 1
+    end = [
+        _reads("list_members", "chat_memberships", 1),
+        _writes("delete_chat", "messages", 2),
+        _writes("delete_chat", "chats", 2, 0),
+        _writes("delete_chat", "tenants", 4, 0),
+        _reads("find_deletion", "tenants", 1),
+    ]
+    rest = [
+        _reads("list_deletions", "tenants", steps, steps),
+        _writes("move_deletion", "tenants", 2 * steps, 2 * steps),
+        _writes("finish_deletion", "tenants", 1),
+        _reads("list_members", "chat_memberships", 1),
+        _writes("forget_receipts", "delivery_state", members),
+        _writes("forget_members", "chat_memberships", 2 * members),
+        _writes("forget_chat", "chats", 1),
+        _reads("list_claims", "idempotency_keys", 1),
+        _writes("forget_claims", "idempotency_keys", messages),
+        _reads("read_log", "messages", 1),
+        _writes("empty_entry", "messages", entries, entries),
+    ]
+    return Cost(end, [_head_copy(), *rest])
+
+
+def mark_read() -> Cost:
+    """Over REST, up to the end of the log: the receipt and the head say that nothing is left."""
+    return Cost([_writes("move_receipt", "delivery_state", 1)])
+
+
+def history(members: int, count: int, content: int) -> Cost:
+    """The last messages of a chat."""
+    entries = _reads("read_log", "messages", strong_units(count * (MESSAGE_BYTES + content)))
+    return Cost([entries, *_about_chat(members)])
+
+
+def chat_list(chats: int) -> Cost:
+    """A page with all chats of a user who has read everything."""
+    rows = strong_units(chats * RECEIPT_BYTES)
+    return Cost(
+        [
+            _reads("list_chats", "delivery_state", 2 * rows, 2),
+            _reads("show_heads", "chat_counters", chats / 2, _batches(chats)),
+            _reads("show_chats", "chats", chats / 2, _batches(chats)),
+            _reads("list_roles", "chat_memberships", relaxed_units(chats * MEMBER_BYTES)),
+            _reads("show_last", "messages", chats / 2, _batches(chats)),
+        ]
+    )
+
+
+def hello(chats: int, peers: int) -> Cost:
+    """A device that has missed nothing; afterwards it is told which peers are present."""
+    return Cost(
+        [
+            _reads("list_chats", "delivery_state", strong_units(chats * RECEIPT_BYTES)),
+            _reads("read_heads", "chat_counters", chats, _batches(chats)),
+        ],
+        [
+            _reads("list_shared_chats", "delivery_state", relaxed_units(chats * RECEIPT_BYTES)),
+            _reads("show_chats", "chats", chats / 2, _batches(chats)),
+            _reads("show_users", "users", peers / 2, _batches(peers)),
+        ],
+    )
+
+
+def reconnect(chats: int, peers: int, missed: int, content: int, members: int = 2) -> Cost:
+    """A device that has missed so many messages of one chat."""
+    entry = MESSAGE_BYTES + content
+    pages, rest = divmod(missed, limits.PAGE_MAX)
+    full = pages * (strong_units(limits.PAGE_MAX * entry) + strong_units(entry))
+    part = strong_units(rest * entry) if rest else 0
+    reads = pages + bool(rest)
+    entries = _reads("read_log", "messages", full + part, 2 * pages + bool(rest))
+    cost = hello(chats, peers)
+    return Cost([*cost.to_the_answer, entries, *_about_chat(members) * reads], cost.afterwards)

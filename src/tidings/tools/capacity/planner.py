@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load as units, bytes and dollars, table by table."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.stores.dynamodb.tables import TABLES, Table
+from tidings.tools.capacity import costs, identity_costs
+from tidings.tools.capacity.charges import NOTHING, Prices, Units, by_table
+from tidings.tools.capacity.traffic import DAY_SECONDS, Flow, Traffic, flows
+
+MONTH_HOURS: Final = 730
+MONTH_DAYS: Final = 30
+GIGABYTE: Final = 2**30
+ITEM_BYTES: Final = 100
+"""DynamoDB's own for each stored item."""
+KEY_DAYS: Final = 7
+BUSY_MAX: Final = 0.7
+"""How much of what is provisioned may be used."""
+
+_CHAT_BYTES: Final = 450
+_USER_BYTES: Final = 300
+_DATA_KEY_BYTES: Final = 300
+_REACTION_BYTES: Final = 120
+_ENTRY_BYTES: Final = 220
+"""An entry that is no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One table under a load."""
+
+    table: str
+    average: Units
+    """A second."""
+    peak: Units
+    gigabytes_a_month: float
+    """What it grows by."""
+    gigabytes: float
+    """What it holds when the oldest messages are as old as they get."""
+    on_demand: float
+    """Dollars a month for the units, paid as they are used."""
+    provisioned: float
+    """The same if what the peak needs is there at all times."""
+    storage: float
+    """Dollars a month for what it holds, with recovery and one full backup where declared."""
+
+    @property
+    def mode(self) -> str:
+        """What costs less."""
+        return "provisioned" if self.provisioned < self.on_demand else "on demand"
+
+    @property
+    def dollars(self) -> float:
+        """A month, in the cheaper mode."""
+        return min(self.provisioned, self.on_demand) + self.storage
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPlan:
+    """All tables under a load."""
+
+    load: Traffic
+    prices: Prices
+    tables: tuple[TablePlan, ...]
+    flows: tuple[Flow, ...]
+
+    @property
+    def average(self) -> Units:
+        """Units a second."""
+        return sum((one.average for one in self.tables), NOTHING)
+
+    @property
+    def dollars(self) -> float:
+        """A month."""
+        return sum(one.dollars for one in self.tables)
+
+    @property
+    def gigabytes(self) -> float:
+        """Held in all."""
+        return sum(one.gigabytes for one in self.tables)
+
+
+def plan(load: Traffic, prices: Prices) -> CapacityPlan:
+    """What the load needs and costs."""
+    everything = tuple(flows(load))
+    units: dict[str, Units] = {}
+    for flow in everything:
+        for table, used in by_table(flow.cost.in_all).items():
+            units[table] = units.get(table, NOTHING) + used.times(flow.per_second)
+    tables = (_table(one, units.get(one.name, NOTHING), load, prices) for one in TABLES)
+    return CapacityPlan(load, prices, tuple(tables), everything)
+
+
+def _table(table: Table, average: Units, load: Traffic, prices: Prices) -> TablePlan:
+    peak = average.times(load.peak)
+    steady, daily = _held(load).get(table.name, (0.0, 0.0))
+    kept = _days_kept(table.name, load)
+    gigabytes = (steady + daily * kept) / GIGABYTE
+    return TablePlan(
+        table=table.name,
+        average=average,
+        peak=peak,
+        gigabytes_a_month=daily * min(kept, MONTH_DAYS) / GIGABYTE,
+        gigabytes=gigabytes,
+        on_demand=_on_demand(average, prices),
+        provisioned=_provisioned(peak, prices),
+        storage=gigabytes
+        * (
+            prices.gigabyte_month
+            + prices.recovery_gigabyte_month * table.pitr
+            + prices.backup_gigabyte_month * (table.backup_days is not None)
+        ),
+    )
+
+
+def _on_demand(average: Units, prices: Prices) -> float:
+    millions = MONTH_HOURS * 3_600 / 1e6
+    return millions * (
+        average.write * prices.million_write_units + average.read * prices.million_read_units
+    )
+
+
+def _provisioned(peak: Units, prices: Prices) -> float:
+    held = MONTH_HOURS / BUSY_MAX
+    return held * (peak.write * prices.write_unit_hour + peak.read * prices.read_unit_hour)
+
+
+def _days_kept(table: str, load: Traffic) -> float:
+    match table:
+        case "idempotency_keys":
+            return KEY_DAYS
+        case "bodies":
+            return load.expiring_days
+        case _:
+            return load.retention_days
+
+
+def _held(load: Traffic) -> dict[str, tuple[float, float]]:
+    """Bytes of each table: what is there whatever is sent, and what each day brings."""
+    rows = load.dau * load.chats
+    lasting = 1 - load.expiring_share
+    message = costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES
+    changes = load.reactions_share + load.edits_share
+    log = message + changes * (_ENTRY_BYTES + ITEM_BYTES)
+    body = costs.BODY_BYTES + load.message_bytes + ITEM_BYTES
+    reaction = _REACTION_BYTES + ITEM_BYTES
+    return {
+        "messages": (0.0, load.messages * log),
+        "bodies": (0.0, load.messages * load.expiring_share * body),
+        "idempotency_keys": (0.0, load.messages * (costs.KEY_BYTES + ITEM_BYTES)),
+        "chat_counters": (load.chat_count * (costs.HEAD_BYTES + ITEM_BYTES), 0.0),
+        "chats": (load.chat_count * (_CHAT_BYTES + ITEM_BYTES), 0.0),
+        "chat_memberships": (2 * rows * (costs.MEMBER_BYTES + ITEM_BYTES), 0.0),
+        "reactions": (0.0, load.messages * load.reactions_share * reaction),
+        "delivery_state": (rows * (costs.RECEIPT_BYTES + ITEM_BYTES), 0.0),
+        "users": (load.dau * (_USER_BYTES + ITEM_BYTES), 0.0),
+        "sessions": (2 * load.dau * (identity_costs.SESSION_BYTES + ITEM_BYTES), 0.0),
+        "keys": (load.dau * (_DATA_KEY_BYTES + ITEM_BYTES), 0.0),
+    }
+
+
+def requests_per_second(everything: tuple[Flow, ...]) -> float:
+    """How many requests go to the store in a second, on average."""
+    return sum(
+        flow.per_second * sum(charge.requests for charge in flow.cost.in_all) for flow in everything
+    )
+
+
+assert DAY_SECONDS * 365 == MONTH_HOURS * 3_600 * 12, "a month is a twelfth of a year"

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load to plan for, and how often each use case happens in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tidings.model import limits
+from tidings.tools.capacity import costs, identity_costs
+from tidings.tools.capacity.costs import Cost
+
+DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What people do on a day; every share is between 0 and 1."""
+
+    dau: int = 10_000
+    """Users who are there on a day."""
+    messages_per_day: float = 100.0
+    """Sent by each of them."""
+    message_bytes: int = 200
+    group_share: float = 0.3
+    """Of messages, and of chats."""
+    group_size: int = 10
+    online_share: float = 0.5
+    """Of readers who are connected when a message comes; the others fetch it when they return."""
+    chats: int = 50
+    """Of each user."""
+    opens_per_day: float = 10.0
+    """How often each user comes back: a hello, a chat list, what was missed."""
+    reads_per_day: float = 20.0
+    """Pages of history each user looks at."""
+    expiring_share: float = 0.0
+    expiring_days: float = 1.0
+    reactions_share: float = 0.1
+    """Reactions for each message."""
+    edits_share: float = 0.02
+    joins_per_day: float = 0.01
+    """Changes of membership by each user."""
+    retention_days: int = 365
+    """So many days of messages are in the tables."""
+    peak: float = 10.0
+    """The busiest moment, as a multiple of the average."""
+    connected_share: float = 0.2
+    """Of the day's users, who are connected at the busiest moment."""
+
+    @property
+    def messages(self) -> float:
+        """A day."""
+        return self.dau * self.messages_per_day
+
+    @property
+    def messages_per_second(self) -> float:
+        """On average."""
+        return self.messages / DAY_SECONDS
+
+    @property
+    def readers(self) -> float:
+        """Of a message, connected or not."""
+        return (1 - self.group_share) + self.group_share * (self.group_size - 1)
+
+    @property
+    def chat_count(self) -> float:
+        """All chats there are."""
+        each = (1 - self.group_share) / 2 + self.group_share / self.group_size
+        return self.dau * self.chats * each
+
+    @property
+    def missed(self) -> int:
+        """What a user who comes back has to fetch."""
+        received = self.messages_per_day * self.readers
+        away = received * (1 - self.online_share) / max(1.0, self.opens_per_day)
+        return min(round(away), limits.CATCH_UP_CHAT_ENTRIES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A use case, and how often it happens in a second on average."""
+
+    name: str
+    per_second: float
+    cost: Cost
+
+
+def flows(load: Traffic) -> Iterator[Flow]:
+    """All that a load consists of."""
+    rate = load.messages_per_second
+    people = load.dau / DAY_SECONDS
+    size = load.message_bytes
+    yield from _sends(load, rate)
+    yield Flow("react", rate * load.reactions_share, costs.react(2, size))
+    yield Flow("edit", rate * load.edits_share, costs.edit(2, size))
+    yield Flow("join", people * load.joins_per_day, costs.change_members(joins=True))
+    back = costs.reconnect(load.chats, load.chats, load.missed, size)
+    if not load.missed:
+        back = costs.hello(load.chats, load.chats)
+    yield Flow("come back", people * load.opens_per_day, back)
+    yield Flow("refresh", people * load.opens_per_day, identity_costs.refresh())
+    yield Flow("first sight", people * load.opens_per_day, identity_costs.first_sight())
+    yield Flow("mark read", people * load.opens_per_day, costs.mark_read())
+    yield Flow("chat list", people * load.opens_per_day, costs.chat_list(load.chats))
+    yield Flow("history", people * load.reads_per_day, costs.history(2, limits.PAGE_DEFAULT, size))
+
+
+def _sends(load: Traffic, rate: float) -> Iterator[Flow]:
+    for kind, members, share in (
+        ("send, 1:1", 2, 1 - load.group_share),
+        ("send, group", load.group_size, load.group_share),
+    ):
+        readers = (members - 1) * load.online_share
+        for expires, part in ((False, 1 - load.expiring_share), (True, load.expiring_share)):
+            cost = costs.send(members, load.message_bytes, readers, expires=expires)
+            name = f"{kind}, expires" if expires else kind
+            yield Flow(name, rate * share * part, cost)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One user of a load on a socket: sends, acknowledges what it gets, and takes the time."""
+
+import asyncio
+from array import array
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Final
+
+import msgspec
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
+from tidings.tools.load.rest import LoadStopped
+
+CONTENT: Final = "The quick brown fox jumps over the lazy dog, and nobody knows why."
+RECEIVED_EVERY: Final = 100
+AGAIN_SECONDS: Final = 0.1
+HANDSHAKE_SECONDS_MAX: Final = 30
+
+
+class _Frame(msgspec.Struct):
+    """The little that matters of any frame."""
+
+    op: str
+    id: int = 0
+    sequence: int = 0
+    sender: str = ""
+    user: str = ""
+    retryable: bool = False
+
+
+# Not strict: the ids of requests are numbers here, and texts on the wire.
+_decode = msgspec.json.Decoder(_Frame, strict=False).decode
+
+
+class Talker(WSListener):
+    """A user in one chat: keeps a window of sends open, or sends when told to."""
+
+    def __init__(self, chat: str, token: str, device: str, trouble: Callable[[str], None]) -> None:
+        """`trouble` is told if the server ends what should go on."""
+        self.is_live = False
+        self.forget_latencies()
+        self.acknowledged = 0
+        self.delivered = 0
+        self.refused = 0
+        self.repeats = True
+        """Whether a send that was told to come again does."""
+        self._chat = chat
+        self._user = ""
+        self._reached = 0
+        self._trouble = trouble
+        self._hello = msgspec.json.encode({"op": "hello", "token": token, "device": device})
+        self._sent = 0
+        self._sent_at: dict[int, float] = {}
+        self._is_sending = False
+        self._transport: WSTransport | None = None
+        self.expire_after(None)
+
+    def expire_after(self, ttl_seconds: int | None) -> None:
+        """Have the messages from now on expire."""
+        ttl = "" if ttl_seconds is None else f',"ttl_seconds":{ttl_seconds}'
+        name = f"{id(self):x}"
+        # One template for all sends: the load must not be what takes the time.
+        self._template = (
+            f'{{"op":"send","id":"%d","chat":"{self._chat}","client_message_id":"{name}-%d",'
+            f'"content":"{CONTENT}"{ttl}}}'
+        ).encode()
+
+    @property
+    def unanswered(self) -> int:
+        """Sends whose answer has yet to come."""
+        return len(self._sent_at)
+
+    def forget_latencies(self) -> None:
+        """Take times from now on."""
+        self.latencies_ms = array("d")
+        self._answered_at = array("d")
+
+    def spans(self) -> Iterator[tuple[float, float]]:
+        """When each message was sent, and when its answer came."""
+        for took_ms, answered_at in zip(self.latencies_ms, self._answered_at, strict=True):
+            yield answered_at - took_ms / 1e3, answered_at
+
+    # What the socket says.
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+        transport.send(WSMsgType.TEXT, self._hello)
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type != WSMsgType.TEXT:
+            return
+        got = _decode(frame.get_payload_as_memoryview())
+        if got.op == "sent":
+            self._on_sent(got.id)
+        elif got.op == "entry":
+            self._on_entry(got)
+        elif got.op == "welcome":
+            self._user = got.user
+        elif got.op == "live":
+            self.delivered = 0  # what came before was there before
+            self.is_live = True
+        elif got.op == "refused":
+            self._on_refused(got, frame.get_payload_as_utf8_text())
+        elif got.op == "bye":
+            self._trouble(f"the server said {frame.get_payload_as_utf8_text()}")
+
+    def on_ws_disconnected(self, _transport: WSTransport) -> None:
+        if self._transport is not None:
+            self._transport = None
+            self._trouble("the server closed a connection")
+
+    def _on_sent(self, number: int) -> None:
+        self.acknowledged += 1
+        now = perf_counter()
+        self._answered_at.append(now)
+        self.latencies_ms.append((now - self._sent_at.pop(number)) * 1e3)
+        if self._is_sending:
+            self.send()
+
+    def _on_entry(self, entry: _Frame) -> None:
+        """Own entries may come too, and others more than once: neither is counted."""
+        if entry.sequence <= self._reached:
+            return
+        self._reached = entry.sequence
+        if entry.sender == self._user:
+            return
+        self.delivered += 1
+        if self.delivered % RECEIVED_EVERY == 0:
+            frame = f'{{"op":"received","chat":"{self._chat}","sequence":{entry.sequence}}}'
+            self._say(frame.encode())
+
+    def _on_refused(self, refused: _Frame, text: str) -> None:
+        """A send is repeated under the same id until it is taken: the time goes on meanwhile."""
+        self.refused += 1
+        if refused.retryable and not self.repeats:
+            self._sent_at.pop(refused.id, None)
+        elif refused.retryable and refused.id in self._sent_at:
+            again = self._template % (refused.id, refused.id)
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._say, again)
+        else:
+            self._trouble(f"the server said {text}")
+
+    # What it is told.
+
+    def start(self, window: int) -> None:
+        """Keep this many sends unanswered from now on."""
+        self._is_sending = True
+        for _ in range(window):
+            self.send()
+
+    def stop(self) -> None:
+        """Send no more; answers to what was sent still come."""
+        self._is_sending = False
+
+    def send(self) -> None:
+        """Send one message."""
+        number = self._sent = self._sent + 1
+        self._sent_at[number] = perf_counter()
+        self._say(self._template % (number, number))
+
+    def _say(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._transport.send(WSMsgType.TEXT, frame)
+
+    def close(self) -> None:
+        """Hang up."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.disconnect(False)
+
+
+async def connect(listener: WSListener, url: str, source: str | None = None) -> None:
+    """Open a socket for the listener, from this source address if one is given.
+
+    Raises:
+        LoadStopped: The server cannot be reached, or does not take it.
+    """
+    address = url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
+    try:
+        await ws_connect(
+            lambda: listener,
+            address,
+            websocket_handshake_timeout=HANDSHAKE_SECONDS_MAX,
+            logger_name="load",
+            local_addr=None if source is None else (source, 0),
+        )
+    except Exception as error:
+        raise LoadStopped(f"{address} cannot be opened: {error}") from error
