@@ -339,7 +339,7 @@ IMPORT_HEAD: Final = Pattern(
 
 def declared() -> tuple[Pattern, ...]:
     """All patterns: those of this file, then those of the other files, in their order."""
-    others = (inbox_patterns, identity_patterns, identity_patterns, deletion_patterns)
+    others = (inbox_patterns, identity_patterns, deletion_patterns)
     return of_module(globals().values()) + tuple(
         one for module in others for one in of_module(vars(module).values())
     )
