@@ -11,11 +11,11 @@ import apsw
 
 from tidings.cli import main
 from tidings.stores.sqlite import store
-from tidings.stores.sqlite.engine.connections import connect
+from tidings.stores.sqlite.engine.connections import SMALL_CACHE_KIB, connect
 
 
-def connect_without_sync(path: Path) -> apsw.Connection:
-    db = connect(path)
+def connect_without_sync(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
+    db = connect(path, cache_kib=cache_kib)
     db.execute("PRAGMA synchronous = OFF")
     return db
 
