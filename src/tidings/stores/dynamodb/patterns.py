@@ -92,17 +92,17 @@ LIST_INVITES: Final = Pattern(
     "list_invites", "Query", ("idempotency_keys",), "a user's open invitations", strong=True
 )
 READ_INVITE: Final = Pattern(
-    "read_invite", "GetItem", ("idempotency_keys",), "whether a user is asked into a chat",
+    "read_invite", "GetItem", ("idempotency_keys",), "a user's invitation to a chat",
     strong=True,
 )  # fmt: skip
 KEEP_INVITE: Final = Pattern(
     "keep_invite", "PutItem", ("idempotency_keys",), "a user is invited to a group"
 )
 DECLINE_INVITE: Final = Pattern(
-    "decline_invite", "UpdateItem", ("idempotency_keys",), "an invitation was declined"
+    "decline_invite", "UpdateItem", ("idempotency_keys",), "a user declines an invitation"
 )
 DROP_INVITE: Final = Pattern(
-    "drop_invite", "DeleteItem", ("idempotency_keys",), "an invitation counts no more"
+    "drop_invite", "DeleteItem", ("idempotency_keys",), "an invitation ends"
 )
 KEEP_REQUEST: Final = Pattern(
     "keep_request",
@@ -123,7 +123,7 @@ CREATE_CHAT: Final = Pattern(
     "a chat with its first entry and first members",
 )
 FIND_OWN: Final = Pattern(
-    "find_own", "Query", ("messages",), "whether somebody wrote in a direct chat from before"
+    "find_own", "Query", ("messages",), "whether a user wrote in an old direct chat"
 )
 COUNT_CHATS: Final = Pattern(
     "count_chats", "Query", ("delivery_state",), "whether a user may join one more chat"
@@ -168,7 +168,7 @@ MAKE_OWN: Final = Pattern(
     "make_own",
     "UpdateItem",
     ("delivery_state",),
-    "whether a user wrote in a chat that others created",
+    "record whether a user wrote in a chat that others created",
 )
 READ_HEADS: Final = Pattern(
     "read_heads", "BatchGetItem", ("chat_counters",), "the heads of a user's chats", strong=True
