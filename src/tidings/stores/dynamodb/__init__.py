@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store for scale: DynamoDB, or an engine that speaks its API, for any number of processes."""
+"""The store for many processes: DynamoDB, or any engine that speaks its API."""

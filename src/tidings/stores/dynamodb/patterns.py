@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every access pattern, declared once.
 
-A request names its pattern and takes table, index and consistency from it: what is declared is what
-is done. The matrix in the docs, the rights of each role and the tests of invariants read this list.
-Those of the inbox, of identity, of the audit trail and of deleting are in files of their own.
+A request names its pattern and takes table, index and consistency from it, so no request can differ
+from its declaration. The matrix in the docs, the rights of each role and the tests of invariants
+read this list. The patterns of the inbox, of identity with the audit trail, and of chat deletion
+are declared in those packages.
 """
 
 from typing import Final
@@ -282,7 +283,7 @@ STRIKE_OFF_MASTER_KEY: Final = Pattern(
     "strike_off_master_key", "DeleteItem", ("tenants",), "a master key wraps no data key any more"
 )
 
-# Moving.
+# Export and import.
 
 SCAN_TENANTS: Final = Pattern(
     "scan_tenants", "Scan", ("tenants",), "an export lists tenants; is a store empty?", strong=True
@@ -338,8 +339,8 @@ IMPORT_HEAD: Final = Pattern(
 
 
 def declared() -> tuple[Pattern, ...]:
-    """All patterns: those of this file, then those of the other files, in their order."""
+    """Return all patterns: first those of this file, then those of the other files, in order."""
     others = (inbox_patterns, identity_patterns, deletion_patterns)
     return of_module(globals().values()) + tuple(
-        one for module in others for one in of_module(vars(module).values())
+        pattern for module in others for pattern in of_module(vars(module).values())
     )

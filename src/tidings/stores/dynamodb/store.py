@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening the store for scale: the client, and the ports on the tables behind it."""
+"""Open the store: check the tables, then build the adapter of every store port on one client."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,14 +39,14 @@ from tidings.stores.dynamodb.patterns import READ_VALUE
 
 EPOCH: Final = value_key("epoch")
 IMPORT: Final = value_key("import")
-"""There while an import is not finished: how far it has come."""
+"""Progress of an import; the item exists only while the import is unfinished."""
 
 
 async def first_answer(dynamo: Dynamo) -> str | None:
-    """The epoch, if there is one; asking for it tells whether the tables are there.
+    """Return the epoch, if there is one, and thereby check that the tables exist.
 
     Raises:
-        StoreRefused: They are not.
+        StoreRefused: The tables do not exist.
     """
     try:
         found = await dynamo.get(READ_VALUE, EPOCH)
@@ -55,27 +55,27 @@ async def first_answer(dynamo: Dynamo) -> str | None:
         if isinstance(cause, Rejected) and cause.code == "ResourceNotFoundException":
             raise StoreRefused(
                 f"there are no tables with the prefix {dynamo.prefix!r}: "
-                "`tidings schema apply` makes them"
+                "`tidings schema apply` creates them"
             ) from cause
         raise
     return None if found is None else str(found["value"])
 
 
 async def refuse_unfinished(dynamo: Dynamo) -> None:
-    """Do not open what is half imported.
+    """Refuse to open tables whose import is not finished.
 
     Raises:
-        StoreRefused: It is.
+        StoreRefused: An import is not finished.
     """
     if await dynamo.get(READ_VALUE, IMPORT) is not None:
         raise StoreRefused(
             "an import into these tables is not finished: run `tidings import` with the same file "
-            "again, which goes on where it stopped, or begin anew with another prefix"
+            "again, which resumes where it stopped, or start over with another prefix"
         )
 
 
 class DynamoSweeping:
-    """There is never anything left to do."""
+    """Sweeping without work: DynamoDB deletes expired items by their TTL."""
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         return []
@@ -92,7 +92,7 @@ _conforms: type[Sweeping] = DynamoSweeping
 
 @dataclass(frozen=True, slots=True)
 class DynamoStore:
-    """Every port chat and inbox need, on the tables of one deployment."""
+    """Every store port, on the tables of one deployment."""
 
     log: DynamoLog
     chats: DynamoChats
@@ -131,10 +131,10 @@ async def open_store(
     connections: int = CONNECTIONS_DEFAULT,
     record: Recorder | None = None,
 ) -> AsyncIterator[DynamoStore]:
-    """Open the tables with this prefix, which must be there: on AWS or at an own endpoint.
+    """Open the existing tables with this prefix, on AWS or at the given endpoint.
 
-    With `writes_heads` this process writes the head copy of what it appends. That is right where
-    no delivery worker does it: a head copy means "delivered up to here".
+    With `writes_heads` this process writes the head copy of each chat it appends to. Use it only
+    without delivery workers: a head copy means "delivered up to here".
 
     Raises:
         StoreRefused: There are no credentials or no such tables, or an import is not finished.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streams of the tables: what was written, as DynamoDB itself tells it, for a day.
+"""The relay's source of changes: the DynamoDB streams of the tables of messages and bodies.
 
-Keys only. A stream consists of shards, which end and are followed by others. Each is read by
-itself, in no order among them: whoever asks here compares places, and a place never changes.
-Reading begins with the oldest record there is; no place is kept, so a new process reads a day of
-keys, a thousand at a time, and compares each chat once for all of them.
+A stream reports the keys of written items for a day. It consists of shards, which end and are
+followed by others; shards are read independently, without an order among them. That is enough,
+because the relay compares sequences, and an entry never changes its sequence.
+Reading begins with the oldest record. No position is stored, so a new process reads a day of keys,
+a thousand at a time, and compares each chat once for all of its keys.
 """
 
 import asyncio
@@ -25,16 +26,16 @@ from tidings.stores.dynamodb.tables import BODIES, MESSAGES
 
 RECORDS_MAX: Final = 1_000
 
-_PLACE_LOST: Final = "TrimmedDataAccessException"
-_ITERATOR_LOST: Final = frozenset({"ExpiredIteratorException", _PLACE_LOST})
+_POSITION_LOST: Final = "TrimmedDataAccessException"
+_ITERATOR_LOST: Final = frozenset({"ExpiredIteratorException", _POSITION_LOST})
 _SHARD_LOST: Final = "ResourceNotFoundException"
 
 Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Carries out an operation, with retries; raises Rejected and StoreUnavailable."""
+"""Function that sends an operation, with retries; raises Rejected and StoreUnavailable."""
 
 
 class Shard:
-    """Remembers how far it was read; begins with the oldest record."""
+    """Reader of one shard of a stream, from its oldest record on."""
 
     def __init__(self, call: Call, arn: str, name: str) -> None:
         self._call = call
@@ -42,25 +43,25 @@ class Shard:
         self._name = name
         self._iterator: str | None = None
         self._last: str | None = None
-        """The number of the last record read: an iterator is good for a quarter of an hour."""
+        """Number of the last record read, to resume from: an iterator expires after 15 minutes."""
         self.is_ended = False
 
     async def read(self) -> list[dict[str, Any]]:
-        """The next records, if there are any.
+        """Return the next records, if there are any.
 
         Raises:
-            StoreUnavailable: Not now; the next call goes on from here.
+            StoreUnavailable: Nothing could be read now; the next call resumes here.
         """
         try:
             return await self._read()
         except Rejected as rejected:
             if rejected.code == _SHARD_LOST:
-                self.is_ended = True  # it is older than a day, and so is all that was in it
+                self.is_ended = True  # the shard and all its records are older than a day
                 return []
             if rejected.code not in _ITERATOR_LOST:
                 raise StoreUnavailable from rejected
             self._iterator = None
-            if rejected.code == _PLACE_LOST:
+            if rejected.code == _POSITION_LOST:
                 self._last = None
             return []
 
@@ -89,7 +90,7 @@ class Shard:
 
 
 SHARDS_SECONDS: Final = 10.0
-"""How often it is asked which shards there are; besides whenever one ends."""
+"""Interval at which the shards are listed; they are also listed when a shard ends."""
 CONNECTIONS: Final = 16
 
 _Record = dict[str, Any]
@@ -97,36 +98,36 @@ _T = TypeVar("_T")
 
 
 class TableStream:
-    """The stream of one table."""
+    """Reader of the stream of one table."""
 
     def __init__(self, call: Call, arn: str, to_change: Callable[[_Record], Change | None]) -> None:
         self._call = call
         self._arn = arn
         self._to_change = to_change
         self._shards: dict[str, Shard] = {}
-        self._looked_at: float | None = None
+        self._listed_at: float | None = None
 
     async def poll(self) -> list[Change]:
-        """Some changes of each shard; none if there are no more at the moment.
+        """Return some changes of each shard; none if there are no more at the moment.
 
         Raises:
-            StoreUnavailable: Nothing could be read. What was read is never lost by it.
+            StoreUnavailable: Nothing could be read. No record is lost by it.
         """
-        await self._look_for_shards()
+        await self._list_shards()
         shards = [shard for shard in self._shards.values() if not shard.is_ended]
         pages = await gather_bounded(partial(_read_or_none, shard.read) for shard in shards)
         if any(shard.is_ended for shard in shards):
-            self._looked_at = None  # others have taken their place
+            self._listed_at = None  # other shards have replaced those
         changes = (self._to_change(record) for record in _all_read(pages))
         return [change for change in changes if change is not None]
 
-    async def _look_for_shards(self) -> None:
+    async def _list_shards(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self._looked_at is not None and now - self._looked_at < SHARDS_SECONDS:
+        if self._listed_at is not None and now - self._listed_at < SHARDS_SECONDS:
             return
-        there = await self._shard_names()
-        self._shards = {name: self._shards.get(name) or self._shard(name) for name in there}
-        self._looked_at = now
+        names = await self._shard_names()
+        self._shards = {name: self._shards.get(name) or self._shard(name) for name in names}
+        self._listed_at = now
 
     def _shard(self, name: str) -> Shard:
         return Shard(self._call, self._arn, name)
@@ -143,7 +144,7 @@ class TableStream:
 
 
 async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | None:
-    """What one part has to tell, so that the others are heard whatever became of it."""
+    """Return what `read` returns, or None if the store fails: other parts are still read."""
     try:
         return await read()
     except StoreUnavailable:
@@ -151,26 +152,26 @@ async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | N
 
 
 def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
-    """All that was read; refused only if that is nothing and something could not be."""
+    """Join the parts that were read; raise only if nothing was read and some part failed."""
     parts = list(parts)
-    found = [one for part in parts if part is not None for one in part]
+    found = [record for part in parts if part is not None for record in part]
     if not found and None in parts:
         raise StoreUnavailable
     return found
 
 
 def to_written(record: _Record) -> Change | None:
-    """A record of the log's stream: entries are written once, what changes later is no news."""
+    """Convert a record of the log's stream. Only inserts matter: later changes are no new entry."""
     if record["eventName"] != "INSERT":
         return None
-    told = record["dynamodb"]
-    place = item_from_wire(told["Keys"])
-    at = int(float(told.get("ApproximateCreationDateTime", 0)) * 1_000)
-    return EntryWritten(ChatId(place["chat_id"]), place["sequence"], at)
+    change = record["dynamodb"]
+    key = item_from_wire(change["Keys"])
+    at = int(float(change.get("ApproximateCreationDateTime", 0)) * 1_000)
+    return EntryWritten(ChatId(key["chat_id"]), key["sequence"], at)
 
 
 def to_cleaned(record: _Record) -> Change | None:
-    """A record of the bodies' stream. Engines differ in how they name a deletion by TTL."""
+    """Convert a record of the bodies' stream. Engines name a deletion by TTL differently."""
     if record["eventName"] in {"INSERT", "MODIFY"}:
         return None
     key = item_from_wire(record["dynamodb"]["Keys"])
@@ -179,7 +180,7 @@ def to_cleaned(record: _Record) -> Change | None:
 
 
 class DynamoChanges:
-    """What the streams of both tables tell."""
+    """Changes from the streams of both tables."""
 
     def __init__(self, streams: Sequence[TableStream]) -> None:
         self._streams = streams
@@ -198,8 +199,8 @@ async def open_changes(
     """Open the streams of the tables with this prefix.
 
     Raises:
-        StoreRefused: A table is not there, or has no stream.
-        StoreUnavailable: They cannot be reached.
+        StoreRefused: A table does not exist or has no stream.
+        StoreUnavailable: The streams cannot be reached.
     """
     retrying = Retrying(chance, Budget())
     async with (
@@ -208,18 +209,18 @@ async def open_changes(
             endpoint=endpoint, region=region, clock=clock, connections=CONNECTIONS, streams=True
         ) as streams,
     ):
-        about, call = _calls(retrying, tables), _calls(retrying, streams)
+        describe, call = _calls(retrying, tables), _calls(retrying, streams)
         yield DynamoChanges(
             [
-                TableStream(call, await _arn(about, prefix + MESSAGES.name), to_written),
-                TableStream(call, await _arn(about, prefix + BODIES.name), to_cleaned),
+                TableStream(call, await _arn(describe, prefix + MESSAGES.name), to_written),
+                TableStream(call, await _arn(describe, prefix + BODIES.name), to_cleaned),
             ]
         )
 
 
 def _calls(retrying: Retrying, transport: Transport) -> Call:
     def call(operation: str, request: dict[str, Any]) -> Awaitable[dict[str, Any]]:
-        return retrying.call(lambda until: transport.send(operation, request, until))
+        return retrying.call(lambda deadline: transport.send(operation, request, deadline))
 
     return call
 
@@ -230,14 +231,12 @@ async def _arn(call: Call, table: str) -> str:
     except Rejected as rejected:
         if rejected.code == "ResourceNotFoundException":
             raise StoreRefused(
-                f"there is no table {table!r}: `tidings schema apply` makes it"
+                f"there is no table {table!r}: `tidings schema apply` creates it"
             ) from rejected
         raise StoreUnavailable from rejected
     arn: str | None = answer["Table"].get("LatestStreamArn")
     if arn is None:
-        raise StoreRefused(
-            f"the table {table!r} has no stream: `tidings schema apply` switches it on"
-        )
+        raise StoreRefused(f"the table {table!r} has no stream: `tidings schema apply` enables it")
     return arn
 
 

@@ -2,8 +2,8 @@
 """The tables, declared once.
 
 Creating and checking them, the CloudFormation and Terraform files, the alarms, the rights of each
-role and the page about them in the docs all come from here. A table's real name is a prefix of the
-deployment's own choice and the name below.
+role and the page about them in the docs all come from here. The real name of a table is the prefix
+of the deployment followed by the name below.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ Projection = Literal["ALL", "KEYS_ONLY"]
 StreamView = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
 
 TTL: Final = "ttl"
-"""The attribute DynamoDB deletes by, in seconds. Reads judge by `expires_at`, in milliseconds."""
+"""Attribute by which DynamoDB deletes, in seconds; reads check `expires_at`, in milliseconds."""
 
 BACKUP_DAYS: Final = 90
 KEY_BACKUP_DAYS: Final = 7
-"""So long may a destroyed data key still be found, in a backup; and nowhere else."""
+"""How long a destroyed data key may still exist: in backups, and nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TableKey:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A global secondary index: always read eventually, and written with every item."""
+    """A global secondary index: reads are eventually consistent, each item write updates it."""
 
     name: str
     partition: TableKey
@@ -41,7 +41,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Units per second: what is always there, and what it may grow to under load."""
+    """Units per second: the minimum that is always provisioned, and the maximum under load."""
 
     least: int
     most: int
@@ -49,7 +49,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """Capacity paid for by the hour; the same for the table and each of its indexes."""
+    """Capacity paid by the hour; the same for the table and each of its indexes."""
 
     read: Range
     write: Range
@@ -57,7 +57,7 @@ class Provisioned:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with everything about it that can be got wrong in an account."""
+    """A table with every setting that could be wrong in an account."""
 
     name: str
     holds: str
@@ -65,12 +65,12 @@ class Table:
     sort: TableKey | None = None
     indexes: tuple[Index, ...] = ()
     capacity: Provisioned | None = None
-    """None: on demand."""
+    """None: billed on demand."""
     ttl: str | None = None
     stream: StreamView | None = None
     pitr: bool = True
     backup_days: int | None = BACKUP_DAYS
-    """How long each daily backup is kept; None: there are none."""
+    """Days that each daily backup is kept; None: no backups."""
 
 
 _CHAT: Final = TableKey("chat_id")
@@ -196,15 +196,15 @@ TABLES: Final[tuple[Table, ...]] = (
 
 
 def ttl_seconds(expires_at: int) -> int:
-    """The TTL of what expires at this millisecond: the first second that is not before it."""
+    """Convert an expiry in milliseconds to a TTL: the first full second not before it."""
     return -(-expires_at // 1_000)
 
 
 def invites_of(user: str) -> str:
-    """Where a user's invitations stand among the claimed keys; no chat id has a `#`."""
+    """Return the partition of a user's invitations among the claimed keys, distinct by its `#`."""
     return f"i#{user}"
 
 
 def request_keys_of(user: str) -> str:
-    """Where a user's request keys stand among the claimed keys; no chat id has a `#`."""
+    """Return the partition of a user's request keys among the claimed keys, distinct by its `#`."""
     return f"r#{user}"

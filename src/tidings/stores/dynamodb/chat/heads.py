@@ -173,7 +173,7 @@ class Heads:
     async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
         """Write what is later than what stands there; False if the store did not answer."""
         try:
-            async with self._dynamo.backstage:
+            async with self._dynamo.background:
                 await self._write_parts(chat, copy)
         except StoreUnavailable:
             return False

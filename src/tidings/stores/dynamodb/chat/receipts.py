@@ -76,7 +76,7 @@ class DynamoReceipts:
     ) -> Receipt | None:
         """Moves of one receipt, one after the other; where it stands if it is further."""
         moved = None
-        async with self._dynamo.backstage:
+        async with self._dynamo.background:
             for move in moves:
                 moved = await self._apply(move, numbers) or moved
         return moved
@@ -134,7 +134,7 @@ class DynamoReceipts:
         """The same with one span: a read is half of what a write costs that does nothing."""
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
-        async with self._dynamo.backstage:
+        async with self._dynamo.background:
             item = await self._dynamo.get(READ_RECEIPT, receipt_key(move.user, move.chat))
             span = None if item is None else move.span_of(item["read_number"])
             if span is None and item is not None:

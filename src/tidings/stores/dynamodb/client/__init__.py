@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DynamoDB client: requests, retries, values."""
+"""The DynamoDB client: operations on plain items, with retries and recorded costs."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each request used, told to whoever wants to know: metrics, tests of cost and patterns."""
+"""Access patterns, and the record of the capacity that each request used.
+
+Metrics and the tests of cost and patterns read these records.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,43 +22,43 @@ Operation = Literal[
     "Scan",
 ]
 READS: Final = frozenset({"GetItem", "Query", "BatchGetItem", "Scan"})
-"""The operations that change nothing."""
+"""Operations that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One way in which the tables are used."""
+    """One declared way of using the tables."""
 
     name: str
     operation: Operation
     tables: tuple[str, ...]
-    """One, except for a transaction: all that it may touch."""
+    """The one table, or all tables that a transaction may touch."""
     serves: str
-    """What it is for, in words of the product."""
+    """Purpose, in words of the product."""
     index: str | None = None
     strong: bool = False
-    """Reads see every write that was answered before them."""
+    """True if reads see every write that was answered before them."""
     deletes: tuple[str, ...] = ()
-    """Of a transaction: the tables in which it may delete."""
+    """Tables in which a transaction may delete."""
 
     @property
     def table(self) -> str:
-        """The table of a pattern that has just one."""
+        """The only table of the pattern."""
         (table,) = self.tables
         return table
 
 
 def of_module(names: Iterable[object]) -> tuple[Pattern, ...]:
-    """The patterns among the values of a module, in its order."""
-    return tuple(one for one in names if isinstance(one, Pattern))
+    """Return the patterns among the values of a module, in order."""
+    return tuple(value for value in names if isinstance(value, Pattern))
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """One request that the store carried out or whose condition it found not to hold."""
+    """Cost of one request that the store carried out or whose condition failed."""
 
     pattern: Pattern
     tables: tuple[str, ...]
-    """Which tables it touched, without the prefix."""
+    """Tables that the request touched, without the prefix."""
     index: str | None
     operation: str
     consistent: bool
@@ -68,7 +71,7 @@ Recorder = Callable[[Usage], None]
 
 
 def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
-    """What a request used, by the units it was billed."""
+    """Return the usage of a request that was billed these units."""
     writes = pattern.operation not in READS
     return Usage(
         pattern=pattern,
@@ -82,12 +85,12 @@ def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
 
 
 def units_of(request: dict[str, Any], answer: dict[str, Any] | None) -> float:
-    """The units a request was billed, by its answer; None: its condition did not hold.
+    """Return the billed units of a request, from its answer; None: its condition failed.
 
-    Then the answer does not say. It is billed by the size of what stands there: one unit, or two
-    for each write of a transaction, which is right for all but our largest items. So much a
-    transaction costs at least in any case, although DynamoDB Local says less of those that write
-    several items of one table.
+    A failed condition is billed by the size of the stored item, which the refusal does not report:
+    this assumes one unit, or two for each write of a transaction, which is right for all but our
+    largest items. It is also the least that a transaction costs, although DynamoDB Local reports
+    less for a transaction that writes several items of one table.
     """
     least = 2.0 * len(request.get("TransactItems", ()))
     if answer is None:

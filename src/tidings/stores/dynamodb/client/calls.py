@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request under its pattern: completed, sent until there is an answer, recorded."""
+"""Requests under an access pattern: completed, sent with retries, their cost recorded."""
 
 import asyncio
 import logging
@@ -16,12 +16,12 @@ from tidings.stores.dynamodb.patterns import Pattern
 
 log = logging.getLogger("tidings.dynamodb")
 
-BACKSTAGE_MAX: Final = 16
+BACKGROUND_MAX: Final = 16
 _MISTAKES: Final = frozenset({"ValidationException", "ValidationError", "SerializationException"})
 
 
 class Calls:
-    """Sends requests to the tables of one deployment."""
+    """Sender of requests to the tables of one deployment."""
 
     def __init__(
         self,
@@ -33,15 +33,15 @@ class Calls:
         record: Recorder | None = None,
         connections: int = CONNECTIONS_DEFAULT,
     ) -> None:
-        """`connections` are for users; the transport has those of the other lanes besides."""
+        """Share `connections` among users; the transport has more for the server's own requests."""
         self.retrying = retrying
         self.chance = chance
         self.prefix = prefix
-        self.backstage = asyncio.Semaphore(BACKSTAGE_MAX)
-        """For what nobody waits for and comes in crowds: answers must not stand behind it."""
+        self.background = asyncio.Semaphore(BACKGROUND_MAX)
+        """Limit for bursts of requests that no user awaits: they must not delay answers."""
         self._transport = transport
         self._record = record
-        self._lanes = RequestScheduler(connections, retrying, chance)
+        self._scheduler = RequestScheduler(connections, retrying, chance)
 
     async def call(
         self,
@@ -51,15 +51,15 @@ class Calls:
         tables: tuple[str, ...] | None = None,
         gives_way: bool = False,
     ) -> dict[str, Any]:
-        """Send a request of one table, or of those named inside it, and have its use recorded."""
+        """Send a request to the pattern's table, or to the tables it names, and record its cost."""
         if tables is None and "RequestItems" not in request:
             request["TableName"] = self.prefix + pattern.table
             if pattern.index is not None:
                 request["IndexName"] = pattern.index
         request["ReturnConsumedCapacity"] = "TOTAL"
         try:
-            answer = await self._lanes.retrying(current_requester()).call(
-                lambda until: self._send(pattern, request, until), gives_way=gives_way
+            answer = await self._scheduler.retrying(current_requester()).call(
+                lambda deadline: self._send(pattern, request, deadline), gives_way=gives_way
             )
         except (ConditionFailed, Canceled):
             self._note(pattern, tables, units_of(request, None))
@@ -77,18 +77,18 @@ class Calls:
         return answer
 
     async def pause_before_rest(self, attempt: int) -> None:
-        """Wait before asking again for what a batch left undone.
+        """Wait before repeating the part of a batch that the store left undone.
 
         Raises:
-            StoreUnavailable: It was asked for often enough.
+            StoreUnavailable: No attempt is left.
         """
-        await self._lanes.retrying(current_requester()).pause_before_rest(attempt)
+        await self._scheduler.retrying(current_requester()).pause_before_rest(attempt)
 
     async def _send(
-        self, pattern: Pattern, request: dict[str, Any], until: float
+        self, pattern: Pattern, request: dict[str, Any], deadline: float
     ) -> dict[str, Any]:
-        async with self._lanes.turn(current_requester(), until):
-            return await self._transport.send(pattern.operation, request, until)
+        async with self._scheduler.turn(current_requester(), deadline):
+            return await self._transport.send(pattern.operation, request, deadline)
 
     def _note(self, pattern: Pattern, tables: tuple[str, ...] | None, units: float) -> None:
         if self._record is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client: operations on items with plain values, each under a declared access pattern.
 
-Expressions name attributes as `#name` and values as `:name`. All pages are followed, all
-unprocessed parts are asked for again.
+Expressions name attributes as `#name` and values as `:name`. The client follows all pages and
+repeats the unprocessed parts of batches.
 """
 
 import itertools
@@ -32,10 +32,10 @@ TRANSACT_MAX: Final = 100
 
 
 class Dynamo(Calls):
-    """All tables of one deployment."""
+    """Client for all tables of one deployment."""
 
     async def get(self, pattern: Pattern, key: Item) -> Item | None:
-        """One item, if it is there."""
+        """Return one item, if it exists."""
         answer = await self.call(pattern, {"Key": item_to_wire(key), **_consistency(pattern)})
         return item_from_wire(answer["Item"]) if "Item" in answer else None
 
@@ -51,8 +51,8 @@ class Dynamo(Calls):
         """Write a whole item.
 
         Raises:
-            ConditionFailed: With what stands there.
-            Conflicted: A transaction holds the item, and this call gives way to it.
+            ConditionFailed: With the stored item.
+            Conflicted: A transaction has locked the item, and this call gives way to it.
         """
         request = {"Item": item_to_wire(item), **expressions(values, condition=condition)}
         await self.call(pattern, request, gives_way=gives_way)
@@ -65,9 +65,9 @@ class Dynamo(Calls):
         condition: str = "",
         values: Values | None = None,
     ) -> Item:
-        """Change an item; returns it as it is afterwards.
+        """Change an item and return its new state.
 
-        It has to be harmless to do it twice. Raises ConditionFailed with what stands there.
+        The update must be safe to repeat. Raises ConditionFailed with the stored item.
         """
         answer = await self.call(
             pattern,
@@ -82,7 +82,7 @@ class Dynamo(Calls):
     async def delete(
         self, pattern: Pattern, key: Item, condition: str = "", values: Values | None = None
     ) -> None:
-        """Delete an item; raises ConditionFailed with what stands there."""
+        """Delete an item; raise ConditionFailed with the stored item."""
         guarded = expressions(values, condition=condition)
         await self.call(pattern, {"Key": item_to_wire(key), **guarded})
 
@@ -96,10 +96,10 @@ class Dynamo(Calls):
         limit: int | None = None,
         backwards: bool = False,
     ) -> list[Item]:
-        """Items in the order of their sort keys; `only` those for which a further condition holds.
+        """Return items in the order of their sort keys, filtered by the condition `only`.
 
-        At most `limit` of them, if one is given; then no more is read than that either, so `only`
-        and `limit` do not go together.
+        `limit` bounds the items that are read, not only those returned, so `only` and `limit`
+        exclude each other.
         """
         assert not (only and limit), "a filtered page may be empty without being the last"
         request: dict[str, Any] = {
@@ -121,7 +121,7 @@ class Dynamo(Calls):
     async def count(
         self, pattern: Pattern, where: str, values: Mapping[str, Any], *, only: str = ""
     ) -> int:
-        """How many items there are, without fetching them."""
+        """Count items without fetching them."""
         request: dict[str, Any] = {
             **expressions(values, where=where, only=only),
             **_consistency(pattern),
@@ -139,7 +139,7 @@ class Dynamo(Calls):
         self, pattern: Pattern, segment: int, segments: int, page_items: int, only: str = "",
         values: Values | None = None,
     ) -> AsyncIterator[list[Item]]:  # fmt: skip
-        """One segment of a whole table, page by page: for operators, never to serve a user."""
+        """Read one segment of a whole table by pages: for operators, never to serve a user."""
         request: dict[str, Any] = {
             **expressions(values, only=only),
             **_consistency(pattern),
@@ -155,7 +155,7 @@ class Dynamo(Calls):
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def batch_get(self, pattern: Pattern, keys: Iterable[Item]) -> list[Item]:
-        """The items with these keys, those that are there, in no order."""
+        """Return the items with these keys that exist, in no order."""
         wire = [item_to_wire(key) for key in keys]
         items: list[Item] = []
         for start in range(0, len(wire), BATCH_GET_MAX):
@@ -179,7 +179,7 @@ class Dynamo(Calls):
     async def batch_write(
         self, pattern: Pattern, *, puts: Iterable[Item] = (), deletes: Iterable[Item] = ()
     ) -> None:
-        """Write and delete many items, each by itself: some may be done when this raises."""
+        """Write and delete many items independently: some may be done when this raises."""
         requests: list[Any] = [{"PutRequest": {"Item": item_to_wire(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": item_to_wire(key)}} for key in deletes]
         for start in range(0, len(requests), BATCH_WRITE_MAX):
@@ -195,10 +195,10 @@ class Dynamo(Calls):
             await self.pause_before_rest(attempt)
 
     async def transact(self, pattern: Pattern, writes: Sequence[Write]) -> None:
-        """Carry out all of the writes, or none. A repeat within the call is carried out once.
+        """Carry out all of the writes, or none; retries within this call write only once.
 
         Raises:
-            Canceled: With a reason for each write that could not be.
+            Canceled: With a reason for each write.
         """
         assert len(writes) <= TRANSACT_MAX, f"{len(writes)} writes do not fit one transaction"
         tables = tuple(dict.fromkeys(write.table for write in writes))
@@ -227,7 +227,7 @@ async def open_client(
     connections: int = CONNECTIONS_DEFAULT,
     record: Recorder | None = None,
 ) -> AsyncIterator[Dynamo]:
-    """Open the tables with this prefix: on AWS, or at an endpoint of one's own."""
+    """Open the tables with this prefix, on AWS or at the given endpoint."""
     all_connections = connections + sum(OWN_CONNECTIONS.values())
     async with open_transport(
         endpoint=endpoint, region=region, clock=clock, connections=all_connections

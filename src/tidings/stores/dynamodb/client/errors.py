@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can come of a request besides success, told apart by what may have happened to the data."""
+"""Errors of requests, distinguished by what may have happened to the data."""
 
 from typing import Any
 
@@ -11,26 +11,26 @@ from tidings.aws.errors import Unsent as Unsent
 from tidings.stores.errors import StoreRefused as StoreRefused
 
 Item = dict[str, Any]
-"""Attribute names to plain values: str, int, bytes, bool, None, list, dict, frozenset of int."""
+"""Plain values by attribute name: str, int, bytes, bool, None, list, dict, frozenset of int."""
 
 
 class Conflicted(RequestError):
-    """A transaction holds the item at this moment: nothing happened."""
+    """Another transaction has locked the item at the moment: nothing was written."""
 
 
 class ConditionFailed(RequestError):
-    """The condition of a write did not hold: nothing happened now."""
+    """The condition of a write failed: this attempt wrote nothing."""
 
     def __init__(self, item: Item | None) -> None:
         super().__init__("condition failed")
         self.item = item
-        """What stands there; None if nothing does."""
+        """The stored item; None if there is none."""
         self.is_repeat = False
-        """An earlier attempt of the call may have been carried out: perhaps the item is its."""
+        """True if an earlier attempt of the same call may have written the item."""
 
 
 class Reason:
-    """Why one write of a transaction could not be; `code` is empty if it was not at fault."""
+    """Why one write of a transaction failed; `code` is empty if this write was not the cause."""
 
     __slots__ = ("code", "item")
 
@@ -40,19 +40,19 @@ class Reason:
 
     @property
     def is_condition(self) -> bool:
-        """Its condition did not hold; `item` is what stands there."""
+        """True if the condition failed; `item` is the stored item."""
         return self.code == "ConditionalCheckFailed"
 
     @property
     def is_conflict(self) -> bool:
-        """Another transaction held the item at that moment."""
+        """True if another transaction had locked the item."""
         return self.code == "TransactionConflict"
 
 
 class Canceled(RequestError):
-    """A transaction was not carried out: nothing happened."""
+    """A transaction was not carried out: nothing was written."""
 
     def __init__(self, reasons: list[Reason]) -> None:
         super().__init__("transaction canceled: " + ", ".join(r.code or "-" for r in reasons))
         self.reasons = reasons
-        """One for each write, in their order."""
+        """One reason for each write, in order."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one layer that repeats requests: full jitter, a deadline for each call, a budget for all.
+"""Retries, bounded concurrency, and the scheduler that shares the connections among requesters.
 
-The budget is a bucket of retries shared by the process. A retry takes one out, ten requests that
-got an answer put one back: when the store is in trouble, retries add at most a tenth to what is
-asked of it, and the rest is refused at once.
+Only this layer repeats requests: with full jitter, a deadline for each call and a budget for all.
+The budget is a bucket of retries. A retry takes one out, ten answered requests put one back: while
+the store fails, retries add at most a tenth to its load, and all other failures are final at once.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from tidings.stores.dynamodb.client.errors import (
 from tidings.stores.scheduler import Scheduler, wait_for_turn
 
 AT_ONCE: Final = 32
-"""How many requests one call makes at once: others want their connections too."""
+"""Requests that one call makes at once: other calls need connections too."""
 
 _R = TypeVar("_R")
 _S = TypeVar("_S")
 
 
 async def gather_bounded(works: Iterable[Callable[[], Awaitable[_R]]]) -> list[_R]:
-    """Do all of it at once, within bounds; the results in order. Raises what the first one did."""
+    """Run all concurrently, within bounds; return the results in order, raise the first error."""
     free = asyncio.Semaphore(AT_ONCE)
 
     async def do(work: Callable[[], Awaitable[_R]]) -> _R:
@@ -49,7 +49,7 @@ async def gather_bounded(works: Iterable[Callable[[], Awaitable[_R]]]) -> list[_
 
 
 async def gather_two(one: Coroutine[Any, Any, _R], other: Coroutine[Any, Any, _S]) -> tuple[_R, _S]:
-    """Do two different things at once. Raises what the first one did."""
+    """Run two coroutines concurrently; raise the first error."""
     try:
         async with asyncio.TaskGroup() as group:
             first, second = group.create_task(one), group.create_task(other)
@@ -69,40 +69,40 @@ _T = TypeVar("_T")
 
 
 class Budget:
-    """How many more retries this process may make."""
+    """Retries that are left, refilled by answered requests."""
 
     def __init__(self, retries: float = BUDGET_RETRIES) -> None:
         self._most = retries
         self._left = retries
 
     def take(self) -> bool:
-        """Take a retry out; False if there is none left."""
+        """Take a retry; return False if none is left."""
         if self._left < 1:
             return False
         self._left -= 1
         return True
 
     def refund(self) -> None:
-        """A request got an answer: the store is alive."""
+        """Put back a part of a retry, after a request was answered."""
         self._left = min(self._most, self._left + BUDGET_REFUND)
 
 
 class Retrying:
-    """Repeats what may be repeated, and says so when the outcome of an attempt is unknown."""
+    """Retry policy; marks a failed condition if an earlier attempt had no known outcome."""
 
     def __init__(self, chance: Chance, budget: Budget) -> None:
         self._chance = chance
         self._budget = budget
 
     async def call(self, send: Callable[[float], Awaitable[_T]], *, gives_way: bool = False) -> _T:
-        """Send, which is told until when by the loop's time, until there is an answer.
+        """Call `send(deadline)` until it succeeds; `deadline` is on the event loop's clock.
 
-        The same bytes are sent each time: whoever writes has a condition or a token that makes a
-        second time harmless. With `gives_way` a conflict with a transaction is an answer.
+        Each attempt sends the same bytes, so each write needs a condition or a token that makes a
+        repeat harmless. With `gives_way`, a conflict with a transaction is not retried.
 
         Raises:
             ConditionFailed, Canceled, Conflicted, Rejected: The store's answer.
-            StoreUnavailable: No answer in time, or no retry left; if it writes, unknown outcome.
+            StoreUnavailable: No answer in time, or no retry left; a write has unknown outcome.
         """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + DEADLINE_SECONDS
@@ -115,51 +115,51 @@ class Retrying:
                 if isinstance(failed, ConditionFailed):
                     failed.is_repeat = is_repeat
                 raise
-            except (Throttled, Unsent, Unanswered, Conflicted) as trouble:
-                if gives_way and isinstance(trouble, Conflicted):
+            except (Throttled, Unsent, Unanswered, Conflicted) as error:
+                if gives_way and isinstance(error, Conflicted):
                     raise
-                is_repeat |= isinstance(trouble, Unanswered)
-                await self._pause_or_give_up(attempt, ends_at, trouble)
+                is_repeat |= isinstance(error, Unanswered)
+                await self._pause_or_give_up(attempt, ends_at, error)
             else:
                 self._budget.refund()
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
     async def pause_before_rest(self, attempt: int) -> None:
-        """Wait before asking again for what a batch left undone.
+        """Wait before repeating the part of a batch that the store left undone.
 
         Raises:
-            StoreUnavailable: It was asked for often enough.
+            StoreUnavailable: No attempt is left.
         """
         ends_at = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         await self._pause_or_give_up(attempt, ends_at, Throttled("part of a batch"))
 
-    async def _pause_or_give_up(self, attempt: int, ends_at: float, trouble: RequestError) -> None:
+    async def _pause_or_give_up(self, attempt: int, ends_at: float, error: RequestError) -> None:
         pause = self.pause_before(attempt)
         left = ends_at - asyncio.get_running_loop().time()
         if attempt == ATTEMPTS_MAX or pause >= left or not self._budget.take():
-            raise StoreUnavailable from trouble
+            raise StoreUnavailable from error
         await asyncio.sleep(pause)
 
     def pause_before(self, attempt: int) -> float:
-        """Anything from nothing to a limit that doubles: waiting writers never march in step."""
+        """Return a random pause below a limit that doubles, so that writers never move in step."""
         limit: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2 ** (attempt - 1))
         return limit * int.from_bytes(self._chance.token(4), "big") / 2**32
 
 
 USER_REQUESTS_AT_ONCE: Final = 16
-"""Of a user, at most. One read of a chat list is some dozens of requests."""
+"""Concurrent requests per user. Reading one chat list takes dozens of requests."""
 USER_REQUESTS_WAITING_MAX: Final = 1_024
 REQUESTS_WAITING_MAX: Final = 20_000
 OWN_CONNECTIONS: Final[dict[Lane, int]] = {"credentials": 6, "revocations": 2}
-"""Beside those for users."""
+"""Connections reserved for the server itself, in addition to those for users."""
 
 
 class RequestScheduler:
-    """The connections of one client, and who waits for them."""
+    """The connections of one client, and the queues of requesters that wait for them."""
 
     def __init__(self, connections: int, retrying: Retrying, chance: Chance) -> None:
-        """So many connections are for users, and what they do is repeated by `retrying`."""
+        """Give users this many connections; `retrying` repeats their requests."""
         self._schedulers = {
             lane: Scheduler(
                 slots=slots,
@@ -176,22 +176,22 @@ class RequestScheduler:
         }
 
     def retrying(self, who: Requester) -> Retrying:
-        """What repeats requests made on this behalf."""
+        """Return the retry policy for requests of this requester."""
         return self._retrying[who.lane]
 
     @asynccontextmanager
-    async def turn(self, who: Requester, until: float) -> AsyncIterator[None]:
-        """A connection, for as long as this lasts.
+    async def turn(self, who: Requester, deadline: float) -> AsyncIterator[None]:
+        """Reserve a connection for the duration of the context.
 
         Raises:
-            Unsent: None came free until this moment of the loop's time.
-            RateLimited, StoreUnavailable: Too many wait.
+            Unsent: No connection became free before the deadline, on the event loop's clock.
+            RateLimited, StoreUnavailable: Too many requests are waiting.
         """
         scheduler = self._schedulers[who.lane]
         try:
-            turn = await wait_for_turn(scheduler, who, until)
+            turn = await wait_for_turn(scheduler, who, deadline)
         except TimeoutError:
-            raise Unsent("no connection came free") from None
+            raise Unsent("no connection became free") from None
         try:
             yield
         finally:

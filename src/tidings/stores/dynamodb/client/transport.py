@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to DynamoDB: where it is, and what its refusals mean for the data."""
+"""The transport to DynamoDB: its endpoint, and the translation of its error answers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ _THROTTLED: Final = frozenset(
 _CONFLICTED: Final = frozenset({"TransactionConflictException", "ReplicatedWriteConflictException"})
 
 
-def _trouble(status: int, answer: dict[str, Any]) -> RequestError:
+def _to_error(status: int, answer: dict[str, Any]) -> RequestError:
     code = error_code(answer)
     if code == "ConditionalCheckFailedException":
         return ConditionFailed(_item(answer))
@@ -62,7 +62,8 @@ def _item(answer: dict[str, Any]) -> dict[str, Any] | None:
 
 def _canceled(wire: list[dict[str, Any]]) -> RequestError:
     reasons = [
-        Reason("" if one.get("Code") in {None, "None"} else one["Code"], _item(one)) for one in wire
+        Reason("" if each.get("Code") in {None, "None"} else each["Code"], _item(each))
+        for each in wire
     ]
     for reason in reasons:
         if reason.code == "ValidationError":
@@ -82,10 +83,10 @@ async def open_transport(
     connections: int = CONNECTIONS_DEFAULT,
     streams: bool = False,
 ) -> AsyncIterator[Transport]:
-    """Open a pool of connections, to AWS unless another endpoint is given.
+    """Open a pool of connections to the tables or, with `streams`, to their streams.
 
-    To the tables, or to their streams, which on AWS have an endpoint of their own. An endpoint of
-    one's own needs no credentials.
+    Without `endpoint` it connects to AWS, where streams have a separate endpoint. A given endpoint
+    needs no credentials.
 
     Raises:
         StoreRefused: There are no credentials for AWS.
@@ -97,7 +98,7 @@ async def open_transport(
             region=region,
             service=STREAMS if streams else TABLES,
             clock=clock,
-            explain=_trouble,
+            explain=_to_error,
             needs_credentials=endpoint is None,
             connections=connections,
         ) as opened:

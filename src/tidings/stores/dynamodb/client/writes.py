@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions, and the writes a transaction is made of.
+"""Conversion of values to the wire format, expressions, and the writes of a transaction.
 
 An expression names attributes as `#name`, whatever words DynamoDB reserves, and values as `:name`.
 """
@@ -14,17 +14,17 @@ from typing import Any, Final
 from tidings.stores.dynamodb.client.errors import Item
 
 Wire = dict[str, Any]
-"""An attribute value as the API writes it: {"S": "text"}."""
+"""An attribute value in the API's format, such as {"S": "text"}."""
 
 _WRITERS: Final[dict[type, Callable[[Any], Wire]]] = {
     str: lambda value: {"S": value},
     int: lambda value: {"N": str(value)},
     bool: lambda value: {"BOOL": value},
-    bytes: lambda value: {"B": value},  # the JSON encoder makes base64 of it
+    bytes: lambda value: {"B": value},  # the JSON encoder converts it to base64
     type(None): lambda _: {"NULL": True},
-    list: lambda value: {"L": [to_wire(one) for one in value]},
+    list: lambda value: {"L": [to_wire(element) for element in value]},
     dict: lambda value: {"M": item_to_wire(value)},
-    frozenset: lambda value: {"NS": [str(one) for one in value]},
+    frozenset: lambda value: {"NS": [str(number) for number in value]},
 }
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "S": lambda value: value,
@@ -32,30 +32,30 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "BOOL": lambda value: value,
     "B": a2b_base64,
     "NULL": lambda _: None,
-    "L": lambda value: [from_wire(one) for one in value],
+    "L": lambda value: [from_wire(element) for element in value],
     "M": lambda value: item_from_wire(value),
     "NS": lambda value: frozenset(map(int, value)),
 }
 
 
 def to_wire(value: Any) -> Wire:  # noqa: ANN401 - any of the plain values
-    """A plain value as an attribute value."""
+    """Convert a plain value to an attribute value."""
     return _WRITERS[type(value)](value)
 
 
 def from_wire(wire: Wire) -> Any:  # noqa: ANN401
-    """An attribute value as a plain value."""
+    """Convert an attribute value to a plain value."""
     ((kind, value),) = wire.items()
     return _READERS[kind](value)
 
 
 def item_to_wire(item: Mapping[str, Any]) -> dict[str, Wire]:
-    """An item, or the values of an expression, attribute by attribute."""
+    """Convert an item, or the values of an expression, to attribute values."""
     return {name: _WRITERS[type(value)](value) for name, value in item.items()}
 
 
 def item_from_wire(wire: Mapping[str, Wire]) -> Item:
-    """An item as it came from the store."""
+    """Convert an item of an answer to plain values."""
     item = {}
     for name, value in wire.items():
         for kind, content in value.items():
@@ -70,7 +70,7 @@ _NAME: Final = re.compile(r"#(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write a whole item."""
+    """A write of a whole item."""
 
     table: str
     item: Item
@@ -83,7 +83,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change some attributes of an item."""
+    """A change of some attributes of an item."""
 
     table: str
     key: Item
@@ -98,7 +98,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an item."""
+    """A deletion of an item."""
 
     table: str
     key: Item
@@ -124,7 +124,7 @@ def expressions(
     condition: str = "",
     update: str = "",
 ) -> dict[str, Any]:
-    """The parts of a request that say what to look for, what must hold and what to change."""
+    """Build the parts of a request for its query, filter, condition, update and their values."""
     request: dict[str, Any] = {}
     if where:
         request["KeyConditionExpression"] = where
