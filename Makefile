@@ -36,7 +36,7 @@ DOCS := $(DOCS_VENV)/.installed
 SITE := .site
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage check format generate hooks docs bench bench-peers soak services \
+.PHONY: help run test quick coverage check format generate hooks docs bench bench-peers soak services \
 	services-stop lock sbom audit clean
 
 help: ## Show what there is to make
@@ -52,6 +52,10 @@ test: check ## Check, then run the tests
 	@echo && $(BIN)/python scripts/what_ran.py .test-results.xml
 	$(BIN)/python tests/canary_scan.py $(TEST_FOLDER)
 	@rm -rf $(TEST_FOLDER)
+
+quick: $(DEV) ## Run the tests that start no service and no process: under a minute
+	$(PYTEST) $(SIDE_BY_SIDE) --quick --basetemp=$(TEST_FOLDER)-quick $(ARGS)
+	@rm -rf $(TEST_FOLDER)-quick
 
 coverage: $(DEV) ## The same, and say which lines no test reaches; takes half as long again
 	@$(BIN)/coverage erase

@@ -4,6 +4,7 @@
 import pytest
 
 from tests.harness.attack_report import note_attacks, tell_attacks
+from tests.harness.quick import keep_quick
 from tests.harness.services import (
     dynamodb_endpoint,
     kafka_address,
@@ -30,7 +31,15 @@ __all__ = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="only tests that start no service and no process"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        keep_quick(config, items)
     note_attacks(items)
 
 

@@ -156,7 +156,11 @@ OPERATIONS: Final[dict[str, Row]] = {
     "get_chat": chat(200),
     "rename_chat": chat(200, member=FORBIDDEN),
     "mute_chat": chat(200),
-    "delete_chat": chat(202, admin=FORBIDDEN, member=FORBIDDEN),
+    "delete_chat": {
+        **chat(202, admin=FORBIDDEN, member=FORBIDDEN),
+        "tenant_key": Answer(202),
+        "key_of_another_tenant": NO_CHAT,
+    },
     "list_members": chat(200),
     "put_member": chat(201, member=FORBIDDEN),
     "remove_member": chat(204, member=FORBIDDEN),

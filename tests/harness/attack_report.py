@@ -77,7 +77,9 @@ def _outcomes(reporter: pytest.TerminalReporter) -> Outcomes:
     for outcome in ("passed", "skipped", *BAD_OUTCOMES):
         for report in reporter.stats.get(outcome, ()):
             # A test that is marked by itself and by its module counts once.
-            for one in {one for name, one in report.user_properties if name == MARKER}:
+            for one in {
+                one for name, one in getattr(report, "user_properties", ()) if name == MARKER
+            }:
                 outcomes[one][outcome] += 1
     return outcomes
 

@@ -97,7 +97,7 @@ class Rest:
     async def caller_of(self, one: Operation) -> "Actor":
         """Somebody who may call an operation."""
         match one.key:
-            case "user":
+            case "user" | "user or tenant":
                 return await self.user("alice")
             case "tenant":
                 return await self.tenant()

@@ -61,7 +61,8 @@ class Inhabited:
     def headers(self, case: Case) -> dict[str, str]:
         """The credential that the operation asks for."""
         key = KEYS[case.operation.definition.raw["operationId"]]
-        return {"Authorization": f"Bearer {self.credentials[key]}"} if key else {}
+        kind = "user" if key == "user or tenant" else key
+        return {"Authorization": f"Bearer {self.credentials[kind]}"} if kind else {}
 
     def present(self) -> dict[str, object]:
         """Names of what is there; of the messages each time another one."""

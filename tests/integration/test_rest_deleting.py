@@ -133,6 +133,7 @@ async def test_who_asks_again_gets_the_same_job(rest: Rest) -> None:
     again = await emil.ok("DELETE", path)
     assert (again["job"], again["phase"]) == (first["job"], "done")
     assert await backend.ok("DELETE", f"/v1/tenants/{TENANT}/chats/{chat}") == again
+    assert await backend.ok("DELETE", path) == again
 
 
 async def test_a_tenant_deletes_any_chat_and_the_two_can_make_another(rest: Rest) -> None:
@@ -162,6 +163,20 @@ async def test_a_tenant_deletes_any_chat_and_the_two_can_make_another(rest: Rest
         if one["action"] == "delete_chat_as_tenant"
     ][:1] == [("done", chat)]
     await hugo.send(anew, "m2")
+
+
+async def test_a_tenant_key_deletes_at_the_path_of_the_chat_too(rest: Rest) -> None:
+    lisa, _ = await rest.users("lisa", "mona")
+    backend, other = await rest.tenant(), await rest.tenant("other")
+    path = f"/v1/chats/{await lisa.direct('mona')}"
+
+    assert await other.refused("DELETE", path) == NO_CHAT
+    assert await rest.root.refused("DELETE", path) == (403, "auth.forbidden")
+    job = await backend.ok("DELETE", path)
+
+    assert await backend.ok("GET", f"/v1/tenants/{TENANT}/jobs/{job['job']}") == job
+    [act] = (await backend.ok("GET", f"/v1/tenants/{TENANT}/audit?limit=1"))["data"]
+    assert (act["action"], act["outcome"], act["actor"]) == ("delete_chat", "done", "tenant_key")
 
 
 @pytest.mark.parametrize("name", ["x", f"delete-chat-{NOWHERE}", "delete-chat-", "..%2f"])

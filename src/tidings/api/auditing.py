@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from tidings.actions.identity.audit import AuditTrail, Intent, actor_of, is_certain
-from tidings.actions.identity.caller import Caller, Root
+from tidings.actions.identity.caller import Caller, Root, TenantCaller
 from tidings.actions.identity.signing_keys import KEY_ID
 from tidings.actions.inbox.dead_letters import ASIDE
 from tidings.api.operations import Answer, Audited, Operation
@@ -47,7 +47,7 @@ class Recorder:
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
             return await operation.handler(**given)
         path, body = request.path_params, given.get("data")
-        intent = Intent(*actor, operation.name, _tenant(path), _said(body, audited))
+        intent = Intent(*actor, operation.name, _tenant(path, caller), _said(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
         target = _target([_part(name, path[name]) for name in names], audited.target, body)
         called = request_id(request.scope, self._chance)
@@ -72,8 +72,10 @@ class Recorder:
         return answer
 
 
-def _tenant(path: Mapping[str, Any]) -> str:
-    tenant = path.get("tenant", "")
+def _tenant(path: Mapping[str, Any], caller: Caller) -> str:
+    if "tenant" not in path:
+        return caller.tenant if isinstance(caller, TenantCaller) else ""
+    tenant: str = path["tenant"]
     return tenant if _NAME.fullmatch(tenant) else ""
 
 

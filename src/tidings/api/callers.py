@@ -29,7 +29,7 @@ from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchPr
 from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
-from tidings.model.refusals import Unauthenticated
+from tidings.model.refusals import Forbidden, Unauthenticated
 from tidings.ports.requesters import (
     OPERATOR,
     Requester,
@@ -117,6 +117,9 @@ def _check_key(caller: Caller, operation: Operation, path: Mapping[str, str]) ->
         # Here and not only by the handler, which is called when the body is read: nobody else
         # makes us read one that may be large.
         require_tenant(caller, path["tenant"])
+    elif operation.key == "user or tenant" and isinstance(caller, Root):
+        # The path does not name a tenant in whose name root could act.
+        raise Forbidden
 
 
 def _requester(caller: Caller) -> Requester:

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit, Name, Time, UserId
 from tidings.api.operations import Answer, operation
@@ -146,15 +147,20 @@ async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVe
     "DELETE",
     "/v1/chats/{chat_id}",
     tag=TAG,
-    summary="Delete a group",
+    summary="Delete a chat",
+    key="user or tenant",
     statuses=(202,),
     refusals=(ChatNotFound, DirectChatFixed),
 )
-async def delete_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
-    """For owners. From the answer on nothing is taken in; members and messages are removed by a
-    job. Asked again by the same user it answers with that job, as far as it is then.
+async def delete_chat(caller: Caller, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
+    """An owner deletes a group, a tenant key any chat of the tenant. After the answer the chat
+    accepts nothing; a job removes its members and messages. A repeat by the same caller gets the
+    current state of that job.
     """
-    return job_record(await verbs.delete.as_owner(user, chat))
+    if isinstance(caller, UserCaller):
+        return job_record(await verbs.delete.as_owner(caller.user, chat))
+    assert isinstance(caller, TenantCaller), "the guard lets nobody else in"
+    return job_record(await verbs.delete.as_tenant(caller, caller.tenant, chat))
 
 
 def _users(creator: UserKey, members: list[str]) -> list[UserKey]:

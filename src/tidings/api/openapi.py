@@ -42,6 +42,7 @@ _KEYS: Final[dict[Key | None, list[dict[str, list[str]]]]] = {
     "root": [{"rootKey": []}],
     "tenant": [{"tenantKey": []}, {"rootKey": []}],
     "user": [{"userToken": []}],
+    "user or tenant": [{"userToken": []}, {"tenantKey": []}],
 }
 _REQUEST_HEADERS: Final[dict[str, Json]] = {
     "Idempotency-Key": {

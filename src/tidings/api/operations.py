@@ -24,7 +24,7 @@ from tidings.model.refusals import (
 UNCOUNTED: Final = ("/healthz", "/readyz")
 """Whoever watches over the process is never told to come back later."""
 
-Key = Literal["root", "tenant", "user"]
+Key = Literal["root", "tenant", "user", "user or tenant"]
 Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ def operation(
             statuses=statuses,
             answers=_answers(hints["return"]),
             refusals=frozenset(refusals) | _implied(path, key, hints.get("data")),
-            audit=audit if key in ("root", "tenant") and method != "GET" else None,
+            audit=None if key in (None, "user") or method == "GET" else audit,
             cost=cost,
             body_cost=body_cost,
             handler=function,
