@@ -161,10 +161,10 @@ class Office:
         self, deliverer: Deliverer, chat: ChatId, events: Sequence[EntryEvent] | None = None
     ) -> None:
         """All steps for these events, or for all that were published."""
-        handed = await deliverer.hand_out(chat, events if events is not None else self.taken())
+        handed = await deliverer.dispatch(chat, events if events is not None else self.taken())
         if handed:
             await deliverer.write_head(handed)
-            await deliverer.hand_again(handed)
+            await deliverer.dispatch_again(handed)
 
     async def head(self, chat: ChatId) -> int:
         """How far the stored head copy reaches."""

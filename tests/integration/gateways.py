@@ -48,8 +48,8 @@ class Gateway:
     registry: RedisRegistry
     handover: RedisHandover
     remote_gateways: RemoteGateways
-    upkeep: GatewayRegistration
-    comparing: HeadReconciler
+    registration: GatewayRegistration
+    reconciler: HeadReconciler
     deliveries: HandoverReceiver
     mailbox: RedisHandoverReceiver
     write_lease: WriteLease
@@ -123,17 +123,17 @@ class Gateways:
         hub, write_lease = Hub(), WriteLease(pause_seconds_max=10.0)
         registry = RedisRegistry(link, name, ttl_ms=ttl_ms)
         handover = RedisHandover(link, SystemChance(), answer_seconds_max=10.0)
-        comparing = HeadReconciler(hub, self.bench.core.store.chats)
-        upkeep = GatewayRegistration(
-            hub, registry, comparing, write_lease, beat_seconds=beat_seconds, compare_seconds=0.05
+        reconciler = HeadReconciler(hub, self.bench.core.store.chats)
+        registration = GatewayRegistration(
+            hub, registry, reconciler, write_lease, beat_seconds=beat_seconds, compare_seconds=0.05
         )
         hints: list[InboxEvent] = []
-        deliveries = HandoverReceiver(hub, upkeep.doubt, hints.append)
+        deliveries = HandoverReceiver(hub, registration.request_reconcile, hints.append)
         context = replace(
             self.bench.context,
             hub=hub,
-            register=upkeep.register,
-            unregister=upkeep.unregister,
+            register=registration.register,
+            unregister=registration.unregister,
             gap_seconds=GAP_SECONDS,
             write_lease=write_lease,
             new_connection_id=lambda: SystemChance().token(8).hex(),
@@ -145,8 +145,8 @@ class Gateways:
             registry=registry,
             handover=handover,
             remote_gateways=RemoteGateways(registry, handover, name),
-            upkeep=upkeep,
-            comparing=comparing,
+            registration=registration,
+            reconciler=reconciler,
             deliveries=deliveries,
             mailbox=RedisHandoverReceiver(link, name, deliveries, quiet_seconds=0.05),
             write_lease=write_lease,
@@ -159,7 +159,7 @@ class Gateways:
         async with asyncio.timeout(60):
             await gateway.mailbox.ready()
             await gateway.handover.ready()
-        gateway.upkeep.start()
+        gateway.registration.start()
         return gateway
 
 
@@ -167,7 +167,7 @@ async def _close(gateway: Gateway) -> None:
     for line in gateway.lines:
         await line.hang_up()
     gateway.hub.close()
-    await gateway.upkeep.close()
+    await gateway.registration.close()
     await gateway.mailbox.close()
     await gateway.handover.close()
     await gateway.registry.close()

@@ -76,14 +76,14 @@ async def test_whoever_registers_before_the_head_copy_is_written_is_handed_it(
     chat = await office.chat(ANN, BOB)
     deliverer = office.deliverer()
     early = office.town.connect(BOB)
-    handed = await deliverer.hand_out(chat, office.taken())
+    handed = await deliverer.dispatch(chat, office.taken())
     assert await office.head(chat) == 0
     early.dies(stays_registered=True)
     late = office.town.connect(BOB, "g2")  # its hello finds no head copy
     await deliverer.write_head(handed)
     assert await office.head(chat) == 1
     assert late.sequences == []
-    await deliverer.hand_again(handed)
+    await deliverer.dispatch_again(handed)
     assert late.sequences == [1]
     assert office.posts.notices == []
 
@@ -97,15 +97,15 @@ async def test_content_of_an_author_erased_between_the_two_looks_is_not_handed_o
     await office.edit(chat, 2, "still erased")
     early = office.town.connect(BOB)
     deliverer = office.deliverer()
-    handed = await deliverer.hand_out(chat, office.taken())
+    handed = await deliverer.dispatch(chat, office.taken())
     for sequence in (2, 3):
         assert early.frame(sequence)["content"] == f"{MARK} still erased"
-    kept = msgspec.json.encode([[one.run.entries, one.loads] for one in handed], enc_hook=repr)
+    kept = msgspec.json.encode([[one.run.entries, one.batches] for one in handed], enc_hook=repr)
     assert MARK.encode() not in kept, "nothing is held opened while the head copy is waited for"
     await deliverer.write_head(handed)
     await office.vault.erase(ANN, office.clock.now())
     late = office.town.connect(BOB, "g2")
-    await deliverer.hand_again(handed)
+    await deliverer.dispatch_again(handed)
     assert late.sequences == [1, 2, 3]
     assert late.frame(2)["erased"] is True
     assert [late.frame(sequence).get("content") for sequence in (2, 3)] == [None, None]
@@ -143,12 +143,12 @@ async def test_who_is_removed_between_the_two_looks_is_not_handed_it_by_the_seco
     deliverer = office.deliverer()
     await office.deliver(deliverer, chat)
     await office.send(ANN, chat, "just in time")
-    first = await deliverer.hand_out(chat, office.taken())
+    first = await deliverer.dispatch(chat, office.taken())
     await office.remove(chat, BOB)
-    await deliverer.hand_out(chat, office.taken())
+    await deliverer.dispatch(chat, office.taken())
     late = office.town.connect(BOB)
     await deliverer.write_head(first)
-    await deliverer.hand_again(first)
+    await deliverer.dispatch_again(first)
     assert late.sequences == []
     assert office.posts.of(BOB) == []
 
@@ -180,9 +180,9 @@ async def test_an_event_beyond_the_log_is_refused(office: Office) -> None:
     chat = await office.chat(ANN, BOB)
     device = office.town.connect(BOB)
     with pytest.raises(NotInLog):
-        await office.deliverer().hand_out(chat, [HintEvent(chat, 7)])
+        await office.deliverer().dispatch(chat, [HintEvent(chat, 7)])
     with pytest.raises(NotInLog):
-        await office.deliverer().hand_out(ChatId("0" * 26), [HintEvent(ChatId("0" * 26), 1)])
+        await office.deliverer().dispatch(ChatId("0" * 26), [HintEvent(ChatId("0" * 26), 1)])
     assert device.sequences == []
 
 
@@ -320,7 +320,7 @@ async def test_a_gateway_that_does_not_answer_holds_nobody(office: Office) -> No
     assert device.sequences == []
     assert office.posts.of(BOB) == [2]
     assert await office.head(chat) == 2
-    assert deliverer.handing.silent_gateways > 0
+    assert deliverer.gateway_dispatch.silent_gateways > 0
 
 
 async def test_without_a_registry_the_head_copy_is_written_all_the_same(office: Office) -> None:
@@ -331,7 +331,7 @@ async def test_without_a_registry_the_head_copy_is_written_all_the_same(office: 
     await office.deliver(deliverer, chat)
     assert device.sequences == []
     assert await office.head(chat) == 1
-    assert deliverer.handing.lost_looks == 2
+    assert deliverer.gateway_dispatch.failed_lookups == 2
 
 
 async def test_the_member_count_goes_with_the_head_copy(office: Office) -> None:

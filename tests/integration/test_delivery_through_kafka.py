@@ -47,7 +47,7 @@ async def working(
             partitions=3,
         ),
         deliverer,
-        UnreadRecount(deliverer.folds, office.town, office.town, count),
+        UnreadRecount(deliverer.states, office.town, office.town, count),
         at_once,
     )
     worker.start()

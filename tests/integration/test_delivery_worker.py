@@ -59,8 +59,8 @@ async def working(
         return await office.store.receipts.unread(user, chat, office.clock.now())
 
     deliverer = deliverer or office.deliverer()
-    recounting = UnreadRecount(deliverer.folds, office.town, office.town, count)
-    worker = Worker(feed, deliverer, recounting, at_once)
+    unread_recount = UnreadRecount(deliverer.states, office.town, office.town, count)
+    worker = Worker(feed, deliverer, unread_recount, at_once)
     worker.start()
     try:
         yield worker

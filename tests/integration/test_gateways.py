@@ -204,11 +204,11 @@ async def test_a_forgotten_connection_is_registered_again_and_misses_nothing(
     await bench.post(ANN, chat, 3)
     assert await gateway.registry.find([BOB]) == {}
 
-    await gateway.upkeep._beat()
+    await gateway.registration._beat()
 
     await bob.until_entries(chat, 4)
     assert set(await gateway.registry.find([BOB])) == {BOB}
-    assert gateway.comparing.compared == 1, "of those that were not forgotten nothing is read"
+    assert gateway.reconciler.compared == 1, "of those that were not forgotten nothing is read"
     assert ann.sequences(chat) == [1]
     await post.hand(gateway)
     assert ann.sequences(chat) == bob.sequences(chat) == [1, 2, 3, 4]
@@ -223,7 +223,7 @@ async def test_who_was_added_to_a_chat_while_forgotten_learns_of_it(gateways: Ga
     chat = await bench.group(ANN, BOB)
     await bench.post(ANN, chat)
 
-    await gateway.upkeep._beat()
+    await gateway.registration._beat()
 
     await bob.until_entries(chat, 2)
     assert bob.sequences(chat) == [1, 2]
@@ -238,7 +238,7 @@ async def test_who_was_removed_while_forgotten_learns_of_it(gateways: Gateways) 
     await bench.core.verbs.remove_member(ANN, chat, BOB)
     await bench.post(ANN, chat)
 
-    await gateway.upkeep._beat()
+    await gateway.registration._beat()
 
     await bob.until(lambda: bob.of("gone"))
     assert bob.sequences(chat) == [1]
@@ -254,7 +254,7 @@ async def test_a_registration_that_ran_out_is_made_good(gateways: Gateways) -> N
         while await gateway.registry.find([BOB]):
             await asyncio.sleep(0.005)
 
-    await gateway.upkeep._beat()
+    await gateway.registration._beat()
 
     await bob.until_entries(chat, 2)
 

@@ -54,7 +54,7 @@ class Step:
         self.hints.append(event)
         self.changed.set()
 
-    def doubt(self) -> None:
+    def request_reconcile(self) -> None:
         self.doubts += 1
         self.changed.set()
 

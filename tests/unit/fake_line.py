@@ -52,7 +52,7 @@ class FakeLine:
             case CloseRequest(code):
                 self.close(code)
             case Refused() as answer:
-                self.tell(encode(answer))
+                self.send(encode(answer))
             case Hello() as hello:
                 self.start(self.stream.enter(hello))
             case frame:
@@ -119,10 +119,10 @@ class FakeLine:
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
         if self.progress.get(chat) is not None:
-            self.tell(frame)
+            self.send(frame)
 
-    def reached(self, heads: Mapping[ChatId, int]) -> bool:
-        return self.stream.reached(heads)
+    def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
+        return self.stream.reconcile(heads)
 
     def wake(self) -> None:
         self.stream.wake()
@@ -130,12 +130,12 @@ class FakeLine:
     def perform(self, frame: ClientFrame) -> None:
         self.requests.perform(frame)
 
-    def tell(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:
         self.frames.append(msgspec.json.decode(frame))
         self._notify()
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
-        self.tell(encode(refused(refusal, request)))
+        self.send(encode(refused(refusal, request)))
 
     async def drained(self) -> None:
         await self.until(lambda: not self.progress.is_paused)

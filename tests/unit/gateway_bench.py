@@ -157,7 +157,7 @@ def _context(core: Core, hub: Hub) -> GatewayContext:
     return GatewayContext(
         authenticate=authenticate,
         held=core.store.chats.held,
-        tell_presence=nothing,
+        send_presence=nothing,
         verbs=core.verbs,
         receipts=core.receipts,
         appender=core.appender,

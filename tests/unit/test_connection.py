@@ -151,13 +151,13 @@ async def test_draining_says_goodbye_to_all_within_the_window(bench: GatewayBenc
 async def test_a_client_that_lets_frames_pile_up_is_cut_off(client: Client) -> None:
     client.connection.pause_writing()
     client.wire.underlying_transport.backlog = limits.OUTBOX_BYTES_MAX
-    client.connection.tell(b'{"op":"pong"}')
+    client.connection.send(b'{"op":"pong"}')
     client.connection.flush()
     assert client.wire.disconnects == []
     client.wire.underlying_transport.backlog += 1
-    client.connection.tell(b'{"op":"pong"}')
+    client.connection.send(b'{"op":"pong"}')
     client.connection.flush()
-    client.connection.tell(b'{"op":"pong"}')
+    client.connection.send(b'{"op":"pong"}')
 
     assert client.wire.disconnects == [False]
     assert client.wire.closes == [], "a goodbye would only wait at the end of what is not read"
@@ -181,23 +181,23 @@ async def test_the_frames_of_a_turn_leave_in_one_write(
     writes: list[bytes] = []
     monkeypatch.setattr(client.wire.underlying_transport, "write", writes.append)
     for _ in range(3):
-        client.connection.tell(PING)
+        client.connection.send(PING)
     assert writes == []
     await asyncio.sleep(0)
     assert writes == [(b"\x81" + bytes([len(PING)]) + PING) * 3]
 
 
 async def test_much_does_not_wait_for_the_end_of_the_turn(client: Client) -> None:
-    client.connection.tell(b" " * WRITE_BYTES_MAX + PING)
+    client.connection.send(b" " * WRITE_BYTES_MAX + PING)
     assert len(client.wire.underlying_transport.frames) == 1
-    client.connection.tell(PING)
+    client.connection.send(PING)
     assert len(client.wire.underlying_transport.frames) == 1
     assert client.wire.told == [{"op": "ping"}] * 2
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65_535, 65_536])
 async def test_frames_of_every_length_are_framed(client: Client, size: int) -> None:
-    client.connection.tell(b" " * size)
+    client.connection.send(b" " * size)
     assert client.wire.frames == [(WSMsgType.TEXT, b" " * size)]
 
 

@@ -22,15 +22,15 @@ class Crowd:
         self.open: list[Slot] = []
         self.closed: list[Slot] = []
 
-    def comes(self, lane: ConnectionClass = ConnectionClass.HTTP, peer: str = HOME) -> Slot | None:
-        slot = self._limits.enter(lane, peer)
+    def comes(self, kind: ConnectionClass = ConnectionClass.HTTP, peer: str = HOME) -> Slot | None:
+        slot = self._limits.enter(kind, peer)
         if slot is not None:
             slot.close = lambda: self._close(slot)
             self.open.append(slot)
         return slot
 
-    def count(self, lane: ConnectionClass) -> int:
-        return len([slot for slot in self.open if slot.lane is lane])
+    def count(self, kind: ConnectionClass) -> int:
+        return len([slot for slot in self.open if slot.kind is kind])
 
     def _close(self, slot: Slot) -> None:
         self.closed.append(slot)
@@ -49,11 +49,11 @@ def crowd(limits: ConnectionLimits) -> Crowd:
 
 
 def lanes(
-    crowd: Crowd, peer: str, lane: ConnectionClass = ConnectionClass.HTTP
+    crowd: Crowd, peer: str, kind: ConnectionClass = ConnectionClass.HTTP
 ) -> list[ConnectionClass | None]:
     """As what 200 connections are let in, one after the other, none of them idle."""
-    slots = [crowd.comes(lane, peer) for _ in range(DESCRIPTORS)]
-    return [None if slot is None else slot.lane for slot in slots]
+    slots = [crowd.comes(kind, peer) for _ in range(DESCRIPTORS)]
+    return [None if slot is None else slot.kind for slot in slots]
 
 
 @pytest.mark.attack("S08")
@@ -87,12 +87,12 @@ def test_sockets_leave_room_for_requests(crowd: Crowd) -> None:
     assert None in sockets
     slot = crowd.comes(peer=PROXY)
     assert slot is not None
-    assert slot.lane is ConnectionClass.HTTP
+    assert slot.kind is ConnectionClass.HTTP
 
 
 def test_the_longest_idle_has_to_go_for_a_new_one(limits: ConnectionLimits, crowd: Crowd) -> None:
     slots = [slot for _ in range(30) if (slot := crowd.comes(peer=PROXY))]
-    while (slot := crowd.comes(peer=PROXY)) is not None and slot.lane is ConnectionClass.HTTP:
+    while (slot := crowd.comes(peer=PROXY)) is not None and slot.kind is ConnectionClass.HTTP:
         pass
     limits.idle(slots[3])
     limits.idle(slots[1])
@@ -117,7 +117,7 @@ def test_an_address_that_is_full_gives_up_its_own(limits: ConnectionLimits, crow
 def test_who_holds_the_reserve_without_a_request_gives_way(
     limits: ConnectionLimits, crowd: Crowd
 ) -> None:
-    while (used := crowd.comes(peer=PROXY)) is None or used.lane is not ConnectionClass.RESERVE:
+    while (used := crowd.comes(peer=PROXY)) is None or used.kind is not ConnectionClass.RESERVE:
         pass
     limits.use_reserve(used)
     for _ in range(50):
@@ -145,7 +145,7 @@ def test_a_connection_becomes_a_socket_if_there_is_room(
     slot = crowd.comes()
     assert slot is not None
     assert limits.move_to_sockets(slot)
-    assert (slot.lane, slot.address) == (ConnectionClass.SOCKET, None)
+    assert (slot.kind, slot.address) == (ConnectionClass.SOCKET, None)
     lanes(crowd, PROXY, ConnectionClass.SOCKET)
     late = crowd.comes(peer=OTHER)
     assert late is not None
@@ -156,9 +156,9 @@ def test_a_connection_becomes_a_socket_if_there_is_room(
 def test_all_together_stay_below_the_descriptors(descriptors: int) -> None:
     limits = ConnectionLimits(descriptors)
     crowd = Crowd(limits)
-    for lane in (ConnectionClass.HTTP, ConnectionClass.SOCKET):
+    for kind in (ConnectionClass.HTTP, ConnectionClass.SOCKET):
         for _ in range(descriptors):
-            crowd.comes(lane, "127.0.0.1")
+            crowd.comes(kind, "127.0.0.1")
     assert len(crowd.open) + limits.undecided_max < descriptors
 
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
-from tidings.gateway.http.listener import Listener, lane_of
+from tidings.gateway.http.listener import Listener, kind_of
 
 UPGRADE = b"GET /v1/ws HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -20,7 +20,7 @@ class Ear(asyncio.Protocol):
     """Says as what it is counted, then repeats what it hears."""
 
     def __init__(self, slot: Slot) -> None:
-        self._name = slot.lane.name.lower().encode()
+        self._name = slot.kind.name.lower().encode()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -107,8 +107,8 @@ async def a_door(
     ],
 )
 def test_what_a_request_for_the_socket_starts_with(start: bytes, is_socket: bool) -> None:
-    assert (lane_of(start, has_sockets=True) is ConnectionClass.SOCKET) is is_socket
-    assert lane_of(start, has_sockets=False) is ConnectionClass.HTTP
+    assert (kind_of(start, has_sockets=True) is ConnectionClass.SOCKET) is is_socket
+    assert kind_of(start, has_sockets=False) is ConnectionClass.HTTP
 
 
 @pytest.mark.attack("S08")

@@ -73,7 +73,7 @@ async def an_office(folder: Path) -> AsyncIterator[Office]:
         clock.time = NOW
         runner = JobRunner(
             jobs=store.jobs,
-            aside=store.jobs_aside,
+            dead_letters=store.jobs_aside,
             notifications=store.notifications,
             copies=store.copies,
             views=LogViews(store.notifications, clock),

@@ -29,7 +29,7 @@ class RemoteGateways:
                 by_gateway.setdefault(gateway, []).append(user)
         return by_gateway
 
-    def tell(
+    def send(
         self, frame: bytes, gateways: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
         """Send a frame there; what is about a chat names it."""

@@ -68,7 +68,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
     for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
         runner = JobRunner(
             jobs=jobs,
-            aside=core.store.jobs_aside,
+            dead_letters=core.store.jobs_aside,
             notifications=core.store.notifications,
             copies=core.store.copies,
             views=core.inbox.views,
@@ -129,13 +129,13 @@ def _run_worker(
         group=f"{config.kafka_prefix}delivery",
     )
     deliverer = _deliverer(core, others, push)
-    recounting = UnreadRecount(
-        deliverer.folds,
+    unread_recount = UnreadRecount(
+        deliverer.states,
         others.registry,
         others.handover,
         lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now()),
     )
-    worker = Worker(feed, deliverer, recounting, wait_patiently)
+    worker = Worker(feed, deliverer, unread_recount, wait_patiently)
     worker.start()
     stack.push_async_callback(worker.close)
 

@@ -74,8 +74,8 @@ class Sockets:
         context = _context(core, self._hub, self._presence, self._write_lease, rate_limits)
         if self._exchange is not None:
             context = self._exchange.joined(context)
-        entrance = Admission(jitter_ms, rate_limits, config.trusted_proxies)
-        self.handshake = Handshake(context, frozenset(config.allowed_origins), entrance)
+        admission = Admission(jitter_ms, rate_limits, config.trusted_proxies)
+        self.handshake = Handshake(context, frozenset(config.allowed_origins), admission)
 
     def open(self) -> None:
         """Begin to look around; nobody is connected yet."""
@@ -117,27 +117,29 @@ class Exchange:
         write_lease: WriteLease,
         hint: Callable[[InboxEvent], None],
     ) -> None:
-        comparing = HeadReconciler(hub, core.store.chats)
-        self._upkeep = GatewayRegistration(hub, others.registry, comparing, write_lease)
-        self._mailbox = others.mailbox(HandoverReceiver(hub, self._upkeep.doubt, hint))
+        reconciler = HeadReconciler(hub, core.store.chats)
+        self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
+        self._mailbox = others.mailbox(
+            HandoverReceiver(hub, self._registration.request_reconcile, hint)
+        )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
         """A desk whose connections others can find."""
         return replace(
             context,
-            register=self._upkeep.register,
-            unregister=self._upkeep.unregister,
+            register=self._registration.register,
+            unregister=self._registration.unregister,
             gap_seconds=GAP_SECONDS,
         )
 
     def open(self) -> None:
         """Listen, and keep registrations alive."""
         self._mailbox.start()
-        self._upkeep.start()
+        self._registration.start()
 
     async def close(self) -> None:
         """Stop both."""
-        await self._upkeep.close()
+        await self._registration.close()
         await self._mailbox.close()
 
 
@@ -168,7 +170,7 @@ def _context(
     return GatewayContext(
         authenticate=core.authenticate,
         held=core.store.chats.held,
-        tell_presence=presence.greet,
+        send_presence=presence.greet,
         verbs=core.verbs,
         receipts=core.receipts,
         appender=core.appender,

@@ -46,7 +46,7 @@ class RedisHandoverReceiver:
         channels = link.name("gateway", gateway), link.name("gateway", EVERY_GATEWAY)
         # Each time it stands again, something may have been sent meanwhile.
         self._subscription = Subscription(
-            link, channels, self._take, doorstep.doubt, quiet_seconds=quiet_seconds
+            link, channels, self._take, doorstep.request_reconcile, quiet_seconds=quiet_seconds
         )
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class RedisHandoverReceiver:
                 if but_not != self._gateway:
                     self._doorstep.hint(event)
             case Compare():
-                self._doorstep.doubt()
+                self._doorstep.request_reconcile()
             case HandedOver():
                 pass
 

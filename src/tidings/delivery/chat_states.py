@@ -39,7 +39,7 @@ class DeliveryState(msgspec.Struct, eq=False):
 
     state: ChatState
     start: int
-    handed: int
+    dispatched: int
     """All from `start` up to here; before the first run that is nothing."""
 
 
@@ -71,42 +71,44 @@ class DeliveryStates:
             NotInLog: The log does not reach that far.
             StoreUnavailable: It cannot be read now.
         """
-        fold = self._taken_out(chat)
-        if fold is None or goal - fold.handed > RUN_ENTRIES_MAX:
+        delivery = self._taken_out(chat)
+        if delivery is None or goal - delivery.dispatched > RUN_ENTRIES_MAX:
             # Left alone for so long, it is as good as new: others delivered it meanwhile.
             start = max(first, goal - RUN_ENTRIES_MAX + 1)
-            fold = DeliveryState(await self._cold(chat), start, start - 1)
-        elif is_old and (goal > fold.handed or first < fold.start):
-            await self._catch_up(fold.state)
-        if first < fold.start:
+            delivery = DeliveryState(await self._cold(chat), start, start - 1)
+        elif is_old and (goal > delivery.dispatched or first < delivery.start):
+            await self._catch_up(delivery.state)
+        if first < delivery.start:
             # The events of two writers may come in the wrong order.
-            goal = min(goal, fold.start - 1)
+            goal = min(goal, delivery.start - 1)
             entries = await self._read(chat, first - 1, goal)
-        elif goal > fold.handed:
-            entries = _fresh(fold, goal, held) or await self._read(chat, fold.handed, goal)
+        elif goal > delivery.dispatched:
+            entries = _fresh(delivery, goal, held) or await self._read(
+                chat, delivery.dispatched, goal
+            )
         else:
             entries = []
         for entry in entries:
-            if entry.sequence > fold.state.head:
-                fold.state.fold(entry)
-        self._keep(chat, fold)
-        return DeliveryRun(entries=entries, state=fold.state.copy()) if entries else None
+            if entry.sequence > delivery.state.head:
+                delivery.state.fold(entry)
+        self._keep(chat, delivery)
+        return DeliveryRun(entries=entries, state=delivery.state.copy()) if entries else None
 
-    def handed_out(self, run: DeliveryRun) -> None:
+    def mark_dispatched(self, run: DeliveryRun) -> None:
         """The run was handed out: a repeat of it need not be."""
-        fold = self._by_chat.get(run.state.chat_id)
-        if fold is None:
+        delivery = self._by_chat.get(run.state.chat_id)
+        if delivery is None:
             return
         first, last = run.entries[0].sequence, run.entries[-1].sequence
-        if first == fold.handed + 1:
-            fold.handed = last
-        elif last == fold.start - 1:
-            fold.start = first
+        if first == delivery.dispatched + 1:
+            delivery.dispatched = last
+        elif last == delivery.start - 1:
+            delivery.start = first
 
     def known(self, chat: ChatId) -> ChatState | None:
         """A chat's state, if it is known."""
-        fold = self._by_chat.get(chat)
-        return fold.state if fold is not None else None
+        delivery = self._by_chat.get(chat)
+        return delivery.state if delivery is not None else None
 
     def forget(self, chat: ChatId) -> None:
         """Take nothing as handed out any more: something went wrong after it was."""
@@ -145,14 +147,14 @@ class DeliveryStates:
 
     def _taken_out(self, chat: ChatId) -> DeliveryState | None:
         """Taken out of the cache: if something goes wrong half-way, it does not come back."""
-        fold = self._by_chat.pop(chat, None)
-        if fold is not None:
-            self._members -= len(fold.state.members)
-        return fold
+        delivery = self._by_chat.pop(chat, None)
+        if delivery is not None:
+            self._members -= len(delivery.state.members)
+        return delivery
 
-    def _keep(self, chat: ChatId, fold: DeliveryState) -> None:
-        self._by_chat[chat] = fold
-        self._members += len(fold.state.members)
+    def _keep(self, chat: ChatId, delivery: DeliveryState) -> None:
+        self._by_chat[chat] = delivery
+        self._members += len(delivery.state.members)
         while (
             len(self._by_chat) > limits.CACHED_CHATS_MAX
             or self._members > limits.CACHED_MEMBERS_MAX
@@ -160,16 +162,16 @@ class DeliveryStates:
             self._taken_out(next(iter(self._by_chat)))
 
 
-def _fresh(fold: DeliveryState, goal: int, held: Mapping[int, Entry]) -> list[Entry] | None:
+def _fresh(delivery: DeliveryState, goal: int, held: Mapping[int, Entry]) -> list[Entry] | None:
     """The run from the events alone; None if the log has to be read.
 
     If the state stands right before the run or right at its end, no entry outside of the run came
     after it that could have changed one inside, as far as anyone here can know. Inside, an edit
     has to be read to be shown, and so has a message that was redacted in the meantime.
     """
-    if fold.state.head not in (fold.handed, goal):
+    if delivery.state.head not in (delivery.dispatched, goal):
         return None
-    run = range(fold.handed + 1, goal + 1)
+    run = range(delivery.dispatched + 1, goal + 1)
     entries = [held[sequence] for sequence in run if sequence in held]
     if len(entries) != len(run):
         return None

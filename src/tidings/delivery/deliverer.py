@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of delivery, for one chat.
+"""The steps that deliver the entries of one chat, and the recount of unread messages.
 
-(1) Look up the members' connections and hand the entries to their gateways. (2) Write the head
-copy: delivered up to here. (3) Look up again, and hand over to every connection that was not handed
-them before. (4) Push to those without one. Whoever calls then (5) finishes the events.
+(1) Look up the members' connections and hand the entries over to their gateways. (2) Write the
+head copy, which means "delivered up to here". (3) Look up again, and hand over to every connection
+that has not received the entries. (4) Push to members without a connection. The caller then
+(5) finishes the events.
 
-Step 3 cannot be left out, nor limited to those missed in step 1: a connection may have died after
-step 1 with the frames still under way, and its successor have said hello before step 2.
+Step 3 must stay, and must cover more than the users missed in step 1: a connection may have died
+after step 1 with frames unsent, and its successor may have said hello before step 2.
 
-A head copy is written at most once a second for each chat. Step 1 never waits for that: of a busy
-chat, several runs are handed out and then take the other steps together.
+A head copy is written at most once a second per chat. Step 1 never waits for it: several runs of a
+busy chat are dispatched and then take the other steps together.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,20 +39,20 @@ from tidings.wire.frames import UnreadFrame, encode
 _COUNTED: Final = frozenset({"created", "added", "removed"})
 
 
-class Handed(msgspec.Struct, frozen=True):
-    """A run that has taken its first step."""
+class DispatchedRun(msgspec.Struct, frozen=True):
+    """A run after step 1, with the batches it was split into."""
 
     run: DeliveryRun
-    loads: list[Batch]
+    batches: list[Batch]
 
     @property
     def reached(self) -> set[UserKey]:
-        """Users of whom a gateway said that it holds a connection."""
-        return set().union(*(load.reached for load in self.loads))
+        """Users for whom a gateway confirmed a connection."""
+        return set().union(*(batch.reached for batch in self.batches))
 
 
 class Deliverer:
-    """Takes the steps. Each step of one chat is called one at a time."""
+    """Delivers the entries of chats. For one chat, no two calls of the same step overlap."""
 
     def __init__(
         self,
@@ -64,22 +65,22 @@ class Deliverer:
         push: Push | None,
         clock: Clock,
     ) -> None:
-        self.folds = DeliveryStates(log, deliveries)
-        self.handing = GatewayDispatch(registry, handover, self._open)
+        self.states = DeliveryStates(log, deliveries)
+        self.gateway_dispatch = GatewayDispatch(registry, handover, self._open)
         self.pushing = Pushing(push, deliveries, clock)
         self._deliveries = deliveries
         self._vault = vault
         self._clock = clock
         self.delivered = 0
 
-    async def hand_out(
+    async def dispatch(
         self, chat: ChatId, events: Sequence[EntryEvent | HintEvent]
-    ) -> list[Handed]:
-        """Step 1, for all that these events tell of and that was not handed out before.
+    ) -> list[DispatchedRun]:
+        """Step 1: dispatch the entries that these events announce and that are still due.
 
         Raises:
-            NotInLog: They tell of entries that are not there.
-            StoreUnavailable: Not now; some may have been handed out, and will be again.
+            NotInLog: An event announces an entry that the log does not have.
+            StoreUnavailable: Try again; entries dispatched already are dispatched once more.
         """
         now = self._clock.now()
         held = {
@@ -88,77 +89,80 @@ class Deliverer:
             if isinstance(event, EntryEvent) and is_young(event.entry, now)
         }
         is_old = len(held) < len({event.sequence for event in events})
-        handed = []
+        dispatched = []
         try:
             for first, goal in _stretches(event.sequence for event in events):
                 start = first
                 while start <= goal and (
-                    run := await self.folds.run(chat, start, goal, held, is_old=is_old)
+                    run := await self.states.run(chat, start, goal, held, is_old=is_old)
                 ):
-                    handed.append(await self._hand_out(run))
-                    self.folds.handed_out(run)
+                    dispatched.append(await self._dispatch(run))
+                    self.states.mark_dispatched(run)
                     start = run.entries[-1].sequence + 1
         except Exception:
-            self.folds.forget(chat)
+            self.states.forget(chat)
             raise
-        return handed
+        return dispatched
 
-    async def _hand_out(self, run: DeliveryRun) -> Handed:
-        loads = batches_of(run)
-        await self.handing.hand(loads, run.state.members)
-        return Handed(run, loads)
+    async def _dispatch(self, run: DeliveryRun) -> DispatchedRun:
+        batches = batches_of(run)
+        await self.gateway_dispatch.dispatch(batches, run.state.members)
+        return DispatchedRun(run, batches)
 
     async def _open(self, entries: Sequence[Entry]) -> None:
         await self._vault.open(entries, self._clock.now())
 
-    async def write_head(self, handed: Sequence[Handed]) -> None:
-        """Step 2, for runs of one chat that were handed out; may wait for a second.
+    async def write_head(self, dispatched: Sequence[DispatchedRun]) -> None:
+        """Step 2: write the head copy for dispatched runs of one chat; may wait for a second.
 
         Raises:
-            StoreUnavailable: The store closes.
+            StoreUnavailable: The store is closing.
         """
-        last = max((one.run for one in handed), key=lambda run: run.entries[-1].sequence)
+        last = max((one.run for one in dispatched), key=lambda run: run.entries[-1].sequence)
         head = head_of(last.entries[-1])
-        is_changed = any(entry.kind in _COUNTED for one in handed for entry in one.run.entries)
+        is_changed = any(entry.kind in _COUNTED for one in dispatched for entry in one.run.entries)
         is_known = is_changed and last.state.head == head.sequence
         count = len(last.state.members) if is_known else None
         await self._deliveries.advance(last.state.chat_id, head, count)
 
-    async def hand_again(self, handed: Sequence[Handed]) -> None:
-        """Steps 3 and 4, for runs whose head is written: to those who are members by now.
+    async def dispatch_again(self, dispatched: Sequence[DispatchedRun]) -> None:
+        """Steps 3 and 4, after the head copy: dispatch to new connections of members, then push.
 
         Raises:
-            StoreUnavailable: Not now; nobody was pushed.
+            StoreUnavailable: Try again; no push was sent.
         """
-        members = self._members_now(handed)
-        await self.handing.hand([load for one in handed for load in one.loads], members)
-        await self.pushing.tell([(one.run.entries, one.reached) for one in handed], members)
-        self.delivered += sum(len(one.run.entries) for one in handed)
+        members = self._members_now(dispatched)
+        await self.gateway_dispatch.dispatch(
+            [batch for one in dispatched for batch in one.batches], members
+        )
+        await self.pushing.notify([(one.run.entries, one.reached) for one in dispatched], members)
+        self.delivered += sum(len(one.run.entries) for one in dispatched)
 
-    def _members_now(self, handed: Sequence[Handed]) -> Mapping[UserKey, Member]:
-        states = [one.run.state for one in handed]
-        if (known := self.folds.known(states[0].chat_id)) is not None:
+    def _members_now(self, dispatched: Sequence[DispatchedRun]) -> Mapping[UserKey, Member]:
+        states = [one.run.state for one in dispatched]
+        if (known := self.states.known(states[0].chat_id)) is not None:
             states.append(known)
         return max(states, key=lambda state: state.head).members
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
-        """All steps at once for a stretch of a log, for whoever knows that nobody else does it.
+        """Take all steps for a stretch of a log that no other process delivers.
 
-        Of a long one only the end: devices that get it read from the log what is before.
+        Only the last `RUN_ENTRIES_MAX` entries are dispatched: devices that receive them read the
+        earlier entries from the log.
         """
         first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
-        handed = await self.hand_out(chat, [HintEvent(chat, first), HintEvent(chat, up_to)])
-        if handed:
+        dispatched = await self.dispatch(chat, [HintEvent(chat, first), HintEvent(chat, up_to)])
+        if dispatched:
             try:
-                await self.write_head(handed)
-                await self.hand_again(handed)
+                await self.write_head(dispatched)
+                await self.dispatch_again(dispatched)
             except Exception:
-                self.folds.forget(chat)
+                self.states.forget(chat)
                 raise
 
 
 def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
-    """First and last of what goes together: a run never holds more than it may."""
+    """Return first and last sequence of each stretch that fits into one run."""
     stretches: list[tuple[int, int]] = []
     for sequence in sorted(set(sequences)):
         if stretches and sequence - stretches[-1][0] < RUN_ENTRIES_MAX:
@@ -169,24 +173,24 @@ def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class UnreadRecount:
-    """Tells connected members how much is unread now. Best effort: no frame here is promised."""
+    """Sends connected members their unread counts. Best effort: frames may be lost."""
 
     def __init__(
         self,
-        folds: DeliveryStates,
+        states: DeliveryStates,
         registry: Registry,
         handover: Handover,
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
     ) -> None:
-        self._folds = folds
+        self._states = states
         self._registry = registry
         self._handover = handover
         self._count_unread = count_unread
 
-    async def tell(self, chat: ChatId) -> None:
-        """Count for each connected member, and hand the count over."""
+    async def send(self, chat: ChatId) -> None:
+        """Count the unread messages of each connected member and send each the count."""
         with suppress(RegistryUnavailable, Unavailable):
-            state = await self._folds.state(chat)
+            state = await self._states.state(chat)
             places = await self._registry.find(state.members) if state is not None else {}
             for user, found in places.items():
                 unread = await self._count_unread(user, chat)

@@ -37,7 +37,7 @@ class Batch(msgspec.Struct, kw_only=True):
     removed: frozenset[UserKey] = frozenset()
     """Those for whom it is the last entry of the chat: they get just this one."""
     was_opened: bool = False
-    handed: set[ConnectionAddress] = msgspec.field(default_factory=set)
+    sent_to: set[ConnectionAddress] = msgspec.field(default_factory=set)
     reached: set[UserKey] = msgspec.field(default_factory=set)
     """Users of whom a gateway said that it holds a connection."""
 
@@ -52,16 +52,16 @@ def batches_of(run: DeliveryRun) -> list[Batch]:
     They go to those who are members now, whoever was one when an entry was written; to newcomers
     from their joining on. A removed member gets just the entry that says so.
     """
-    loads: list[list[Entry]] = []
+    batches: list[list[Entry]] = []
     for entry in run.entries:
-        before = loads[-1][-1].kind if loads else None
+        before = batches[-1][-1].kind if batches else None
         if before in (None, "removed") or entry.kind in {"removed", "added"}:
-            loads.append([])
-        loads[-1].append(entry)
-    return [_load(run, entries) for entries in loads]
+            batches.append([])
+        batches[-1].append(entry)
+    return [_batch(run, entries) for entries in batches]
 
 
-def _load(run: DeliveryRun, entries: list[Entry]) -> Batch:
+def _batch(run: DeliveryRun, entries: list[Entry]) -> Batch:
     first, members = entries[0].sequence, run.state.members
     removals = (entry for entry in entries if entry.kind == "removed")
     return Batch(
@@ -86,7 +86,7 @@ def _encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
 
 
 class GatewayDispatch:
-    """Finds connections and hands loads to those that have not been handed them yet."""
+    """Finds connections and hands batches to those that have not been handed them yet."""
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class GatewayDispatch:
         self._handover = handover
         self._open_entries = open_entries
         self.silent_gateways = 0
-        self.lost_looks = 0
+        self.failed_lookups = 0
         """How often the registry did not answer."""
 
-    async def hand(self, loads: Sequence[Batch], members: Collection[UserKey]) -> None:
+    async def dispatch(self, batches: Sequence[Batch], members: Collection[UserKey]) -> None:
         """Look everyone up, in one round trip, and hand over, to nobody but these members.
 
         If the registry does not answer nobody is handed anything: hello, and gateways comparing
@@ -111,46 +111,50 @@ class GatewayDispatch:
         Raises:
             StoreUnavailable: A key cannot be loaded now; some may have been handed over.
         """
-        users = [load.users(members) for load in loads]
+        users = [batch.users(members) for batch in batches]
         places = await self._find(frozenset().union(*users))
-        for load, wanted in zip(loads, users, strict=True):
-            await self._hand_one(load, {user: places[user] for user in wanted & places.keys()})
+        for batch, wanted in zip(batches, users, strict=True):
+            await self._dispatch_batch(
+                batch, {user: places[user] for user in wanted & places.keys()}
+            )
 
     async def _find(self, users: Iterable[UserKey]) -> _Places:
         try:
             return await self._registry.find(users)
         except RegistryUnavailable:
-            self.lost_looks += 1
+            self.failed_lookups += 1
             return {}
 
-    async def _hand_one(self, load: Batch, places: _Places) -> None:
+    async def _dispatch_batch(self, batch: Batch, places: _Places) -> None:
         users: defaultdict[str, list[UserKey]] = defaultdict(list)
         for user, found in places.items():
-            for gateway in {place.gateway for place in found if place not in load.handed}:
+            for gateway in {place.gateway for place in found if place not in batch.sent_to}:
                 users[gateway].append(user)
         # Opened once in any case: of what is gone, those who are not connected are not told.
-        if users or not load.was_opened:
-            await self._hand_to(load, users)
-        load.reached |= {user for user, found in places.items() if load.handed.intersection(found)}
+        if users or not batch.was_opened:
+            await self._hand_over(batch, users)
+        batch.reached |= {
+            user for user, found in places.items() if batch.sent_to.intersection(found)
+        }
 
-    async def _hand_to(self, load: Batch, users: Mapping[str, list[UserKey]]) -> None:
-        encoded_entries = await self._opened(load)
+    async def _hand_over(self, batch: Batch, users: Mapping[str, list[UserKey]]) -> None:
+        encoded_entries = await self._opened(batch)
         if users:
             held = await self._handover.entries(encoded_entries, users)
             self.silent_gateways += len(users.keys() - held.keys())
             for gateway, connections in held.items():
-                load.handed.update(
+                batch.sent_to.update(
                     ConnectionAddress(gateway, connection) for connection in connections
                 )
 
-    async def _opened(self, load: Batch) -> list[EncodedEntry]:
+    async def _opened(self, batch: Batch) -> list[EncodedEntry]:
         """The entries as frames; their content stands nowhere else."""
         try:
-            await self._open_entries(load.entries)
-            load.was_opened = True
-            return [_encoded(entry, is_small=load.is_small) for entry in load.entries]
+            await self._open_entries(batch.entries)
+            batch.was_opened = True
+            return [_encoded(entry, is_small=batch.is_small) for entry in batch.entries]
         finally:
-            for entry in load.entries:
+            for entry in batch.entries:
                 entry.content = None
                 if entry.shown is not None:
                     entry.shown.content = None

@@ -98,7 +98,7 @@ class FanOut:
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
-        self._pace = ReceiptPace(self._tell_members)
+        self._pace = ReceiptPace(self._notify_or_read)
         self._tasks = Tasks("fan-out")
         bus.subscribe(self._on_event)
 
@@ -118,18 +118,18 @@ class FanOut:
             case ReceiptMoved():
                 self._pace.offer(event)
             case Typing():
-                self._tell_members(event)
+                self._notify_or_read(event)
             case Expired():
                 self._later(self._expired(event))
             case _:
                 assert_never(event)
 
-    def _tell_members(self, event: ReceiptMoved | Typing) -> None:
+    def _notify_or_read(self, event: ReceiptMoved | Typing) -> None:
         state = self._cached_state(event.chat)
         if state is not None:
-            self._told_to_members(event, state)
+            self._notify_members(event, state)
         else:
-            self._later(self._told_later(event))
+            self._later(self._notify_after_reading(event))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         """What has to be read first; if that cannot be done now, nobody is told."""
@@ -145,46 +145,46 @@ class FanOut:
                     frame = encode_entry(entry)
                 connection.deliver(entry, frame, is_small=is_small)
 
-    async def _told_later(self, event: ReceiptMoved | Typing) -> None:
+    async def _notify_after_reading(self, event: ReceiptMoved | Typing) -> None:
         state = await self._read_state(event.chat)
         if state is not None:
-            self._told_to_members(event, state)
+            self._notify_members(event, state)
 
-    def _told_to_members(self, event: ReceiptMoved | Typing, state: ChatState) -> None:
+    def _notify_members(self, event: ReceiptMoved | Typing, state: ChatState) -> None:
         match event:
             case Typing():
                 frame = encode(TypingNotice(event.chat, user_id(event.user)))
-                self._tell_others(state, event.user, frame)
+                self._notify_others(state, event.user, frame)
             case ReceiptMoved(chat, receipt, by_reading):
                 user = receipt.user
                 frame = encode(ReceiptFrame(chat, user_id(user), receipt.delivered, receipt.read))
-                self._tell_others(state, user, frame)
+                self._notify_others(state, user, frame)
                 own = tuple(self._connections.of(user))
                 if len(own) > 1 and state.is_small:
-                    _tell(own, chat, frame)
+                    _send_notice(own, chat, frame)
                 if own and by_reading:
-                    self._later(self._tell_unread(user, chat))
+                    self._later(self._send_unread(user, chat))
 
-    def _tell_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
+    def _notify_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
         """Large chats are silent: a thousand members would make a million frames a message."""
         if not state.is_small:
             return
         for other in state.members:
             if other != user:
-                _tell(self._connections.of(other), state.chat_id, frame)
+                _send_notice(self._connections.of(other), state.chat_id, frame)
 
     async def _expired(self, event: Expired) -> None:
         state = await self._read_state(event.chat)
         for user in state.members if state else ():
-            await self._tell_unread(user, event.chat)
+            await self._send_unread(user, event.chat)
 
-    async def _tell_unread(self, user: UserKey, chat: ChatId) -> None:
+    async def _send_unread(self, user: UserKey, chat: ChatId) -> None:
         if not tuple(self._connections.of(user)):
             return
         unread = await self._count_unread(user, chat)
         if unread is not None:
             frame = encode(UnreadFrame(chat, unread.count, unread.exact))
-            _tell(self._connections.of(user), chat, frame)
+            _send_notice(self._connections.of(user), chat, frame)
 
 
 def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
@@ -199,6 +199,6 @@ async def _best_effort(work: Coroutine[Any, Any, None]) -> None:
         await work
 
 
-def _tell(connections: Iterable[Receiver], chat: ChatId, frame: bytes) -> None:
+def _send_notice(connections: Iterable[Receiver], chat: ChatId, frame: bytes) -> None:
     for connection in connections:
         connection.notice(chat, frame)

@@ -28,23 +28,23 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """What waits, a line for each tenant."""
+    """What waits, a queue for each tenant."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[str, deque[T]] = OrderedDict()
+        self._queues: OrderedDict[str, deque[T]] = OrderedDict()
 
     def put(self, tenant: str, waiting: T) -> None:
-        """Stand in line behind what is the tenant's own."""
-        self._lines.setdefault(tenant, deque()).append(waiting)
+        """Stand in queue behind what is the tenant's own."""
+        self._queues.setdefault(tenant, deque()).append(waiting)
 
     def next(self) -> T | None:
         """The first of the tenant whose turn it is; None if nothing waits."""
-        if not self._lines:
+        if not self._queues:
             return None
-        tenant, line = self._lines.popitem(last=False)
-        first = line.popleft()
-        if line:
-            self._lines[tenant] = line  # behind all others
+        tenant, queue = self._queues.popitem(last=False)
+        first = queue.popleft()
+        if queue:
+            self._queues[tenant] = queue  # behind all others
         return first
 
 
@@ -80,7 +80,7 @@ class JobRunner:
         self,
         *,
         jobs: Jobs,
-        aside: DeadLetters,
+        dead_letters: DeadLetters,
         notifications: Notifications,
         copies: Copies,
         views: LogViews,
@@ -91,7 +91,7 @@ class JobRunner:
     ) -> None:
         """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
         self._jobs = jobs
-        self._aside = aside
+        self._dead_letters = dead_letters
         self._notifications = notifications
         self._copies = copies
         self._views = views
@@ -214,7 +214,7 @@ class JobRunner:
     async def _set_aside(self, job: Job, reason: str) -> None:
         extra = {"action": "job_set_aside", "tenant": job.tenant, "job": _name(job)}
         log.error("job set aside: %s", reason, extra=extra)
-        await self._aside.keep(
+        await self._dead_letters.keep(
             DeadLetter(aside_id=_name(job), job=job, reason=reason, at=self._clock.now())
         )
 

@@ -36,7 +36,7 @@ class Pushing:
         self._mutes: OrderedDict[ChatId, tuple[float, Mapping[UserKey, int]]] = OrderedDict()
         self.noticed = 0
 
-    async def tell(
+    async def notify(
         self,
         runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
         members: Mapping[UserKey, Member],

@@ -123,7 +123,7 @@ class Relay:
         if len(self._owed) < OWED_CHATS_MAX:
             changes = await self._changes.poll()
             self._sort([one for one in changes if isinstance(one, EntryWritten)])
-            self._tell_cleaned([one for one in changes if isinstance(one, ContentExpired)])
+            self._report_cleaned([one for one in changes if isinstance(one, ContentExpired)])
             is_more = len(changes) >= MANY_CHANGES
         await self._compare()
         return is_more
@@ -150,7 +150,7 @@ class Relay:
         else:
             owed.sequence = max(owed.sequence, sequence)
 
-    def _tell_cleaned(self, cleaned: list[ContentExpired]) -> None:
+    def _report_cleaned(self, cleaned: list[ContentExpired]) -> None:
         by_chat: dict[ChatId, list[int]] = {}
         for one in cleaned:
             by_chat.setdefault(one.chat, []).append(one.sequence)

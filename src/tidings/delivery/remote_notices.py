@@ -112,7 +112,7 @@ class RemoteNotices:
 
     async def _invited(self, event: Invited) -> None:
         frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
-        self._remote_gateways.tell(frame, await self._remote_gateways.find([event.user]))
+        self._remote_gateways.send(frame, await self._remote_gateways.find([event.user]))
 
     async def _typing(self, chat: ChatId, user: UserKey) -> None:
         state = await self._state(chat)
@@ -120,7 +120,7 @@ class RemoteNotices:
             return
         others = [member for member in state.members if member != user]
         frame = encode(TypingNotice(chat, user_id(user)))
-        self._remote_gateways.tell(frame, await self._remote_gateways.find(others), chat)
+        self._remote_gateways.send(frame, await self._remote_gateways.find(others), chat)
 
     async def _receipt(self, event: ReceiptMoved) -> None:
         chat, receipt, user = event.chat, event.receipt, event.receipt.user
@@ -131,15 +131,15 @@ class RemoteNotices:
         gateways = await self._remote_gateways.find(members)
         if state.is_small:
             frame = encode(ReceiptFrame(chat, user_id(user), receipt.delivered, receipt.read))
-            self._remote_gateways.tell(frame, gateways, chat)
+            self._remote_gateways.send(frame, gateways, chat)
         if event.by_reading:
             own = {name: [user] for name, users in gateways.items() if user in users}
-            await self._tell_unread(user, chat, own)
+            await self._send_unread(user, chat, own)
 
-    async def _tell_unread(
+    async def _send_unread(
         self, user: UserKey, chat: ChatId, gateways: dict[str, list[UserKey]]
     ) -> None:
         unread = await self._count_unread(user, chat) if gateways else None
         if unread is not None:
             frame = encode(UnreadFrame(chat, unread.count, unread.exact))
-            self._remote_gateways.tell(frame, gateways, chat)
+            self._remote_gateways.send(frame, gateways, chat)

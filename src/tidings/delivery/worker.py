@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.delivery.deliverer import Deliverer, Handed, UnreadRecount
+from tidings.delivery.deliverer import Deliverer, DispatchedRun, UnreadRecount
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
@@ -42,8 +42,10 @@ class _ChatEvents(msgspec.Struct, eq=False):
     """One chat with something to do."""
 
     waiting: deque[_WaitingEvents] = msgspec.field(default_factory=deque)
-    is_handing_out: bool = False
-    unsettled: list[tuple[list[_WaitingEvents], list[Handed]]] = msgspec.field(default_factory=list)
+    is_dispatching: bool = False
+    unsettled: list[tuple[list[_WaitingEvents], list[DispatchedRun]]] = msgspec.field(
+        default_factory=list
+    )
     is_settling: bool = False
 
 
@@ -54,15 +56,15 @@ class Worker:
         self,
         feed: Feed,
         deliverer: Deliverer,
-        recounting: UnreadRecount,
+        unread_recount: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
         """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
         self._feed = feed
         self._deliverer = deliverer
-        self._recounting = recounting
+        self._unread_recount = unread_recount
         self._back_off = back_off
-        self._lanes: dict[ChatId, _ChatEvents] = {}
+        self._by_chat: dict[ChatId, _ChatEvents] = {}
         self._unfinished = 0
         self._has_room = asyncio.Event()
         self._free = asyncio.Semaphore(CHATS_AT_ONCE)
@@ -108,80 +110,84 @@ class Worker:
         except NotAnEvent as reason:
             self._tasks.start(self._set_aside(received, str(reason)))
             return
-        lane = self._lanes.setdefault(event.chat, _ChatEvents())
-        lane.waiting.append(_WaitingEvents(received, event))
-        if not lane.is_handing_out:
-            lane.is_handing_out = True
-            self._tasks.start(self._hand_out(event.chat, lane))
+        chat_events = self._by_chat.setdefault(event.chat, _ChatEvents())
+        chat_events.waiting.append(_WaitingEvents(received, event))
+        if not chat_events.is_dispatching:
+            chat_events.is_dispatching = True
+            self._tasks.start(self._dispatch(event.chat, chat_events))
 
     # Step 1, and the others.
 
-    async def _hand_out(self, chat: ChatId, lane: _ChatEvents) -> None:
-        """Hand out what waits in a lane until nothing does."""
-        while lane.waiting:
+    async def _dispatch(self, chat: ChatId, chat_events: _ChatEvents) -> None:
+        """Hand out what waits in a chat_events until nothing does."""
+        while chat_events.waiting:
             async with self._free:
-                most = min(len(lane.waiting), RUN_EVENTS_MAX)
-                run = [lane.waiting.popleft() for _ in range(most)]
-                await self._hand_out_or_divide(chat, lane, run)
-        lane.is_handing_out = False
-        self._let_go(chat, lane)
+                most = min(len(chat_events.waiting), RUN_EVENTS_MAX)
+                run = [chat_events.waiting.popleft() for _ in range(most)]
+                await self._dispatch_or_divide(chat, chat_events, run)
+        chat_events.is_dispatching = False
+        self._let_go(chat, chat_events)
 
-    async def _hand_out_or_divide(
-        self, chat: ChatId, lane: _ChatEvents, run: list[_WaitingEvents]
+    async def _dispatch_or_divide(
+        self, chat: ChatId, chat_events: _ChatEvents, run: list[_WaitingEvents]
     ) -> None:
         """If a run cannot be delivered, one of its events is to blame, not the others."""
-        handed: list[Handed] = []
+        dispatched: list[DispatchedRun] = []
         events = [one.event for one in run]
-        reason = await self._attempted(partial(self._first_step, chat, events, handed))
+        reason = await self._attempted(partial(self._first_step, chat, events, dispatched))
         if reason is None:
-            lane.unsettled.append((run, handed))
-            if not lane.is_settling:
-                lane.is_settling = True
-                self._tasks.start(self._settle(chat, lane))
+            chat_events.unsettled.append((run, dispatched))
+            if not chat_events.is_settling:
+                chat_events.is_settling = True
+                self._tasks.start(self._settle(chat, chat_events))
         elif len(run) == 1:
             await self._set_aside(run[0].received, reason)
         else:
             for one in run:
-                await self._hand_out_or_divide(chat, lane, [one])
+                await self._dispatch_or_divide(chat, chat_events, [one])
 
     async def _first_step(
-        self, chat: ChatId, events: list[WireEvent], handed: list[Handed]
+        self, chat: ChatId, events: list[WireEvent], dispatched: list[DispatchedRun]
     ) -> None:
         appended = [event for event in events if not isinstance(event, CleanedEvent)]
         if appended:
-            handed += await self._deliverer.hand_out(chat, appended)
+            dispatched += await self._deliverer.dispatch(chat, appended)
         if len(appended) < len(events):
-            await self._recounting.tell(chat)
+            await self._unread_recount.send(chat)
 
-    async def _settle(self, chat: ChatId, lane: _ChatEvents) -> None:
+    async def _settle(self, chat: ChatId, chat_events: _ChatEvents) -> None:
         """Take the other steps for what was handed out, until nothing is left.
 
         An event that brought nothing new waits here as well: what it tells of may not be settled.
         """
-        while lane.unsettled:
-            runs, lane.unsettled = lane.unsettled, []
-            handed = [one for _, some in runs for one in some]
-            reason = await self._attempted(partial(self._other_steps, handed))
+        while chat_events.unsettled:
+            runs, chat_events.unsettled = chat_events.unsettled, []
+            dispatched = [one for _, some in runs for one in some]
+            reason = await self._attempted(partial(self._other_steps, dispatched))
             if reason is not None:
-                self._deliverer.folds.forget(chat)
+                self._deliverer.states.forget(chat)
             for waiting, _ in runs:
                 for one in waiting:
                     if reason is None:
                         self._finish(one.received)
                     else:
                         await self._set_aside(one.received, reason)
-        lane.is_settling = False
-        self._let_go(chat, lane)
+        chat_events.is_settling = False
+        self._let_go(chat, chat_events)
 
-    async def _other_steps(self, handed: list[Handed]) -> None:
-        if handed:
-            await self._deliverer.write_head(handed)
+    async def _other_steps(self, dispatched: list[DispatchedRun]) -> None:
+        if dispatched:
+            await self._deliverer.write_head(dispatched)
             async with self._free:
-                await self._deliverer.hand_again(handed)
+                await self._deliverer.dispatch_again(dispatched)
 
-    def _let_go(self, chat: ChatId, lane: _ChatEvents) -> None:
-        if not lane.is_handing_out and not lane.is_settling and self._lanes.get(chat) is lane:
-            del self._lanes[chat]
+    def _let_go(self, chat: ChatId, chat_events: _ChatEvents) -> None:
+        if (
+            not chat_events.is_dispatching
+            and not chat_events.is_settling
+            and self._by_chat.get(chat) is chat_events
+        ):
+            del self._by_chat[chat]
 
     # Trouble.
 

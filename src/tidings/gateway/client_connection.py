@@ -44,7 +44,7 @@ class ClientConnection(Protocol):
         """Take something about a chat that has no sequence, if it follows the chat."""
         ...
 
-    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+    def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """So far the user's logs reach: what is missing is read. False if it is too early."""
         ...
 
@@ -56,7 +56,7 @@ class ClientConnection(Protocol):
         """Do what the client asks for."""
         ...
 
-    def tell(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:
         """Write a frame."""
         ...
 

@@ -41,30 +41,30 @@ class RevocationCloser:
         """Close the sockets that these are about."""
         ended = RevocationIndex(revocations)
         for user, at in ended.users.items():
-            for line in self._hub.of(user):
-                self._user_ended(line, at)
+            for connection in self._hub.of(user):
+                self._user_ended(connection, at)
         if ended.is_wide or ended.sessions:
-            for line in self._hub:
-                caller = line.conversation.caller
+            for connection in self._hub:
+                caller = connection.conversation.caller
                 if caller is not None and ended.concerns(caller):
-                    line.close(Close.NOT_AUTHENTICATED)
+                    connection.close(Close.NOT_AUTHENTICATED)
 
-    def _user_ended(self, line: ClientConnection, at: int) -> None:
-        caller = line.conversation.caller
+    def _user_ended(self, connection: ClientConnection, at: int) -> None:
+        caller = connection.conversation.caller
         if caller is None or caller.issued_at <= at:
-            line.close(Close.NOT_AUTHENTICATED)
+            connection.close(Close.NOT_AUTHENTICATED)
         else:
             # Given afterwards, by its own word: but who was deactivated may do nothing, whatever
             # the clock showed of who made the token.
-            self._tasks.start(self._ask(line, caller))
+            self._tasks.start(self._ask(connection, caller))
 
-    async def _ask(self, line: ClientConnection, caller: UserCaller) -> None:
-        set_requester(unknown_requester(line.address))
+    async def _ask(self, connection: ClientConnection, caller: UserCaller) -> None:
+        set_requester(unknown_requester(connection.address))
         try:
-            if not await self._is_valid(caller) and line.conversation.caller is caller:
-                line.close(Close.NOT_AUTHENTICATED)
+            if not await self._is_valid(caller) and connection.conversation.caller is caller:
+                connection.close(Close.NOT_AUTHENTICATED)
         except Unavailable:
-            line.close(Close.OVERLOADED)
+            connection.close(Close.OVERLOADED)
 
     def saw(self, at: float) -> None:
         """The feed was read: what was revoked before has been carried out."""
@@ -80,8 +80,8 @@ class RevocationCloser:
         self._write_lease.is_blind = True
         if was_late:
             return
-        for line in self._hub:
-            line.close(Close.OVERLOADED)
+        for connection in self._hub:
+            connection.close(Close.OVERLOADED)
 
 
 _conforms: type[FeedListener] = RevocationCloser

@@ -37,10 +37,13 @@ class Connection(WSListener):
     """One client, from accept to close."""
 
     def __init__(
-        self, context: GatewayContext, entrance: Admission | None = None, address: str | None = None
+        self,
+        context: GatewayContext,
+        admission: Admission | None = None,
+        address: str | None = None,
     ) -> None:
         self._context = context
-        self._entrance = entrance
+        self._admission = admission
         self.address = address
         self._frames_left = self._frames_most = (
             FRAMES_UNLIMITED if context.limits is None else limits.CONNECTION_FRAMES_BURST
@@ -74,8 +77,8 @@ class Connection(WSListener):
         self._transport = transport
         transport.underlying_transport.set_write_buffer_limits(limits.OUTBOX_PAUSE_BYTES)
         self._context.hub.opened(self)
-        if self._entrance is not None:
-            self._entrance.opened(self.address)
+        if self._admission is not None:
+            self._admission.opened(self.address)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         self._frames_left -= 1
@@ -99,8 +102,8 @@ class Connection(WSListener):
         self.conversation.state = State.CLOSED
         user = self.conversation.user
         self._context.hub.closed(self, user)
-        if self._entrance is not None:
-            self._entrance.closed(self.address)
+        if self._admission is not None:
+            self._admission.closed(self.address)
         if user is not None:
             self._context.unregister(user, self.conversation.connection)
         self._tasks.cancel()
@@ -142,9 +145,9 @@ class Connection(WSListener):
             case CloseRequest(code):
                 self.close(code)
             case Refused() as answer:
-                self.tell(encode(answer))
+                self.send(encode(answer))
             case Ping():
-                self.tell(PONG)
+                self.send(PONG)
             case Hello() as hello:
                 self.start(self.stream.enter(hello))
             case frame:
@@ -163,13 +166,13 @@ class Connection(WSListener):
     def notice(self, chat: ChatId, frame: bytes) -> None:
         """Something about a chat without a sequence: not for who has left it."""
         if self.progress.get(chat) is not None:
-            self.tell(frame)
+            self.send(frame)
 
-    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+    def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """So far the user's logs reach."""
-        return self.stream.reached(heads)
+        return self.stream.reconcile(heads)
 
-    def tell(self, frame: bytes) -> None:
+    def send(self, frame: bytes) -> None:
         """Write a frame at the end of the turn. Who lets a megabyte of them pile up is cut off."""
         self._queue(TEXT, frame)
 
@@ -224,7 +227,7 @@ class Connection(WSListener):
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
         """Say no."""
-        self.tell(encode(refused(refusal, request)))
+        self.send(encode(refused(refusal, request)))
 
     def wake(self) -> None:
         """There may be room for entries again."""

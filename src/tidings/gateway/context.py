@@ -94,7 +94,7 @@ class GatewayContext:
 
     authenticate: Callable[[str], Awaitable[Caller]]
     held: Callable[[UserKey], Awaitable[list[HeldChat]]]
-    tell_presence: Callable[[UserKey, ClientConnection], Awaitable[None]]
+    send_presence: Callable[[UserKey, ClientConnection], Awaitable[None]]
     """Tell a device that has just become live who of the user's peers is there."""
     verbs: ChatVerbs
     receipts: CoalescedReceipts

@@ -37,12 +37,12 @@ class HandoverReceiver:
     """The gateway's doorstep."""
 
     def __init__(
-        self, hub: Hub, doubt: Callable[[], None], hint: Callable[[InboxEvent], None]
+        self, hub: Hub, request_reconcile: Callable[[], None], hint: Callable[[InboxEvent], None]
     ) -> None:
         self.dropped = 0
         """Handovers that came while too many were waiting."""
         self._hub = hub
-        self._doubt = doubt
+        self._request_reconcile = request_reconcile
         self._hint = hint
         self._slices = TurnBudget()
         self._waiting_users = 0
@@ -55,11 +55,11 @@ class HandoverReceiver:
     ) -> None:
         if self._waiting_users + len(users) > WAITING_USERS_MAX:
             self.dropped += 1
-            self._doubt()
+            self._request_reconcile()
             return
         self._waiting_users += len(users)
         job = _Job(encoded_entries, len(users), answer)
-        # All parts are put in line at once: what comes later for the same user comes later.
+        # All parts are put in connection at once: what comes later for the same user comes later.
         for start in range(0, len(users), USERS_AT_ONCE):
             part = job, users[start : start + USERS_AT_ONCE]
             self._slices.defer(self._deliver, part)
@@ -67,11 +67,11 @@ class HandoverReceiver:
     def _deliver(self, part: tuple[_Job, Sequence[UserKey]]) -> None:
         job, users = part
         for user in users:
-            for line in self._hub.of(user):
-                if line.conversation.state is State.OPEN:
+            for connection in self._hub.of(user):
+                if connection.conversation.state is State.OPEN:
                     for encoded in job.encoded_entries:
-                        line.deliver(encoded, encoded.frame, is_small=encoded.is_small)
-                    job.held.append(line.conversation.connection)
+                        connection.deliver(encoded, encoded.frame, is_small=encoded.is_small)
+                    job.held.append(connection.conversation.connection)
         self._waiting_users -= len(users)
         job.left -= len(users)
         if job.left == 0:
@@ -79,17 +79,17 @@ class HandoverReceiver:
 
     def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
         for user in users:
-            for line in self._hub.of(user):
+            for connection in self._hub.of(user):
                 if chat is None:
-                    line.tell(frame)
+                    connection.send(frame)
                 else:
-                    line.notice(chat, frame)
+                    connection.notice(chat, frame)
 
     def hint(self, event: InboxEvent) -> None:
         self._hint(event)
 
-    def doubt(self) -> None:
-        self._doubt()
+    def request_reconcile(self) -> None:
+        self._request_reconcile()
 
 
 _conforms: type[HandoverTarget] = HandoverReceiver

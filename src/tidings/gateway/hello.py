@@ -18,27 +18,29 @@ from tidings.wire.frames import Hello, Welcome, encode
 
 
 async def identify(
-    context: GatewayContext, line: ClientConnection, hello: Hello
+    context: GatewayContext, connection: ClientConnection, hello: Hello
 ) -> tuple[UserCaller, str] | Close:
     """Whose connection it is, and of which device; or why it has to end."""
-    set_requester(unknown_requester(line.address))
+    set_requester(unknown_requester(connection.address))
     try:
         caller = await context.authenticate(hello.token)
     except Unauthenticated:
-        return await _not_authenticated(context, line)
+        return await _not_authenticated(context, connection)
     except Unavailable:
         return Close.OVERLOADED
     if not isinstance(caller, UserCaller):
         return Close.FORBIDDEN
     set_requester(user_requester(caller.user))
-    device = line.conversation.choose_device(caller.device, hello.device)
+    device = connection.conversation.choose_device(caller.device, hello.device)
     return device if isinstance(device, Close) else (caller, device)
 
 
-async def _not_authenticated(context: GatewayContext, line: ClientConnection) -> Close:
+async def _not_authenticated(context: GatewayContext, connection: ClientConnection) -> Close:
     """What a client whose token does not hold is told: after too many wrong ones not even that."""
     outcome = (
-        None if context.limits is None else await context.limits.wrong_credentials(line.address)
+        None
+        if context.limits is None
+        else await context.limits.wrong_credentials(connection.address)
     )
     is_allowed = outcome is None or outcome.verdict.is_allowed
     return Close.NOT_AUTHENTICATED if is_allowed else Close.TOO_FAST

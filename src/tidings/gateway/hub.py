@@ -51,7 +51,7 @@ class Hub:
             return False
         self._by_user[user] = (*present, connection)
         if not present:
-            self._tell(user, True)
+            self._notify_watchers(user, True)
         return True
 
     def closed(self, connection: ClientConnection, user: UserKey | None) -> None:
@@ -66,7 +66,7 @@ class Hub:
             self._by_user[user] = left
         else:
             del self._by_user[user]
-            self._tell(user, False)
+            self._notify_watchers(user, False)
 
     def of(self, user: UserKey) -> tuple[ClientConnection, ...]:
         """The user's connections here."""
@@ -81,7 +81,7 @@ class Hub:
         prefix = f"{tenant}:"
         return [user for user in self._by_user if user.startswith(prefix)]
 
-    def _tell(self, user: UserKey, is_online: bool) -> None:
+    def _notify_watchers(self, user: UserKey, is_online: bool) -> None:
         for changed in self._watchers:
             changed(user, is_online)
 

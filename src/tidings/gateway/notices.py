@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What connected users are told of their inboxes: something came, or was taken back, or was read.
+"""Frames about inboxes and invitations for connected users: new, retracted, unread, invited.
 
-An event is only a hint, wherever it comes from. What is shown is looked up here, and judged again
-for each portion of users: nothing that was taken back leaves in a frame.
+An event is only a hint, wherever it comes from. This module looks up the notification itself and
+checks it again for each batch of users, so that no retracted notification leaves in a frame.
 """
 
 import asyncio
@@ -35,18 +35,18 @@ from tidings.wire.frames import InboxUnread, InvitedFrame, NotificationFrame, Re
 
 RECOUNTS_WAITING_MAX: Final = 50_000
 COUNTED_AT_ONCE: Final = 4
-"""A count may be a query of a thousand rows: after something many had was taken back, this many
-run side by side and no more."""
+"""Limit on concurrent counts. Each may query a thousand rows, and retracting a notification that
+many users have requests a count for all of them."""
 
 
 class InboxUnreadCounts:
-    """Counts for who waits, and tells all devices of theirs. Best effort."""
+    """Queue of users whose unread count is computed and sent to all their devices. Best effort."""
 
     def __init__(
         self, hub: Hub, count_unread: Callable[[UserKey, str], Awaitable[UnreadCount]]
     ) -> None:
         self.dropped = 0
-        """Counts that came while too many waited."""
+        """Requests dropped because the queue was full."""
         self._hub = hub
         self._count_unread = count_unread
         self._waiting: OrderedDict[tuple[UserKey, str], None] = OrderedDict()
@@ -56,11 +56,11 @@ class InboxUnreadCounts:
         self._tasks = Tasks("recounts")
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Cancel running counts."""
         await self._tasks.close()
 
     def ask(self, user: UserKey, inbox: str, *, is_urgent: bool = False) -> None:
-        """Count and tell soon; who is urgent goes before the others."""
+        """Queue a count for a connected user; urgent requests go first."""
         if not self._hub.of(user):
             return
         if len(self._waiting) >= RECOUNTS_WAITING_MAX:
@@ -76,41 +76,42 @@ class InboxUnreadCounts:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                one, _ = self._waiting.popitem(last=False)
-                if one in self._under_way:
-                    self._again.add(one)  # told by two at once, the older count might come last
+                key, _ = self._waiting.popitem(last=False)
+                if key in self._under_way:
+                    # Of two concurrent counts, the older result might be sent last.
+                    self._again.add(key)
                 else:
-                    await self._count(one)
+                    await self._count(key)
         finally:
             self._counting -= 1
 
-    async def _count(self, one: tuple[UserKey, str]) -> None:
-        self._under_way.add(one)
+    async def _count(self, key: tuple[UserKey, str]) -> None:
+        self._under_way.add(key)
         try:
-            with suppress(Refusal):  # nobody is told, and whoever asks is counted for anew
-                await self._tell(*one)
+            with suppress(Refusal):  # no frame is sent; a REST request still counts anew
+                await self._send(*key)
         finally:
-            self._under_way.discard(one)
-            if one in self._again:
-                self._again.discard(one)
-                self._waiting[one] = None
+            self._under_way.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._waiting[key] = None
 
-    async def _tell(self, user: UserKey, inbox: str) -> None:
+    async def _send(self, user: UserKey, inbox: str) -> None:
         unread = await self._count_unread(user, inbox)
         frame = encode(InboxUnread(inbox, unread.total, unread.categories))
-        for line in self._hub.of(user):
-            line.tell(frame)
+        for connection in self._hub.of(user):
+            connection.send(frame)
 
 
 USERS_AT_ONCE: Final = 100
-"""How many users are told before others have their turn."""
+"""Users served before other tasks run."""
 AT_ONCE: Final = 16
 WAITING_MAX: Final = 2_000
-"""Events beyond this are dropped: whoever missed something finds it in the list."""
+"""Events beyond this are dropped; users find what they missed in the list of notifications."""
 
 
 class InboxFrames:
-    """Subscribes to the bus, is told what other processes know, and tells connections."""
+    """Subscriber that sends inbox events, of this process and of others, to connections."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class InboxFrames:
         recounts: InboxUnreadCounts,
     ) -> None:
         self.dropped = 0
-        """Events that came while too many waited."""
+        """Events dropped because too many were waiting."""
         self._hub = hub
         self._views = views
         self._showing = showing
@@ -135,7 +136,7 @@ class InboxFrames:
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Cancel running work."""
         await self._tasks.close()
         await self._recounts.close()
 
@@ -144,13 +145,13 @@ class InboxFrames:
             self.hint(event)
 
     def hint(self, event: InboxEvent) -> None:
-        """Something happened to an inbox, here or elsewhere."""
+        """Handle an inbox event of this process or of another gateway."""
         match event:
             case CopiesMade():
                 if online := self._hub.online(event.users):
                     self._begin(lambda: self._copied(event, sorted(online)))
             case BroadcastPosted():
-                self._begin(lambda: self._announced(event))
+                self._begin(lambda: self._broadcast_posted(event))
             case Retracted():
                 self._begin(lambda: self._retracted(event))
             case InboxRead(user, inbox):
@@ -168,7 +169,7 @@ class InboxFrames:
     async def _in_turn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             async with self._free:
-                with suppress(Refusal):  # it cannot be looked up now, and nobody is told
+                with suppress(Refusal):  # the lookup failed: no frame is sent
                     await work()
         finally:
             self._waiting -= 1
@@ -178,63 +179,63 @@ class InboxFrames:
         if shown is None:
             return
         frame = _frame(event.inbox, shown, event.received_at)
-        # Judged last: it may have been taken back while the text was looked up.
+        # Checked last: it may have been retracted while the text was looked up.
         view = await self._views.now(event.tenant, event.inbox)
         if not view.is_retracted(event.notification_id):
-            self._tell(users, frame)
+            self._send(users, frame)
 
-    async def _announced(self, event: BroadcastPosted) -> None:
+    async def _broadcast_posted(self, event: BroadcastPosted) -> None:
         inbox, frame = event.inbox, b""
-        async for told, users in self._who_may_see(event.tenant, inbox, event.sequence):
-            shown = await self._showing.broadcast_text(told)
+        async for broadcast, users in self._audience(event.tenant, inbox, event.sequence):
+            shown = await self._showing.broadcast_text(broadcast)
             if shown is None:
                 return
-            frame = frame or _frame(inbox, shown, told.posted_at)
-            if (await self._views.now(event.tenant, inbox)).is_retracted(told.notification_id):
+            frame = frame or _frame(inbox, shown, broadcast.posted_at)
+            if (await self._views.now(event.tenant, inbox)).is_retracted(broadcast.notification_id):
                 return
-            self._tell(users, frame)
+            self._send(users, frame)
 
     async def _retracted(self, event: Retracted) -> None:
         tenant, inbox, notification_id = event.tenant, event.inbox, event.notification_id
         sequence = broadcast_sequence(notification_id)
         frame = encode(RetractedFrame(inbox, notification_id))
         if sequence is None:
-            # Counting uses what is known of the log: now it knows of this.
+            # Counting uses the cached view of the inbox log: refresh it to include this event.
             await self._views.get(tenant, inbox, age_ms=0)
-            for portion in _portions(self._hub.of_tenant(tenant)):
-                holders = await self._copies.holders(portion, inbox, notification_id)
-                self._take_back(holders, inbox, frame)
+            for batch in _batches(self._hub.of_tenant(tenant)):
+                holders = await self._copies.holders(batch, inbox, notification_id)
+                self._send_retraction(holders, inbox, frame)
             return
-        async for _, users in self._who_may_see(tenant, inbox, sequence):
-            self._take_back(users, inbox, frame)
+        async for _, users in self._audience(tenant, inbox, sequence):
+            self._send_retraction(users, inbox, frame)
 
-    def _take_back(self, users: Sequence[UserKey], inbox: str, frame: bytes) -> None:
-        self._tell(users, frame)
+    def _send_retraction(self, users: Sequence[UserKey], inbox: str, frame: bytes) -> None:
+        self._send(users, frame)
         for user in users:
             self._recounts.ask(user, inbox)
 
-    async def _who_may_see(
+    async def _audience(
         self, tenant: str, inbox: str, sequence: int
     ) -> AsyncIterator[tuple[Broadcast, list[UserKey]]]:
-        """Connected users of the tenant in portions, with the announcement as it is by then."""
+        """Yield the tenant's connected users in batches, each with the broadcast as stored then."""
         await self._views.get(tenant, inbox, age_ms=0)
-        for portion in _portions(self._hub.of_tenant(tenant)):
+        for batch in _batches(self._hub.of_tenant(tenant)):
             view = await self._views.get(tenant, inbox)
-            told = next((one for one in view.broadcasts if one.sequence == sequence), None)
-            if told is None:
+            broadcast = next((b for b in view.broadcasts if b.sequence == sequence), None)
+            if broadcast is None:
                 return
-            if not told.late_joiners:
-                portion = [u for u in portion if is_for(told, await self._showing.joined_at(u))]
-            yield told, portion
+            if not broadcast.late_joiners:
+                batch = [u for u in batch if is_for(broadcast, await self._showing.joined_at(u))]
+            yield broadcast, batch
             await asyncio.sleep(0)
 
-    def _tell(self, users: Iterable[UserKey], frame: bytes) -> None:
+    def _send(self, users: Iterable[UserKey], frame: bytes) -> None:
         for user in users:
-            for line in self._hub.of(user):
-                line.tell(frame)
+            for connection in self._hub.of(user):
+                connection.send(frame)
 
 
-def _portions(users: list[UserKey]) -> Iterable[list[UserKey]]:
+def _batches(users: list[UserKey]) -> Iterable[list[UserKey]]:
     for start in range(0, len(users), USERS_AT_ONCE):
         yield users[start : start + USERS_AT_ONCE]
 
@@ -254,7 +255,7 @@ def _frame(inbox: str, shown: OpenedNotification, received_at: int) -> bytes:
 
 
 class InviteFrames:
-    """Subscribes to the bus. What nobody hears of stands in the list of invitations."""
+    """Subscriber that sends invitations to connected users; others see them in their list."""
 
     def __init__(self, bus: Bus, hub: Hub) -> None:
         self._hub = hub
@@ -263,7 +264,7 @@ class InviteFrames:
     def _on_event(self, event: Event) -> None:
         if not isinstance(event, Invited):
             return
-        if lines := self._hub.of(event.user):
+        if connections := self._hub.of(event.user):
             frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
-            for line in lines:
-                line.tell(frame)
+            for connection in connections:
+                connection.send(frame)

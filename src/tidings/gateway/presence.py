@@ -41,14 +41,14 @@ class PresenceTracker:
         self._clock = clock
         self._tasks = Tasks("presence")
         self._changed: dict[UserKey, bool] = {}
-        self._told: set[UserKey] = set()
+        self._announced: set[UserKey] = set()
         """Who was last said to be online. Who is here and not among them is about to be announced:
         a greeting leaves that to the announcement, so that nobody hears it twice."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         hub.watch(self._noticed)
 
-    async def greet(self, user: UserKey, line: ClientConnection) -> None:
+    async def greet(self, user: UserKey, connection: ClientConnection) -> None:
         """Tell a device that has just become live how the user's peers are.
 
         In slices, each as the socket takes it: all at once would look as if the device did not
@@ -60,16 +60,16 @@ class PresenceTracker:
             some = list(peers)[start : start + limits.PRESENCE_SLICE_PEERS]
             if start:
                 await asyncio.sleep(0)
-                await line.drained()
+                await connection.drained()
                 online = await self._online(some)
             for peer in some:
                 seen = peers[peer]
                 if peer in online or (peer not in at_first and seen is not None):
-                    line.tell(_frame(peer, peer in online, seen))
+                    connection.send(_frame(peer, peer in online, seen))
 
     async def _online(self, users: list[UserKey]) -> set[UserKey]:
         found = (await self._find_elsewhere(users)).values()
-        return (self._hub.online(users) & self._told).union(*found)
+        return (self._hub.online(users) & self._announced).union(*found)
 
     def _noticed(self, user: UserKey, is_online: bool) -> None:
         self._changed.pop(user, None)
@@ -89,18 +89,18 @@ class PresenceTracker:
         gone = {user: now for user, is_online in batch if not is_online}
         if gone:
             self._users.seen(gone)
-        self._tasks.start(self._tell(batch, now))
+        self._tasks.start(self._announce(batch, now))
 
-    async def _tell(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
+    async def _announce(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
         try:
             found = await self._find_elsewhere([user for user, _ in batch])
             others_hold = {user for users in found.values() for user in users}
             for user, is_online in batch:
-                if is_online == (user in self._told):
+                if is_online == (user in self._announced):
                     continue
                 if user not in others_hold:  # else nothing has changed for anybody
-                    await self._tell_peers(user, _frame(user, is_online, now))
-                (self._told.add if is_online else self._told.discard)(user)
+                    await self._send_to_peers(user, _frame(user, is_online, now))
+                (self._announced.add if is_online else self._announced.discard)(user)
         except Refusal:
             for user, is_online in batch:
                 self._changed.setdefault(user, is_online)
@@ -108,14 +108,14 @@ class PresenceTracker:
             self._timer = None
             self._schedule()
 
-    async def _tell_peers(self, user: UserKey, frame: bytes) -> None:
+    async def _send_to_peers(self, user: UserKey, frame: bytes) -> None:
         peers = await self._users.peers(user)
         found = await self._find_elsewhere(peers)
         for peer in self._hub.online(peers):
             for connection in self._hub.of(peer):
-                connection.tell(frame)
+                connection.send(frame)
         if self._remote_gateways is not None:
-            self._remote_gateways.tell(frame, found)
+            self._remote_gateways.send(frame, found)
 
     async def _find_elsewhere(self, users: Iterable[UserKey]) -> dict[str, list[UserKey]]:
         return await self._remote_gateways.find(users) if self._remote_gateways is not None else {}

@@ -18,9 +18,9 @@ from tidings.wire.frames import GoneFrame, encode, encode_entry
 class Pump:
     """Brings chats that are behind up to their heads, a page at a time."""
 
-    def __init__(self, context: GatewayContext, line: ClientConnection) -> None:
+    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
-        self._line = line
+        self._connection = connection
         self._is_busy = True
         """Until it is started, hello does the work."""
         self._has_room: asyncio.Event | None = None
@@ -29,7 +29,7 @@ class Pump:
 
     @property
     def _user(self) -> UserKey:
-        user = self._line.conversation.user
+        user = self._connection.conversation.user
         assert user is not None
         return user
 
@@ -40,13 +40,13 @@ class Pump:
 
     def wake(self) -> None:
         """There may be room, or something to read."""
-        if self._line.progress.room > 0:
+        if self._connection.progress.room > 0:
             self._stalled_at = None
             if self._has_room is not None:
                 self._has_room.set()
-        if not self._is_busy and self._is_open() and self._line.progress.behind():
+        if not self._is_busy and self._is_open() and self._connection.progress.behind():
             self._is_busy = True
-            self._line.start(self._work())
+            self._connection.start(self._work())
 
     def is_stalled(self, now: int) -> bool:
         """Whether the client has left its window full, or its socket unread, for too long."""
@@ -60,25 +60,25 @@ class Pump:
             await self._send_page(chat, position)
 
     def _is_open(self) -> bool:
-        return self._line.conversation.state is State.OPEN
+        return self._connection.conversation.state is State.OPEN
 
     async def _work(self) -> None:
         set_requester(user_requester(self._user))
         try:
-            while self._is_open() and (behind := self._line.progress.behind()):
+            while self._is_open() and (behind := self._connection.progress.behind()):
                 for chat in behind:
-                    position = self._line.progress.get(chat)
+                    position = self._connection.progress.get(chat)
                     if position is not None:
                         await self._send_page(chat, position)
         except Unavailable:
             # What is missing cannot be read now, and must not be passed over.
-            self._line.close(Close.OVERLOADED)
+            self._connection.close(Close.OVERLOADED)
         finally:
             self._is_busy = False
 
     async def _send_page(self, chat: ChatId, position: Position) -> None:
         """Send a page from the log, as far as there is room, and then what came meanwhile."""
-        progress = self._line.progress
+        progress = self._connection.progress
         await self._wait_for_room()
         position.kept = []
         try:
@@ -101,23 +101,23 @@ class Pump:
 
     def _send_next(self, position: Position, sequence: int, frame: bytes) -> bool:
         """Send an entry if it is the next one and there is room."""
-        progress = self._line.progress
+        progress = self._connection.progress
         if sequence != position.sent + 1 or progress.room <= 0 or not self._is_open():
             return False
-        self._line.tell(frame)
+        self._connection.send(frame)
         progress.sent(position, sequence)
         return True
 
     def _leave(self, chat: ChatId, position: Position) -> None:
-        if self._line.progress.get(chat) is position:
-            self._line.progress.leave(chat)
-            self._line.tell(encode(GoneFrame(chat)))
+        if self._connection.progress.get(chat) is position:
+            self._connection.progress.leave(chat)
+            self._connection.send(encode(GoneFrame(chat)))
         position.sent = position.head
 
     async def _wait_for_room(self) -> None:
-        while self._line.progress.room <= 0:
+        while self._connection.progress.room <= 0:
             if self._stalled_at is None:
-                self._stalled_at = self._line.now()
+                self._stalled_at = self._connection.now()
             self._has_room = asyncio.Event()
             await self._has_room.wait()
         self._has_room = None

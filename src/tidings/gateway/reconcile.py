@@ -15,11 +15,11 @@ from tidings.ports.chats import Chats
 from tidings.tasks import Tasks
 
 AGAIN_SECONDS: Final = 1.0
-LINES_AT_ONCE: Final = 1_000
+CONNECTIONS_AT_ONCE: Final = 1_000
 """Bounds the memory a comparison takes, at the price of reading some heads more than once."""
 CHATS_AT_ONCE: Final = 1_000
 USERS_AT_ONCE: Final = 8
-LINES_PER_TURN: Final = 100
+CONNECTIONS_PER_TURN: Final = 100
 
 
 class HeadReconciler:
@@ -36,7 +36,7 @@ class HeadReconciler:
         self._chats = chats
         self._wanted: set[ClientConnection] = set()
         self._is_thorough = False
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._tasks = Tasks("comparing")
 
     def start(self) -> None:
@@ -47,32 +47,36 @@ class HeadReconciler:
         """Stop."""
         await self._tasks.close()
 
-    def ask(self, lines: Iterable[ClientConnection] | None = None, *, is_thorough: bool) -> None:
+    def request(
+        self, connections: Iterable[ClientConnection] | None = None, *, is_thorough: bool
+    ) -> None:
         """Compare these connections, or all, soon: as things stand after the call."""
-        self._wanted.update(self._hub if lines is None else lines)
+        self._wanted.update(self._hub if connections is None else connections)
         self._is_thorough |= is_thorough
-        self._asked.set()
+        self._requested.set()
 
     async def _run(self) -> None:
         while True:
-            await self._asked.wait()
-            self._asked.clear()
-            lines, self._wanted = self._wanted, set()
+            await self._requested.wait()
+            self._requested.clear()
+            connections, self._wanted = self._wanted, set()
             is_thorough, self._is_thorough = self._is_thorough, False
-            left = await self._compare_all(lines, is_thorough)
+            left = await self._compare_all(connections, is_thorough)
             if left:
                 await asyncio.sleep(AGAIN_SECONDS)
-                self.ask(left, is_thorough=is_thorough)
+                self.request(left, is_thorough=is_thorough)
 
     async def _compare_all(
-        self, lines: set[ClientConnection], is_thorough: bool
+        self, connections: set[ClientConnection], is_thorough: bool
     ) -> list[ClientConnection]:
         """Returns those that could not be compared yet."""
         left: list[ClientConnection] = []
-        remaining = iter(lines)
-        while group := list(islice(remaining, LINES_AT_ONCE)):
+        remaining = iter(connections)
+        while group := list(islice(remaining, CONNECTIONS_AT_ONCE)):
             # Whoever is gone by now, or has yet to say hello, needs no comparison.
-            is_open = [line for line in group if line.conversation.state is State.OPEN]
+            is_open = [
+                connection for connection in group if connection.conversation.state is State.OPEN
+            ]
             try:
                 left += await self._compare(is_open, is_thorough)
             except Unavailable:
@@ -80,26 +84,32 @@ class HeadReconciler:
         return left
 
     async def _compare(
-        self, lines: Sequence[ClientConnection], is_thorough: bool
+        self, connections: Sequence[ClientConnection], is_thorough: bool
     ) -> list[ClientConnection]:
-        chats_of = await self._memberships(lines) if is_thorough else {}
-        wanted = dict.fromkeys(chat for line in lines for chat in line.progress.chats())
+        chats_of = await self._memberships(connections) if is_thorough else {}
+        wanted = dict.fromkeys(
+            chat for connection in connections for chat in connection.progress.chats()
+        )
         wanted.update(dict.fromkeys(chat for chats in chats_of.values() for chat in chats))
         heads = await self._heads(list(wanted))
         left = []
-        for number, line in enumerate(lines, 1):
-            user = line.conversation.user
-            own = {*line.progress.chats(), *(chats_of.get(user, ()) if user else ())}
-            if not line.reached({chat: heads[chat] for chat in own if chat in heads}):
-                left.append(line)
-            if number % LINES_PER_TURN == 0:
+        for number, connection in enumerate(connections, 1):
+            user = connection.conversation.user
+            own = {*connection.progress.chats(), *(chats_of.get(user, ()) if user else ())}
+            if not connection.reconcile({chat: heads[chat] for chat in own if chat in heads}):
+                left.append(connection)
+            if number % CONNECTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        self.compared += len(lines)
+        self.compared += len(connections)
         return left
 
-    async def _memberships(self, lines: Sequence[ClientConnection]) -> dict[UserKey, list[ChatId]]:
+    async def _memberships(
+        self, connections: Sequence[ClientConnection]
+    ) -> dict[UserKey, list[ChatId]]:
         """Which chats the users are in: some may have been added to one without hearing of it."""
-        users = {user for line in lines if (user := line.conversation.user) is not None}
+        users = {
+            user for connection in connections if (user := connection.conversation.user) is not None
+        }
         found: dict[UserKey, list[ChatId]] = {}
         remaining = iter(users)
 

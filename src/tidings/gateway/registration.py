@@ -38,7 +38,7 @@ class GatewayRegistration:
         self,
         hub: Hub,
         registry: Registry,
-        comparing: HeadReconciler,
+        reconciler: HeadReconciler,
         write_lease: WriteLease,
         *,
         beat_seconds: float = BEAT_SECONDS,
@@ -46,11 +46,11 @@ class GatewayRegistration:
     ) -> None:
         self._hub = hub
         self._registry = registry
-        self._comparing = comparing
+        self._reconciler = reconciler
         self._write_lease = write_lease
         self._beat_seconds = beat_seconds
         self._compare_seconds = compare_seconds
-        self._is_in_doubt = False
+        self._needs_reconcile = False
         """Whether something may have passed this gateway by."""
         self._soon = asyncio.Event()
         self._down_comparisons = 0
@@ -60,14 +60,14 @@ class GatewayRegistration:
     def start(self) -> None:
         """Begin to beat."""
         self._write_lease.renew_awake()
-        self._comparing.start()
+        self._reconciler.start()
         self._tasks.start(self._run())
         self._tasks.start(self._pulse())
 
     async def close(self) -> None:
         """Beat no more: what is still registered runs out."""
         await self._tasks.close()
-        await self._comparing.close()
+        await self._reconciler.close()
 
     async def register(self, user: UserKey, connection: str) -> bool:
         """Have the connection found; False if the user has too many, here and elsewhere.
@@ -80,16 +80,16 @@ class GatewayRegistration:
         except RegistryUnavailable:
             # It may have been entered or not, at any time: only a later comparison can tell
             # what it missed.
-            self.doubt()
+            self.request_reconcile()
             return True
 
     def unregister(self, user: UserKey, connection: str) -> None:
         """It need not be found any more."""
         self._registry.leave(user, connection)
 
-    def doubt(self) -> None:
+    def request_reconcile(self) -> None:
         """Something may have been missed: compare, once all connections are registered."""
-        self._is_in_doubt = True
+        self._needs_reconcile = True
         self._soon.set()
 
     async def _run(self) -> None:
@@ -102,29 +102,30 @@ class GatewayRegistration:
 
     async def _beat(self) -> None:
         self._soon.clear()
-        lines = {
-            (line.conversation.user, line.conversation.connection): line
-            for line in self._hub
-            if line.conversation.connection and line.conversation.state is not State.CLOSED
+        by_key = {
+            (connection.conversation.user, connection.conversation.connection): connection
+            for connection in self._hub
+            if connection.conversation.connection
+            and connection.conversation.state is not State.CLOSED
         }
-        was_in_doubt, self._is_in_doubt = self._is_in_doubt, False
-        connections = [(user, name) for user, name in lines if user is not None]
+        needed_reconcile, self._needs_reconcile = self._needs_reconcile, False
+        keys = [(user, name) for user, name in by_key if user is not None]
         try:
-            refreshed = await self._registry.refresh(connections)
+            refreshed = await self._registry.refresh(keys)
         except RegistryUnavailable:
-            self._is_in_doubt = True
+            self._needs_reconcile = True
             self._compare_now_and_then()
             return
         self._down_comparisons, self._compare_at = 0, 0.0
-        for one in refreshed.surplus:
-            lines[one].close(Close.TOO_MANY_CONNECTIONS)
-        if was_in_doubt:
-            self._comparing.ask(is_thorough=True)
+        for key in refreshed.surplus:
+            by_key[key].close(Close.TOO_MANY_CONNECTIONS)
+        if needed_reconcile:
+            self._reconciler.request(is_thorough=True)
         elif missing := refreshed.missing:
             log.warning(
                 "registrations were gone", extra={"action": "forgotten", "count": len(missing)}
             )
-            self._comparing.ask([lines[one] for one in missing], is_thorough=True)
+            self._reconciler.request([by_key[key] for key in missing], is_thorough=True)
 
     def _compare_now_and_then(self) -> None:
         now = self._write_lease.now()
@@ -133,7 +134,7 @@ class GatewayRegistration:
         self._compare_at = now + self._compare_seconds
         is_thorough = self._down_comparisons % THOROUGH_EVERY == THOROUGH_EVERY - 1
         self._down_comparisons += 1
-        self._comparing.ask(is_thorough=is_thorough)
+        self._reconciler.request(is_thorough=is_thorough)
 
     async def _pulse(self) -> None:
         """Notice having been away for too long; a write that comes first notices it by itself."""
@@ -141,7 +142,7 @@ class GatewayRegistration:
             if self._write_lease.was_away:
                 code = self._write_lease.close_code()
                 log.warning("was away for too long", extra={"action": "was_paused", "code": code})
-                for line in self._hub:
-                    line.close(code)
+                for connection in self._hub:
+                    connection.close(code)
             self._write_lease.renew_awake()
             await asyncio.sleep(PULSE_SECONDS)

@@ -57,9 +57,9 @@ from tidings.wire.records import entry_record
 class Requests:
     """Carries out the frames of one connection."""
 
-    def __init__(self, context: GatewayContext, line: ClientConnection) -> None:
+    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
-        self._line = line
+        self._connection = connection
         self._waiting = 0
         self._charges = ConnectionCharges(context.limits)
         self._typed_at: dict[ChatId, int] = {}
@@ -68,7 +68,7 @@ class Requests:
 
     @property
     def _user(self) -> UserKey:
-        user = self._line.conversation.user
+        user = self._connection.conversation.user
         assert user is not None
         return user
 
@@ -96,40 +96,40 @@ class Requests:
         """Run what has to wait for the store, as long as not too much of it waits already."""
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             work.close()
-            self._line.refuse(TooManyWaiting(), request)
+            self._connection.refuse(TooManyWaiting(), request)
             return
         self._waiting += 1
-        self._line.start(self._counted(work, request))
+        self._connection.start(self._counted(work, request))
 
     async def _counted(self, work: Coroutine[Any, Any, None], request: str | None) -> None:
         set_requester(user_requester(self._user))
         try:
             await work
         except Refusal as refusal:
-            self._line.refuse(refusal, request)
+            self._connection.refuse(refusal, request)
         finally:
             self._answered()
 
     def _answered(self) -> None:
         self._waiting -= 1
         if not self._waiting and self._charges.is_leaving:
-            self._line.close(Close.TOO_FAST)
+            self._connection.close(Close.TOO_FAST)
 
     # Sending.
 
     def _send(self, frame: SendFrame) -> None:
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
-            self._line.refuse(TooManyWaiting(), frame.id)
+            self._connection.refuse(TooManyWaiting(), frame.id)
             return
         if self._context.write_lease.is_blind:
-            self._line.refuse(StoreUnavailable("what was revoked cannot be read"), frame.id)
+            self._connection.refuse(StoreUnavailable("what was revoked cannot be read"), frame.id)
             return
         if wait_ms := self._charges.send(self._user):
             self._refuse_as_too_fast(frame.id, wait_ms)
             return
         chat = ChatId(frame.chat)
-        if self._line.progress.get(chat) is None and CHAT.fullmatch(chat) is None:
-            self._line.refuse(ChatNotFound(), frame.id)
+        if self._connection.progress.get(chat) is None and CHAT.fullmatch(chat) is None:
+            self._connection.refuse(ChatNotFound(), frame.id)
             return
         self._waiting += 1
         self._context.in_turn.do(self._post, frame)
@@ -140,7 +140,7 @@ class Requests:
         Not before what was taken is answered: else all of it would be sent again, and again.
         """
         self._waiting += 1
-        self._line.refuse(RateLimited(retry_after_ms=wait_ms), request)
+        self._connection.refuse(RateLimited(retry_after_ms=wait_ms), request)
         self._answered()
 
     def _post(self, frame: SendFrame) -> None:
@@ -155,12 +155,12 @@ class Requests:
         )
 
     def _sent(self, request: str, result: Entry | Refusal, _is_replay: bool) -> None:
-        self._tell_sent(request, result)
+        self._confirm_sent(request, result)
         self._answered()
 
-    def _tell_sent(self, request: str, result: Entry | Refusal) -> None:
+    def _confirm_sent(self, request: str, result: Entry | Refusal) -> None:
         if isinstance(result, Refusal):
-            self._line.refuse(result, request)
+            self._connection.refuse(result, request)
             return
         answer = SentFrame(
             request,
@@ -169,13 +169,13 @@ class Requests:
             result.message_id,
             rfc3339(result.created_at),
         )
-        self._line.tell(encode(answer))
-        self._line.progress.sent_own(result.chat_id, result.sequence)
+        self._connection.send(encode(answer))
+        self._connection.progress.sent_own(result.chat_id, result.sequence)
 
     # Receipts.
 
     def _received(self, frame: Received) -> None:
-        position = self._line.progress.get(ChatId(frame.chat))
+        position = self._connection.progress.get(ChatId(frame.chat))
         if position is None or frame.sequence > position.sent:
             self._start(self._mark(ChatId(frame.chat), frame.sequence, 0))
             return
@@ -184,13 +184,13 @@ class Requests:
             self._context.receipts.note(Move(self._user, ChatId(frame.chat), frame.sequence, 0))
 
     def _make_room(self, position: Position, sequence: int) -> None:
-        was_full = self._line.progress.room <= 0
-        self._line.progress.received(position, sequence)
+        was_full = self._connection.progress.room <= 0
+        self._connection.progress.received(position, sequence)
         if was_full:
-            self._line.wake()
+            self._connection.wake()
 
     def _read(self, frame: Read) -> None:
-        position = self._line.progress.get(ChatId(frame.chat))
+        position = self._connection.progress.get(ChatId(frame.chat))
         if position is None or frame.sequence > position.sent:
             self._start(self._mark(ChatId(frame.chat), 0, frame.sequence))
             return
@@ -204,7 +204,7 @@ class Requests:
             raise ChatNotFound
         await self._charges.read(self._user)
         await self._context.verbs.mark(self._user, chat, delivered, read)
-        position = self._line.progress.get(chat)
+        position = self._connection.progress.get(chat)
         if position is not None:
             # Whoever has what was not sent here has all that was.
             self._make_room(position, min(delivered, position.sent))
@@ -215,10 +215,10 @@ class Requests:
         if self._has_typed_lately(chat):
             return
         state = self._context.appender.state_nowait(chat)
-        is_followed = self._line.progress.get(chat) is not None
+        is_followed = self._connection.progress.get(chat) is not None
         # What is cached may be older than the user's removal, which the connection has heard of.
         if state is not None and self._user in state.members and is_followed:
-            self._tell_typing(chat, is_small=state.is_small)
+            self._publish_typing(chat, is_small=state.is_small)
         else:
             self._start(self._type_cold(chat))
 
@@ -229,14 +229,14 @@ class Requests:
         await self._charges.read(self._user)
         row = await self._context.verbs.get(self._user, chat)
         if not self._has_typed_lately(chat):
-            self._tell_typing(chat, is_small=row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX)
+            self._publish_typing(chat, is_small=row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX)
 
     def _has_typed_lately(self, chat: ChatId) -> bool:
         typed_at = self._typed_at.get(chat)
-        return typed_at is not None and self._line.now() - typed_at < limits.TYPING_MS_MIN
+        return typed_at is not None and self._connection.now() - typed_at < limits.TYPING_MS_MIN
 
-    def _tell_typing(self, chat: ChatId, *, is_small: bool) -> None:
-        self._typed_at[chat] = self._line.now()
+    def _publish_typing(self, chat: ChatId, *, is_small: bool) -> None:
+        self._typed_at[chat] = self._connection.now()
         if is_small:
             self._context.bus.publish(Typing(chat, self._user))
 
@@ -252,11 +252,11 @@ class Requests:
         # One at a time, as fast as the client reads: a hundred at once, which it may well ask
         # for after a long time away, would look as if it did not read at all.
         async with self._fetching:
-            await self._line.drained()
+            await self._connection.drained()
             page = await self._context.verbs.read.entries(
                 self._user, chat, after=frame.after, before=frame.before, limit=frame.limit
             )
-            self._line.tell(encode(page_frame(frame, page)))
+            self._connection.send(encode(page_frame(frame, page)))
 
     # Tokens.
 
@@ -265,18 +265,18 @@ class Requests:
             # One at a time: the first that does not hold ends the connection, and the store is
             # not asked about the others.
             async with self._renewing:
-                if self._line.conversation.state is State.CLOSED:
+                if self._connection.conversation.state is State.CLOSED:
                     return
-                with on_behalf_of(unknown_requester(self._line.address)):
+                with on_behalf_of(unknown_requester(self._connection.address)):
                     caller = await self._context.authenticate(token)
         except Unauthenticated:
-            self._line.close(Close.NOT_AUTHENTICATED)
+            self._connection.close(Close.NOT_AUTHENTICATED)
             return
         close: Close | None = Close.FORBIDDEN
         if isinstance(caller, UserCaller):
-            close = self._line.conversation.renew(caller)
+            close = self._connection.conversation.renew(caller)
         if close is not None:
-            self._line.close(close)
+            self._connection.close(close)
 
 
 def page_frame(frame: Fetch, page: Page) -> PageFrame:

@@ -25,18 +25,18 @@ from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 class Stream:
     """Keeps one connection supplied, from live events where it can, from the log where it must."""
 
-    def __init__(self, context: GatewayContext, line: ClientConnection) -> None:
+    def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
-        self._line = line
+        self._connection = connection
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
         """Until the chats are known: where to start in those that passed by, how far they reach."""
-        self._pump = Pump(context, line)
+        self._pump = Pump(context, connection)
         self._awaited: dict[ChatId, int] = {}
         """Up to where others have yet to deliver, as of when the waiting began."""
 
     @property
     def _user(self) -> UserKey:
-        user = self._line.conversation.user
+        user = self._connection.conversation.user
         assert user is not None
         return user
 
@@ -44,17 +44,17 @@ class Stream:
 
     async def enter(self, hello: Hello) -> None:
         """Find out who it is, then bring the device up to date, then go live."""
-        found = await identify(self._context, self._line, hello)
+        found = await identify(self._context, self._connection, hello)
         if not isinstance(found, Close):
             if wait_ms := await self._too_soon(found[0].user):
-                self._line.close(Close.TOO_FAST, wait_ms)
+                self._connection.close(Close.TOO_FAST, wait_ms)
                 return
             # Once more, and nothing is waited for after it: what was revoked while the limit was
             # looked up found no socket of this user to close.
-            found = await identify(self._context, self._line, hello)
+            found = await identify(self._context, self._connection, hello)
         if isinstance(found, Close):
-            self._line.close(found)
-        elif self._line.conversation.state is State.CHECKING:
+            self._connection.close(found)
+        elif self._connection.conversation.state is State.CHECKING:
             await self._welcome(*found, hello)
 
     async def _too_soon(self, user: UserKey) -> int:
@@ -65,24 +65,24 @@ class Stream:
 
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
         # Registered first, read second: whatever is appended meanwhile, one of the two sees it.
-        if not self._context.hub.enter(caller.user, self._line):
-            self._line.close(Close.TOO_MANY_CONNECTIONS)
+        if not self._context.hub.enter(caller.user, self._connection):
+            self._connection.close(Close.TOO_MANY_CONNECTIONS)
             return
-        early = self._line.conversation.admit(caller, device)
-        connection = self._line.conversation.connection = self._context.new_connection_id()
-        self._line.tell(welcome(caller.user, device, connection, self._context.epoch))
+        early = self._connection.conversation.admit(caller, device)
+        connection_id = self._connection.conversation.connection = self._context.new_connection_id()
+        self._connection.send(welcome(caller.user, device, connection_id, self._context.epoch))
         for frame in early:
-            self._line.perform(frame)
+            self._connection.perform(frame)
         try:
-            if not await self._context.register(caller.user, connection):
-                self._line.close(Close.TOO_MANY_CONNECTIONS)
+            if not await self._context.register(caller.user, connection_id):
+                self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
             held = await self._context.held(caller.user)
             await self._catch_up_at_hello(held, hello)
-            self._line.tell(LIVE)
-            await self._context.tell_presence(caller.user, self._line)
+            self._connection.send(LIVE)
+            await self._context.send_presence(caller.user, self._connection)
         except Unavailable:
-            self._line.close(Close.OVERLOADED)
+            self._connection.close(Close.OVERLOADED)
 
     async def _catch_up_at_hello(self, held: list[HeldChat], hello: Hello) -> None:
         is_same_epoch = hello.epoch in (None, self._context.epoch)
@@ -91,13 +91,13 @@ class Stream:
             held = [await self._reaching(row, have.get(row.chat_id, 0)) for row in held]
         planned = plan_catch_up(held, have, is_same_epoch=is_same_epoch)
         for chat in planned.gone:
-            self._line.tell(encode(GoneFrame(chat)))
+            self._connection.send(encode(GoneFrame(chat)))
         goals = [
             (row.chat_id, self._follow(row, start), row.head.sequence)
             for row, start in planned.follow
         ]
         for row in planned.resync:
-            self._line.tell(encode(Resync(row.chat_id, row.head.sequence)))
+            self._connection.send(encode(Resync(row.chat_id, row.head.sequence)))
             self._follow(row, row.head.sequence)
         self._follow_newcomers()
         for chat, position, head in goals:
@@ -126,13 +126,13 @@ class Stream:
         _, seen, _ = self._early.pop(row.chat_id, (0, 0, False))
         is_small = row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX
         head = max(row.head.sequence, seen)
-        return self._line.progress.start(row.chat_id, have, head, is_small=is_small)
+        return self._connection.progress.start(row.chat_id, have, head, is_small=is_small)
 
     def _follow_newcomers(self) -> None:
         """Chats the user came into after the list was read: what passed by tells of them."""
         assert self._early is not None
         for chat, (start, last, is_small) in self._early.items():
-            self._line.progress.start(chat, start, last, is_small=is_small)
+            self._connection.progress.start(chat, start, last, is_small=is_small)
         self._early = None
 
     # Live.
@@ -143,7 +143,7 @@ class Stream:
             self._note(entry, is_small)
             return
         chat, sequence = entry.chat_id, entry.sequence
-        progress = self._line.progress
+        progress = self._connection.progress
         position = progress.get(chat)
         if position is None:
             if is_last(entry, self._user):
@@ -155,7 +155,7 @@ class Stream:
             return
         match progress.offer(position, sequence):
             case "send":
-                self._line.tell(frame)
+                self._connection.send(frame)
                 progress.sent(position, sequence)
                 if entry.kind == "removed" and is_last(entry, self._user):
                     progress.leave(chat)
@@ -177,7 +177,7 @@ class Stream:
     def _meet(self, entry: Offer, is_small: bool) -> Position:
         """Follow a chat that is new to the connection."""
         start = start_before(entry, self._user)
-        position = self._line.progress.start(entry.chat_id, start, start, is_small=is_small)
+        position = self._connection.progress.start(entry.chat_id, start, start, is_small=is_small)
         # The entry that made the user a member here and now is proof; any other may be an echo
         # from before the user was removed, and only the log can tell.
         position.is_behind = isinstance(entry, EncodedEntry) or not is_first(entry, self._user)
@@ -185,7 +185,7 @@ class Stream:
 
     def _wait_for_others(self) -> None:
         """Another process delivers what comes before; if it does not, the log is read."""
-        if not self._awaited and (awaited := self._line.progress.waiting()):
+        if not self._awaited and (awaited := self._connection.progress.waiting()):
             self._awaited = awaited
             loop = asyncio.get_running_loop()
             loop.call_later(self._context.gap_seconds, self._wait_no_longer)
@@ -197,18 +197,18 @@ class Stream:
         never do anything else.
         """
         awaited, self._awaited = self._awaited, {}
-        self._line.progress.fall_behind(awaited)
+        self._connection.progress.fall_behind(awaited)
         self._wait_for_others()
         self.wake()
 
-    def reached(self, heads: Mapping[ChatId, int]) -> bool:
+    def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
         """So far the user's logs reach, whether anybody said so or not. False if it is too early.
 
         What the connection does not have is read, chats it does not know included.
         """
         if self._early is not None:
             return False
-        progress = self._line.progress
+        progress = self._connection.progress
         for chat, head in heads.items():
             position = progress.get(chat)
             if position is None:

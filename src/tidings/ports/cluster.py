@@ -76,7 +76,7 @@ class HandoverTarget(Protocol):
         """Something about an inbox: what is to be shown of it is looked up here."""
         ...
 
-    def doubt(self) -> None:
+    def request_reconcile(self) -> None:
         """Something may have been handed over that never came: heads have to be compared."""
         ...
 

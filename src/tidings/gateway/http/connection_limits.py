@@ -36,10 +36,10 @@ class ConnectionClass(Enum):
 class Slot:
     """The place of one open connection in the counts."""
 
-    __slots__ = ("address", "close", "is_open", "lane")
+    __slots__ = ("address", "close", "is_open", "kind")
 
-    def __init__(self, lane: ConnectionClass, address: str | None) -> None:
-        self.lane = lane
+    def __init__(self, kind: ConnectionClass, address: str | None) -> None:
+        self.kind = kind
         self.address = address
         """None if the connection is not counted by its address."""
         self.close: Callable[[], None] = _nothing
@@ -102,9 +102,9 @@ class ConnectionLimits:
             >= self._shared_max
         )
 
-    def enter(self, lane: ConnectionClass, peer: str | None) -> Slot | None:
+    def enter(self, kind: ConnectionClass, peer: str | None) -> Slot | None:
         """Count a new connection; None if there is no room for it."""
-        if lane is ConnectionClass.SOCKET:
+        if kind is ConnectionClass.SOCKET:
             return self._enter_socket(peer)
         address = self.address(peer)
         if address is not None and self._by_address[address] >= self._address_max:
@@ -118,14 +118,14 @@ class ConnectionLimits:
 
     def move_to_sockets(self, slot: Slot) -> bool:
         """The connection becomes a socket; False if there is no room for another socket."""
-        is_counted = slot.lane is ConnectionClass.SOCKET
+        is_counted = slot.kind is ConnectionClass.SOCKET
         is_full = self._open[ConnectionClass.SOCKET] >= self._sockets_max
-        if not is_counted and (is_full or slot.lane is ConnectionClass.RESERVE):
+        if not is_counted and (is_full or slot.kind is ConnectionClass.RESERVE):
             return False
         # The handshake counts open sockets by address, with the proxies' word.
         self.busy(slot)
         self._uncount(slot)
-        slot.lane, slot.address = ConnectionClass.SOCKET, None
+        slot.kind, slot.address = ConnectionClass.SOCKET, None
         self._taken(slot)
         return True
 
@@ -140,7 +140,7 @@ class ConnectionLimits:
 
     def idle(self, slot: Slot) -> None:
         """The connection waits for its next request: it may be closed for another one."""
-        if slot.is_open and slot.lane is ConnectionClass.HTTP:
+        if slot.is_open and slot.kind is ConnectionClass.HTTP:
             self._idle_all[slot] = None
             self._idle.setdefault(slot.address, {})[slot] = None
 
@@ -197,13 +197,13 @@ class ConnectionLimits:
         return None if is_trusted(peer, self._trusted) else counted_address(peer, (), ())
 
     def _taken(self, slot: Slot) -> Slot:
-        self._open[slot.lane] += 1
+        self._open[slot.kind] += 1
         if slot.address is not None:
             self._by_address[slot.address] += 1
         return slot
 
     def _uncount(self, slot: Slot) -> None:
-        self._open[slot.lane] -= 1
+        self._open[slot.kind] -= 1
         if slot.address is not None:
             self._by_address[slot.address] -= 1
             if not self._by_address[slot.address]:

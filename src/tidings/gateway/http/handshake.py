@@ -27,10 +27,10 @@ class Handshake:
         self,
         context: GatewayContext,
         allowed_origins: frozenset[str],
-        entrance: Admission | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self._context = context
-        self._entrance = entrance or Admission(context.jitter_ms)
+        self._admission = admission or Admission(context.jitter_ms)
         self._allowed_origins = allowed_origins
         self.is_draining = False
 
@@ -48,7 +48,7 @@ class Handshake:
             return refusals.NOT_AN_UPGRADE
         if not _is_key(header_values(headers, b"sec-websocket-key")):
             return refusals.KEY_INVALID
-        if seconds := self._entrance.wait_seconds(self._address(headers, peer)):
+        if seconds := self._admission.wait_seconds(self._address(headers, peer)):
             return refusals.busy("too many at once", seconds)
         return None
 
@@ -66,7 +66,7 @@ class Handshake:
         address = self._address(headers, peer)
 
         def admit(_request: WSUpgradeRequest) -> Connection:
-            return Connection(self._context, self._entrance, address)
+            return Connection(self._context, self._admission, address)
 
         protocol = make_socket_protocol(admit, limits, slot)
         [key] = header_values(headers, b"sec-websocket-key")
@@ -74,7 +74,7 @@ class Handshake:
 
     def _address(self, headers: Headers, peer: str | None) -> str | None:
         forwarded = [one.decode("latin-1") for one in header_values(headers, b"x-forwarded-for")]
-        return self._entrance.address(peer, forwarded)
+        return self._admission.address(peer, forwarded)
 
     def _is_allowed(self, headers: Headers) -> bool:
         """Exact matches only: the page came from this host, or from one on the list."""

@@ -94,8 +94,8 @@ class Listener:
                 connection.close()
                 return
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-            lane = lane_of(start, has_sockets=self._has_sockets)
-            slot = self._limits.enter(lane, peer)
+            kind = kind_of(start, has_sockets=self._has_sockets)
+            slot = self._limits.enter(kind, peer)
             if slot is None:
                 self._refuse(connection)
                 return
@@ -147,7 +147,7 @@ class Listener:
             loop.remove_reader(descriptor)
 
 
-def lane_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
+def kind_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
     """What a connection whose first request starts like this is counted as.
 
     A process without sockets answers a request for one like any other: whoever asks for it there

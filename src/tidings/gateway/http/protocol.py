@@ -57,7 +57,7 @@ class HttpProtocol(ParsingProtocol):
     def _make_room(self) -> None:
         """End for another connection. A client that has not read its answer would stay until it
         has: so it is cut off, and so is whoever sits in the reserve."""
-        if self._slot.lane is ConnectionClass.RESERVE or self.transport.get_write_buffer_size():
+        if self._slot.kind is ConnectionClass.RESERVE or self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
@@ -101,13 +101,13 @@ class HttpProtocol(ParsingProtocol):
         super().on_headers_complete()
         if self._wants_socket:
             return
-        if self._slot.lane is ConnectionClass.RESERVE:
+        if self._slot.kind is ConnectionClass.RESERVE:
             self.cycle.keep_alive = False
         self._is_last = not self.cycle.keep_alive
 
     def _refusal_of_head(self, head: RequestHead) -> bytes | None:
         refusal = head.refusal(has_sockets=self._sockets is not None)
-        if refusal is None and self._slot.lane is ConnectionClass.RESERVE:
+        if refusal is None and self._slot.kind is ConnectionClass.RESERVE:
             return self._refusal_of_stranger(head)
         return refusal
 
