@@ -76,7 +76,12 @@ async def test_root_routes_of_a_tenant(rest: Rest, method: str, path: str) -> No
 
 
 OWN_KEY = {"kid": "one", "kty": "OKP", "crv": "Ed25519", "x": "A" * 43}
-LET_IN = {(409, "limit.reached"), (404, "key.not_found"), (404, "member.not_found")}
+LET_IN = {
+    (409, "limit.reached"),
+    (404, "job.not_found"),
+    (404, "key.not_found"),
+    (404, "member.not_found"),
+}
 """What only those are told who may do a thing."""
 TOLD = {"audience": {"kind": "everyone"}, "message": {"title": "Hello", "body": ""}}
 
@@ -115,6 +120,7 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
         "inbox": "news",
         "notification_id": told["id"],
         "signing_key_id": f"acme.{'0' * 16}",
+        "job_id": f"delete-chat-{chat}",
     }
     own = path.format(tenant="acme", **names)
     nowhere = path.format(tenant="nowhere", **names)
@@ -126,7 +132,7 @@ async def test_tenant_routes(rest: Rest, method: str, path: str) -> None:
     assert await (await rest.tenant("other")).refused(method, own, body) == NO_TENANT
     assert await (await rest.user("zoe", "other")).refused(method, own, body) == NO_TENANT
     assert await tenant.refused(method, nowhere, body) == NO_TENANT
-    missing = {(404, f"{thing}.not_found") for thing in ("inbox", "user", "chat")}
+    missing = {(404, f"{thing}.not_found") for thing in ("inbox", "user", "chat", "job")}
     assert await rest.root.refused(method, nowhere, body) in (NO_TENANT, *missing)
 
 
