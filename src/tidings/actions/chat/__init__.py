@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users do in chats: create, send, read, join, leave."""
+"""Everything users do in chats: create, send, edit, read, invite, join, leave and delete."""

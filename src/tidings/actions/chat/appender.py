@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The appender: proposals of one chat become entries, in order of arrival.
+"""The appender: turns the requests of each chat into entries, in order of arrival.
 
-Each chat has a lane. A lane sends one run at a time to the log: a batch of messages, or a single
-change of the chat. What a proposal is checked against is the committed state, plus the messages
-of its own run; answers and events leave only after the commit. So nothing derived from an
-uncommitted change is ever seen.
+Each chat has a queue. A queue sends one run at a time to the log: a batch of messages, or a single
+change of the chat. A request is checked against the committed state plus the messages of its own
+run; answers and events leave only after the commit. Nobody ever sees a result of an uncommitted
+change.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
 
 
 class Appender:
-    """Appends to all chats. One per process is enough; more than one are still correct."""
+    """Writer to the logs of all chats. One per process is enough; several are still correct."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Appender:
         chance: Chance,
         backoff: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`backoff` waits before the n-th new attempt at a slot, with jitter."""
+        """Take `backoff`, which waits with jitter before the n-th new attempt at a slot."""
         self._log = log
         self._bus = bus
         self._clock = clock
@@ -72,30 +72,30 @@ class Appender:
         self._outgoing = TurnBudget()
 
     def propose(self, chat: ChatId, request: AppendRequest) -> None:
-        """Append this after all that was proposed for the chat before. Never waits."""
+        """Append this after everything proposed for the chat before it. Never waits."""
         chat_queue = self._chat_queues.get(chat)
         if len(chat_queue.waiting) >= self._log.waiting_max:
             request.refused(ChatBusy())
             return
         chat_queue.waiting.append(request)
         if not chat_queue.is_busy:
-            # Not at once: what else this turn of the loop brings for the chat joins the run.
+            # Not at once: further requests for the chat in this turn of the loop join the run.
             chat_queue.is_busy = True
             self._soon(chat_queue)
 
     def state_nowait(self, chat: ChatId) -> ChatState | None:
-        """A chat's state if it is cached: for writers and delivery, it admits no reader."""
+        """Return a chat's state if it is cached. For writers and delivery: it admits no reader."""
         return self._chat_queues.state(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """A chat's state, cached or read; None if there is no such chat. It admits no reader."""
+        """Return a chat's state, cached or read; None without such a chat. It admits no reader."""
         return self.state_nowait(chat) or await self._log.state(chat)
 
     async def close(self) -> None:
-        """Stop the background work; what still waits gets no answer."""
+        """Stop the background work; requests that still wait get no answer."""
         await self._tasks.close()
 
-    # One turn of a lane: load if cold, take a run, send it to the log.
+    # One turn of a queue: load the state if it is not cached, take a run, send it to the log.
 
     def _soon(self, chat_queue: ChatQueue) -> None:
         asyncio.get_running_loop().call_soon(self._next, chat_queue)
@@ -113,10 +113,10 @@ class Appender:
             self._log.append_later(partial(self._make_run, chat_queue))
 
     def _start(self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Go on with the lane after some reading, which must never leave it standing still."""
-        self._tasks.start(self._or_let_go(chat_queue, work, _requester(chat_queue)))
+        """Read something for the queue in a task; a failure must never leave the queue stuck."""
+        self._tasks.start(self._run_or_refuse_all(chat_queue, work, _requester(chat_queue)))
 
-    async def _or_let_go(
+    async def _run_or_refuse_all(
         self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]], who: Requester
     ) -> None:
         set_requester(who)
@@ -153,7 +153,7 @@ class Appender:
         self._next(chat_queue)
 
     def _make_run(self, chat_queue: ChatQueue) -> Run | None:
-        """What waits in the lane now; None if the lane has to do something else first."""
+        """Return a run of the waiting requests; None if the queue must do something else first."""
         assert chat_queue.state is not None
         claimed = chat_queue.state.copy()
         try:
@@ -163,7 +163,7 @@ class Appender:
             raise
         if not steps:
             if chat_queue.is_doubtful:
-                self._start(chat_queue, partial(self._look_into, chat_queue))
+                self._start(chat_queue, partial(self._recheck, chat_queue))
             else:
                 self._soon(chat_queue)
             return None
@@ -180,7 +180,7 @@ class Appender:
         )
 
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
-        """The next run: as many messages as wait in a row, or one change."""
+        """Return the next run: all messages that wait in a row, or one change."""
         now = self._clock.now()
         self._runs += 1
         mark = f"{self._mark}{self._runs:x}"
@@ -193,7 +193,7 @@ class Appender:
             if not request.is_ready or (steps and key is None):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
-                break  # a repeat within the run: the next one will find the first
+                break  # a repeat within the run: the next run will find the first send
             entries = self._decide(chat_queue, request, claimed, now)
             if chat_queue.is_doubtful:
                 break
@@ -212,7 +212,7 @@ class Appender:
     def _decide(
         self, chat_queue: ChatQueue, request: AppendRequest, state: ChatState, now: int
     ) -> list[Entry]:
-        """The entries to append; none if the proposal was answered, or the lane is in doubt."""
+        """Return the entries to append; none if the request was answered or must be rechecked."""
         refusal = None
         try:
             if state.is_deleted:
@@ -233,8 +233,8 @@ class Appender:
             )
         return []
 
-    async def _look_into(self, chat_queue: ChatQueue) -> None:
-        """Another process may have appended what makes the proposal possible after all."""
+    async def _recheck(self, chat_queue: ChatQueue) -> None:
+        """Read the log again: another process may have appended what makes the request valid."""
         request = chat_queue.waiting[0]
         try:
             await self._read_on(chat_queue)
@@ -244,7 +244,7 @@ class Appender:
         request.was_looked_into = True
         self._next(chat_queue)
 
-    # What came of a run.
+    # The outcome of a run.
 
     def _settled(
         self, chat_queue: ChatQueue, claimed: ChatState, steps: list[_Step], outcome: Outcome
@@ -253,7 +253,7 @@ class Appender:
             case Kept():
                 self._chat_queues.keep_state(chat_queue, claimed)
                 for request, entries in steps:
-                    self._outgoing.do(self._tell, (request, entries, claimed))
+                    self._outgoing.do(self._answer_and_publish, (request, entries, claimed))
                 self._next(chat_queue)
             case KeyTaken(indexes):
                 self._start(
@@ -270,13 +270,13 @@ class Appender:
                     request.refused(StoreUnavailable())
                 self._next(chat_queue)
 
-    def _tell(self, outgoing: _Outgoing) -> None:
-        """To the proposer what came of it, then to everyone what happened."""
+    def _answer_and_publish(self, outgoing: _Outgoing) -> None:
+        """Answer the requester first, then publish the entries."""
         request, entries, state = outgoing
         try:
             request.kept(entries)
         except Exception:
-            # It is durable, whatever became of telling so: the others go on.
+            # The entry is durable even if answering failed; the other requests continue.
             log.exception("answering failed", extra={"action": "answer_failed"})
         for entry in entries:
             self._bus.publish(Appended(entry, state))
@@ -284,10 +284,10 @@ class Appender:
     async def _answer_repeats(
         self, chat_queue: ChatQueue, steps: list[_Step], taken: set[int]
     ) -> None:
-        """Answer those whose message is in the log already; append the others again.
+        """Answer requests whose message is in the log already; append the others again.
 
-        The lane stands still meanwhile: between the search and the slot right after it nothing
-        of this process may come, or two repeats could both find nothing and both be appended.
+        The queue pauses meanwhile: this process must append nothing between the search and the slot
+        right after it, or two repeats could both find nothing and both be appended.
         """
         again = []
         for index, (request, _) in enumerate(steps):
@@ -299,13 +299,13 @@ class Appender:
         self._next(chat_queue)
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
-        """Another writer was first: take in what it wrote, then try again after it."""
+        """Read the entries of another writer that took the slot, then try again after them."""
         again = [request for request, _ in steps if not _gave_up(request)]
         for request in again:
             request.is_claimed = request.is_claimed or lost.keys_are_claimed
         chat_queue.waiting.extendleft(reversed(again))
         if again:
-            # Before the reading, not after it: who has just read is rarely late again.
+            # Before the read, not after it: a writer that has just read rarely loses again.
             await self._backoff(again[0].attempts)
         try:
             await self._read_on(chat_queue)
@@ -315,7 +315,7 @@ class Appender:
         self._next(chat_queue)
 
     async def _read_on(self, chat_queue: ChatQueue) -> None:
-        """Bring the lane's state up to the end of the log."""
+        """Bring the queue's state up to the end of the log."""
         assert chat_queue.state is not None
         state = chat_queue.state.copy()
         is_at_end = False
@@ -329,7 +329,7 @@ class Appender:
 
 
 def _requester(chat_queue: ChatQueue) -> Requester:
-    """On whose behalf the lane reads: the first that waits, or who asks for a change."""
+    """Return on whose behalf the queue reads: the first waiting sender, or the current caller."""
     key = chat_queue.waiting[0].key if chat_queue.waiting else None
     return current_requester() if key is None else user_requester(key.sender)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a chat that go through its log: what the actions that propose them share."""
+"""Shared parts of the actions that change a chat through its log, and await the answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Decide = Callable[[ChatState, int], list[Entry]]
 
 
 class SealedContent:
-    """New content of a message, sealed when it is needed and as often as it has to be."""
+    """New content of a message, sealed on demand, and again whenever its key has changed."""
 
     def __init__(self, vault: Vault, author: UserKey, message: Entry, text: str) -> None:
         assert message.client_message_id is not None, "only messages have content"
@@ -34,14 +34,14 @@ class SealedContent:
 
     @property
     def may_write(self) -> bool:
-        """Whether it is sealed with a key that counts."""
+        """Whether it is sealed with a key that is valid now."""
         return self._sealed is not None and self._vault.may_write(self._author, self._sealed)
 
     async def seal(self) -> None:
-        """Seal it, with the key that counts now.
+        """Seal it with the key that is valid now.
 
         Raises:
-            StoreUnavailable: The key cannot be had.
+            StoreUnavailable: The key cannot be loaded.
         """
         self._sealed = await self._vault.seal(self._author, *self._bound_to, self._text)
 
@@ -53,7 +53,7 @@ class SealedContent:
 
 
 class AwaitedChange:
-    """A change whose proposer awaits the answer."""
+    """A change of a chat, with a future for the answer."""
 
     def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
         self.key: SendKey | None = None
@@ -89,9 +89,9 @@ class AwaitedChange:
             case "target_gone":
                 self.refused(MessageGone())
             case "too_many_emoji":
-                self.refused(LimitReached("the message has as many different reactions as fit"))
+                self.refused(LimitReached("the message has the most different reactions"))
             case "too_many_chats":
-                self.refused(LimitReached("the user is in as many chats as one may be"))
+                self.refused(LimitReached("the user is in the maximum number of chats"))
 
     def refused(self, refusal: Refusal) -> None:
         if not self.answer.done():
@@ -101,10 +101,10 @@ class AwaitedChange:
 async def change(
     appender: Appender, chat: ChatId, decide: Decide, content: SealedContent | None = None
 ) -> list[Entry]:
-    """Append what `decide` makes of the chat, and return it once it is durable.
+    """Append the entries that `decide` returns, and return them once they are durable.
 
-    `content` is what it seals, if anything. Empty if there was nothing to change. Raises the
-    Refusal that `decide` or the store came to.
+    `content` is sealed before `decide` is called. The result is empty if there was nothing to
+    change. Raises the Refusal of `decide` or of the store.
     """
     request = AwaitedChange(decide, content)
     appender.propose(chat, request)
@@ -112,10 +112,10 @@ async def change(
 
 
 def membership_of(state: ChatState, user: UserKey) -> Member:
-    """The user's membership.
+    """Return the user's membership.
 
     Raises:
-        ChatNotFound: Not a member; the same as for a chat that is not there.
+        ChatNotFound: Not a member; the same refusal as for a chat that does not exist.
     """
     member = state.members.get(user)
     if member is None:

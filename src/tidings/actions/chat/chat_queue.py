@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes: one for each chat in use, with its committed state and what waits to be appended."""
+"""Queues of append requests, one per chat in use, each with the chat's committed state.
+
+Also here: the search for an earlier send under the same key, which makes a repeat idempotent.
+"""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
@@ -16,19 +19,19 @@ from tidings.ports.world import Clock
 
 
 class AppendRequest(Protocol):
-    """Something to append, and who waits for the answer. Exactly one of the answers is given."""
+    """Something to append. Exactly one of the four answer methods is called, once."""
 
     key: SendKey | None
-    """For a message: what makes it idempotent. None for a change of the chat."""
+    """The idempotency key of a message; None for a change of the chat."""
     is_claimed: bool
-    """The key is claimed, and a search up to the head has found no entry for it."""
+    """Whether the key is claimed and a search up to the head has found no entry for it."""
     attempts: int
     was_looked_into: bool
-    """The log was read up to its end since it was proposed: only then may it be refused."""
+    """Whether the log was read to its end since the request: only then may it be refused."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether `decide` may be called, and what it returned be written."""
+        """Whether `decide` may be called, and its result written."""
         ...
 
     async def prepare(self) -> None:
@@ -36,32 +39,32 @@ class AppendRequest(Protocol):
         ...
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
-        """The entries to append to a chat in this state; none if there is nothing to change.
+        """Return the entries to append to a chat in this state; none if nothing is to change.
 
         Raises:
-            Refusal: It may not, or cannot, be done.
+            Refusal: The change is not allowed, or not possible.
         """
         ...
 
     def kept(self, entries: list[Entry]) -> None:
-        """Answer: it is durable."""
+        """Answer that the entries are durable."""
         ...
 
     def replayed(self, entry: Entry) -> None:
-        """Answer: it was sent before; this is the message as it is now."""
+        """Answer that the message was sent before, with the message as it is now."""
         ...
 
     def declined(self, declined: Declined) -> None:
-        """Answer: the store found that it cannot be done."""
+        """Answer that the store declined the change."""
         ...
 
     def refused(self, refusal: Refusal) -> None:
-        """Answer: no."""
+        """Answer with a refusal."""
         ...
 
 
 class ChatQueue:
-    """One chat."""
+    """Requests that wait to be appended to one chat, and the chat's committed state."""
 
     __slots__ = ("chat_id", "is_busy", "is_doubtful", "state", "waiting")
 
@@ -70,20 +73,20 @@ class ChatQueue:
         self.state: ChatState | None = None
         self.waiting: deque[AppendRequest] = deque()
         self.is_busy = False
-        """A run is on its way to the log, or something is being read: no other may start."""
+        """Whether a run or a read is in progress: no other may start."""
         self.is_doubtful = False
-        """The first that waits would be refused, if the state is as it was seen last."""
+        """Whether the first waiting request would be refused, judged by the cached state."""
 
 
 class ChatQueues:
-    """The chats in use: a cache, bounded by chats and by members, least recently used out."""
+    """Least-recently-used cache of the chats in use, bounded by chats and by members."""
 
     def __init__(self) -> None:
         self._by_chat: OrderedDict[ChatId, ChatQueue] = OrderedDict()
         self._members = 0
 
     def get(self, chat: ChatId) -> ChatQueue:
-        """The chat's lane, made if there is none; the chat counts as just used."""
+        """Return the chat's queue, made if there is none, and mark it as just used."""
         chat_queue = self._by_chat.get(chat)
         if chat_queue is None:
             chat_queue = self._by_chat[chat] = ChatQueue(chat)
@@ -93,18 +96,18 @@ class ChatQueues:
         return chat_queue
 
     def state(self, chat: ChatId) -> ChatState | None:
-        """The chat's committed state, if it is cached."""
+        """Return the chat's committed state, if it is cached."""
         chat_queue = self._by_chat.get(chat)
         return chat_queue.state if chat_queue is not None else None
 
     def keep_state(self, chat_queue: ChatQueue, state: ChatState | None) -> None:
-        """This is the chat's committed state now."""
+        """Cache the chat's new committed state."""
         before = len(chat_queue.state.members) if chat_queue.state else 0
         chat_queue.state = state
         self._members += (len(state.members) if state else 0) - before
 
     def forget(self, chat_queue: ChatQueue) -> None:
-        """Drop the lane; whatever waits in it has been answered."""
+        """Drop the queue; every request in it must have been answered."""
         self.keep_state(chat_queue, None)
         del self._by_chat[chat_queue.chat_id]
 
@@ -125,14 +128,14 @@ class ChatQueues:
 
 
 class Repeats:
-    """Looks for what was sent under a key before."""
+    """Search for a message that was sent before under the same key."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log = log
         self._clock = clock
 
     async def answer_if_sent(self, chat: ChatId, request: AppendRequest) -> bool:
-        """Answer a proposal whose key is taken; False if its message has yet to be appended."""
+        """Answer a request whose key is taken; False if its message has yet to be appended."""
         assert request.key is not None
         try:
             sent = await self._log.find_sent(chat, request.key, self._clock.now())
@@ -140,7 +143,7 @@ class Repeats:
             request.refused(refusal)
             return True
         if sent is None:
-            return False  # it expired a moment ago: claim it afresh
+            return False  # the key expired a moment ago: claim it again
         if not is_same_send(request.key.digest, sent.digest):
             request.refused(SendConflict())
             return True
@@ -153,7 +156,7 @@ class Repeats:
     async def refuse_unless_sent(
         self, chat: ChatId, request: AppendRequest, refusal: Refusal
     ) -> None:
-        """The last word to a sender who was removed: a repeat of an own send is still answered."""
+        """Refuse a send, unless it repeats an earlier send: that is answered even after removal."""
         assert request.key is not None
         try:
             sent = await self._log.find_sent(chat, request.key, self._clock.now())
@@ -168,7 +171,7 @@ class Repeats:
 
 
 def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> None:
-    """One of these entries may be a repeat of such a send: claiming the key anew will tell."""
+    """Have keys claimed again where an entry of another writer may be the same send."""
     sent = {(entry.sender, entry.client_message_id) for entry in missed}
     for request in requests:
         key = request.key

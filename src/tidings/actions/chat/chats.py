@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats: making one, finding one, muting one."""
+"""Creating, listing, reading and muting chats."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from tidings.ports.world import Chance, Clock, new_ulid
 
 @dataclass(frozen=True, slots=True)
 class CreateChat:
-    """Make a direct chat or a group."""
+    """Create a direct chat or a group."""
 
     chats: Chats
     users: UserStore
@@ -55,9 +55,9 @@ class CreateChat:
         others: Sequence[UserKey],
         request_key: str | None,
     ) -> Created:
-        """`others` may name the creator or somebody twice; each counts once.
+        """Create the chat. `others` may repeat a user or name the creator; duplicates are ignored.
 
-        Where the tenant wants strangers to be asked, they are invited into a group instead.
+        Strangers are invited into a group instead of added if the tenant's settings say so.
         """
         others = [user for user in dict.fromkeys(others) if user != creator]
         check_chat(type_, name, others)
@@ -96,27 +96,27 @@ class CreateChat:
         entries: list[Entry],
         request: RequestKey | None,
     ) -> Created:
-        """Make it, if the creator may bring that many strangers into chats today."""
+        """Create the chat if the creator may add this many strangers today."""
         try:
             spent = await self.strangers.spend(chat.creator, strangers)
         except RateLimited:
-            # Whoever asks again for what is there already is not kept from it.
+            # A repeated request still finds the chat that exists already.
             if found := await self.chats.find(chat, entries, request, chat.created_at):
                 return found
             raise
         try:
             created = await self.chats.create(chat, entries, request, chat.created_at)
         except Refusal as refusal:
-            # The creator is in it from the first step on: a chat half made has cost strangers.
+            # Creation begins with the creator's row. If it exists, strangers may have been added.
             if isinstance(refusal, Conflict) or await self._is_missing(chat):
                 await spent.give_back()
             raise
         if created.chat_id != chat.chat_id:
-            await spent.give_back()  # it was there already
+            await spent.give_back()  # the chat existed already
         return created
 
     async def _is_missing(self, chat: Chat) -> bool:
-        """Whether nothing of a chat was made, for sure."""
+        """Return whether certainly no part of the chat was created."""
         try:
             return await self.chats.row(chat.creator, chat.chat_id, chat.created_at) is None
         except Unavailable:
@@ -125,7 +125,7 @@ class CreateChat:
     async def _ask(
         self, created: Created, creator: UserKey, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Invite those who are not in the chat: a repeat finds some who accepted."""
+        """Invite users who are not members yet: on a repeat some may have accepted."""
         present: Container[UserKey] = ()
         if not created.is_new:
             present = await self.chats.members(created.chat_id, creator) or ()
@@ -158,15 +158,15 @@ class CreateChat:
 
 
 def check_chat(type_: ChatType, name: str | None, others: Sequence[UserKey]) -> None:
-    """Refuse what is neither a direct chat nor a group."""
+    """Refuse members or a name that fit neither a direct chat nor a group."""
     if type_ == "direct":
         if len(others) != 1:
-            raise Invalid("members: a direct chat is with exactly one other user", "/members")
+            raise Invalid("members: a direct chat has exactly one other member", "/members")
         if name is not None:
-            raise Invalid("name: a direct chat has none", "/name")
+            raise Invalid("name: a direct chat has no name", "/name")
         return
     if name is None:
-        raise Invalid("name: a group needs one", "/name")
+        raise Invalid("name: a group needs a name", "/name")
     check_name(name)
     if len(others) + 1 > limits.GROUP_MEMBERS_MAX:
         raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
@@ -175,9 +175,9 @@ def check_chat(type_: ChatType, name: str | None, others: Sequence[UserKey]) -> 
 def first_entries(
     chat: Chat, others: Sequence[UserKey], mark: str
 ) -> tuple[list[Entry], ChatState]:
-    """The entries a chat begins with, and its state after them.
+    """Return the first entries of a chat, and its state after them.
 
-    The people beyond the first thirty are added by entries of their own, as any store can take.
+    Each entry adds at most thirty people, which every store can write in one transaction.
     """
     role: Role = "member" if chat.type == "direct" else "owner"
     people = [Person(chat.creator, role), *(Person(user, "member") for user in others)]
@@ -201,7 +201,7 @@ def first_entries(
 
 @dataclass(frozen=True, slots=True)
 class ListChats:
-    """The chat list, latest activity first."""
+    """Return a page of the chat list, most recent activity first."""
 
     chats: Chats
     vault: Vault
@@ -211,7 +211,7 @@ class ListChats:
     async def __call__(
         self, user: UserKey, cursor: str | None, limit: int
     ) -> tuple[list[ChatRow], str | None]:
-        """A page of rows with opened previews, and the cursor of the next page."""
+        """Return rows with opened previews, and the cursor of the next page."""
         now = self.clock.now()
         below = self._below(user, cursor)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)
@@ -235,7 +235,7 @@ class ListChats:
 
 @dataclass(frozen=True, slots=True)
 class GetChat:
-    """One chat, as it stands in the chat list."""
+    """Return one chat as the chat list shows it."""
 
     chats: Chats
     vault: Vault
@@ -253,7 +253,7 @@ class GetChat:
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """Say until when a chat should not disturb."""
+    """Mute a chat until a given time, or unmute it."""
 
     chats: Chats
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting a chat: its last entry ends it at once, a job removes what is left."""
+"""Deleting a chat: a last entry ends it at once, then a job removes members and content."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,25 +19,25 @@ from tidings.ports.chats import Deletions
 
 @dataclass(frozen=True, slots=True)
 class DeleteChat:
-    """Delete a chat: an owner a group, the tenant any. Who asks again gets the same job."""
+    """Delete a group as its owner, or any chat as the tenant. A repeat returns the same job."""
 
     appender: Appender
     deletions: Deletions
 
     async def as_owner(self, user: UserKey, chat: ChatId) -> Deletion:
-        """From the answer on nothing is taken in.
+        """Delete a group. Once this returns, nothing can be appended to it.
 
         Raises:
-            ChatNotFound: The user is not in it; or it is deleted, and it was not this user's doing.
+            ChatNotFound: The user is not a member, or somebody else has deleted the chat.
             Forbidden: The user is no owner.
-            DirectChatFixed: It is a direct chat, which only the tenant deletes.
+            DirectChatFixed: It is a direct chat, which only the tenant can delete.
         """
         return await self._delete(
             chat, lambda state, _: _end(state, user), lambda job: job.deleted_by == user
         )
 
     async def as_tenant(self, caller: Caller, tenant: str, chat: ChatId) -> Deletion:
-        """The same for any chat of the tenant. The entry names the tenant as its sender.
+        """Delete any chat of the tenant. The entry names the tenant as its sender.
 
         Raises:
             ChatNotFound: The tenant has no such chat.
@@ -58,13 +58,13 @@ class DeleteChat:
                 raise
             return job
         job = await self.deletions.get(chat)
-        assert job is not None, "it begins with the entry"
+        assert job is not None, "the entry starts the job"
         return job
 
 
 @dataclass(frozen=True, slots=True)
 class GetJob:
-    """How far a job of a tenant is."""
+    """Return the progress of a tenant's deletion job."""
 
     deletions: Deletions
 
@@ -84,7 +84,7 @@ def _end(state: ChatState, user: UserKey) -> list[Entry]:
     own = membership_of(state, user)
     check_group(state)
     if not roles.may_delete(own.role):
-        raise Forbidden("only owners delete a group")
+        raise Forbidden("only an owner may delete a group")
     return [Entry(chat_id=state.chat_id, kind="deleted", sender=user)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invitations: asking strangers into a group, and their answers."""
+"""Invitations of strangers into groups, and each user's daily budget for adding strangers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,29 +19,29 @@ from tidings.ports.chats import Chats, InviteStore
 from tidings.ports.logins import Allowance, Budgets
 from tidings.ports.world import Clock
 
-ASKED_AT_ONCE: Final = 8
+INVITED_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Invitations:
-    """Asks strangers, in tenants that want them to be asked."""
+    """Invitations of strangers, in tenants whose settings ask for them."""
 
     invites: InviteStore
     asks: Callable[[str], Awaitable[bool]]
-    """Whether a tenant wants strangers to be asked."""
+    """Whether a tenant's settings require invitations for strangers."""
     bus: Bus
     clock: Clock
 
     async def must_ask(self, inviter: UserKey, strangers: Sequence[UserKey]) -> bool:
-        """Whether these are asked before they are in a group."""
+        """Return whether these strangers must be invited instead of added."""
         return bool(strangers) and await self.asks(tenant_of(inviter))
 
     async def ask(self, inviter: UserKey, chat: ChatId, name: str, person: Person) -> Invite:
-        """Ask one; their devices are told, but not again while the invitation waits.
+        """Invite a user and notify their devices, but only once while the invitation is open.
 
         Raises:
-            LimitReached: As many invitations wait for an answer as may, of all or of the inviter,
-                or the user has declined not long ago. Which of these is not for others to know.
+            LimitReached: The user has too many open invitations, in total or from this inviter, or
+                declined recently. The refusal does not reveal which.
         """
         now = self.clock.now()
         invite = Invite(
@@ -55,21 +55,21 @@ class Invitations:
         )
         asked = await self.invites.put(invite, now)
         if asked == "refused":
-            raise LimitReached("the user cannot be asked into the group now")
+            raise LimitReached("the user cannot be invited into the group now")
         if asked == "new":
             self.bus.publish(Invited(person.user, chat, inviter))
         return invite
 
     async def joined(self, user: UserKey, chat: ChatId) -> None:
-        """The user was added without being asked: what may wait for an answer waits no longer."""
+        """Remove the open invitation, if any, of a user who was added without it."""
         if await self.asks(tenant_of(user)):
             await self.invites.remove(user, chat)
 
     async def ask_all(
         self, inviter: UserKey, chat: ChatId, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Ask several to be members; who cannot be asked now is left out."""
-        free = asyncio.Semaphore(ASKED_AT_ONCE)
+        """Invite several users as members, and skip those who cannot be invited now."""
+        free = asyncio.Semaphore(INVITED_AT_ONCE)
 
         async def ask(user: UserKey) -> None:
             async with free:
@@ -88,19 +88,19 @@ class Invitations:
 
 @dataclass(frozen=True, slots=True)
 class ListInvites:
-    """What a user is asked."""
+    """List a user's open invitations."""
 
     invites: InviteStore
     clock: Clock
 
     async def __call__(self, user: UserKey) -> list[Invite]:
-        """Newest first."""
+        """Return the invitations, newest first."""
         return await self.invites.pending(user, self.clock.now())
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptInvite:
-    """Join a group one was asked into."""
+    """Accept an invitation and join the group."""
 
     invites: InviteStore
     chats: Chats
@@ -108,16 +108,16 @@ class AcceptInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """The entry is the user's own: `added`, by oneself. Who is in the chat already stays.
+        """Append `added` with the user as its sender. For a member nothing is appended.
 
         Raises:
-            InviteNotFound: Nobody asked, or it is too long ago, or who asked may not add any more,
-                or the group is gone.
-            LimitReached: The group is full, or the user is in as many chats as one may be.
+            InviteNotFound: There is no invitation, it has expired, the inviter may not add members
+                any more, or the group is gone.
+            LimitReached: The group is full, or the user is in the maximum number of chats.
         """
         now = self.clock.now()
-        # In this order: a member who is removed meanwhile must not come back by the invitation,
-        # which is taken back before the removal.
+        # In this order: a removal deletes the invitation first, so a member who is removed
+        # between these two reads cannot come back through it.
         is_member = await self.chats.row(user, chat, now) is not None
         invite = await self.invites.get(user, chat, now)
         if invite is None and not is_member:
@@ -135,13 +135,13 @@ class AcceptInvite:
 
 @dataclass(frozen=True, slots=True)
 class DeclineInvite:
-    """Be asked no longer, by anybody into this group for a week."""
+    """Decline an invitation: for a week nobody can invite the user into this group."""
 
     invites: InviteStore
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Nobody is told. There need not be an invitation."""
+        """Decline without notifying anybody. There need not be an invitation."""
         await self.invites.decline(user, chat, self.clock.now())
 
 
@@ -159,26 +159,29 @@ def _join(state: ChatState, invite: Invite) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class StrangerBudget:
-    """Counts in the store: all processes share the count, and a restart forgets nothing."""
+    """Daily budget of strangers per user, counted in the store.
+
+    All processes share the count, and it survives a restart.
+    """
 
     chats: Chats
     budgets: Budgets
     clock: Clock
     is_counting: bool = True
-    """False: as many as one likes."""
+    """False for no limit."""
 
     async def among(self, user: UserKey, others: Sequence[UserKey]) -> list[UserKey]:
-        """Those of the others who are strangers to the user, in their order."""
+        """Return the strangers among the other users, in the given order."""
         if not others:
             return []
         known = await self.chats.acquainted(user, others)
         return [other for other in others if other not in known]
 
     async def spend(self, user: UserKey, count: int) -> "Spent":
-        """Count so many strangers, before the user brings them into a chat.
+        """Count this many strangers, before the user adds them to a chat.
 
         Raises:
-            RateLimited: They are more than the user may bring into chats today. None is counted.
+            RateLimited: The user may not add this many strangers today. None of them is counted.
         """
         now = self.clock.now()
         day = now // limits.DAY_MS
@@ -195,13 +198,13 @@ class StrangerBudget:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was counted for one request."""
+    """Strangers counted for one request."""
 
     budgets: Budgets
     allowance: Allowance
     count: int
 
     async def give_back(self) -> None:
-        """Nobody was added after all."""
+        """Undo the count: nobody was added after all."""
         if self.count:
             await self.budgets.add(self.allowance, -self.count)

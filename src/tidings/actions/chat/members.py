@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is in a chat: adding, roles, removing, leaving, renaming."""
+"""Members of a group: adding, changing roles, removing and leaving. Also renaming the group."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from tidings.ports.people import UserStore
 
 @dataclass(frozen=True, slots=True)
 class PutMember:
-    """Add somebody, or give a member another role."""
+    """Add a user, or give a member another role."""
 
     appender: Appender
     users: UserStore
@@ -45,9 +45,9 @@ class PutMember:
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Returns whether the user is a new member, or the invitation if the user is asked first.
+        """Return whether the user is a new member, or the invitation if one is needed first.
 
-        Nothing happens if all is so already.
+        Nothing changes if the user is a member with this role already.
         """
         if await self.users.missing([user]):
             await self._refuse_unknown(actor, chat)
@@ -73,7 +73,7 @@ class PutMember:
     async def _change_role(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None, refusal: RateLimited
     ) -> None:
-        """Nobody more may be added today; who is a member already is given the role all the same.
+        """Give a member the role, even though the actor may add no more users today.
 
         Raises:
             RateLimited: The user is no member.
@@ -90,7 +90,7 @@ class PutMember:
     async def _ask(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Ask the user, if the actor may add somebody; a member is given the role at once."""
+        """Invite the user if the actor may add members; give a member the role at once."""
         asked: list[str] = []
 
         def decide(state: ChatState, _: int) -> list[Entry]:
@@ -112,7 +112,7 @@ class PutMember:
         return any(entry.kind == "added" for entry in entries)
 
     async def _refuse_unknown(self, actor: UserKey, chat: ChatId) -> None:
-        """An outsider learns nothing about users: first whether the chat is theirs to see."""
+        """Refuse an unknown user, but an actor who is no member first: others learn nothing."""
         await change(self.appender, chat, lambda state, _: _seen_by(state, actor))
         raise UserNotFound
 
@@ -124,13 +124,13 @@ class RemoveMember:
     removing: Removing
 
     async def __call__(self, actor: UserKey, chat: ChatId, user: UserKey) -> None:
-        """When the last owner goes, the longest-standing admin, else member, becomes owner."""
+        """Remove the user. The longest-standing admin, else member, replaces the last owner."""
         await self.removing(chat, user, lambda state, _: _remove(state, actor, user))
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Give a group another name."""
+    """Rename a group."""
 
     appender: Appender
 
@@ -140,7 +140,7 @@ class Rename:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is empty, too long, or holds what cannot be seen."""
+    """Refuse a name that is empty, too long, or has invisible characters."""
     check_visible_text("name", name)
 
 
@@ -158,7 +158,7 @@ def _put(state: ChatState, actor: UserKey, user: UserKey, role: Role | None) -> 
     if role is None or role == present.role:
         return []
     if not roles.may_change_role(own.role):
-        raise Forbidden("only owners change roles")
+        raise Forbidden("only an owner may change roles")
     if present.role == "owner" and roles.owners(state.members) == 1:
         raise LastOwner
     return [_entry(state, actor, "role", Person(user, role))]
@@ -166,7 +166,7 @@ def _put(state: ChatState, actor: UserKey, user: UserKey, role: Role | None) -> 
 
 def _added(state: ChatState, actor: UserKey, own: Role, person: Person) -> Entry:
     if not roles.may_add(own, person.role):
-        raise Forbidden("admins add members, owners add anyone")
+        raise Forbidden("admins may add members only; owners may add any role")
     if len(state.members) >= limits.GROUP_MEMBERS_MAX:
         raise LimitReached(f"a group has at most {limits.GROUP_MEMBERS_MAX} members")
     return _entry(state, actor, "added", person)
@@ -179,12 +179,12 @@ def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
     if member is None:
         raise MemberNotFound
     if user != actor and not roles.may_remove(own.role, member.role):
-        raise Forbidden("admins remove members, owners remove anyone")
+        raise Forbidden("admins may remove members only; owners may remove anyone")
     return removal(state, actor, user, member)
 
 
 def removal(state: ChatState, actor: UserKey, user: UserKey, member: Member) -> list[Entry]:
-    """That a member goes, and who becomes owner if it was the last one."""
+    """Return the entries that remove a member and, after the last owner, name the next."""
     entries = [_entry(state, actor, "removed", Person(user, member.role))]
     if member.role == "owner" and roles.owners(state.members) == 1:
         left = {other: m for other, m in state.members.items() if other != user}
@@ -197,14 +197,14 @@ def _rename(state: ChatState, actor: UserKey, name: str) -> list[Entry]:
     own = membership_of(state, actor)
     check_group(state)
     if not roles.may_rename(own.role):
-        raise Forbidden("admins and owners rename a group")
+        raise Forbidden("only admins and owners may rename a group")
     if name == state.name:
         return []
     return [Entry(chat_id=state.chat_id, kind="renamed", sender=actor, name=name)]
 
 
 def check_group(state: ChatState) -> None:
-    """Refuse a direct chat, which keeps its members."""
+    """Refuse a direct chat, whose two members never change."""
     if state.type == "direct":
         raise DirectChatFixed
 
@@ -215,17 +215,17 @@ def _entry(state: ChatState, actor: UserKey, kind: Kind, person: Person) -> Entr
 
 @dataclass(frozen=True, slots=True)
 class RemoveAsTenant:
-    """Remove anybody from a group of the tenant."""
+    """Remove any member from a group of the tenant."""
 
     removing: Removing
 
     async def __call__(self, caller: Caller, tenant: str, chat: ChatId, user: str) -> None:
-        """The entry names the tenant as its sender. When the last owner goes, another takes over.
+        """Remove the user with the tenant as sender. The last owner gets a successor.
 
         Raises:
             ChatNotFound: The tenant has no such chat.
-            MemberNotFound: The user is not in it, or not any more.
-            DirectChatFixed: It is a direct chat, which keeps its two members.
+            MemberNotFound: The user is not a member, or not any more.
+            DirectChatFixed: It is a direct chat, whose two members never change.
         """
         require_tenant(caller, tenant)
         if USER.fullmatch(user) is None:
@@ -245,26 +245,26 @@ def _remove_as_tenant(state: ChatState, tenant: str, user: UserKey) -> list[Entr
 
 
 LEFT_AT_ONCE: Final = 4
-"""Each is an entry in a log of its own; more at once would be felt by others."""
+"""Parallel removals of one request; each writes to another log, and more would slow others."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveChats:
-    """Leave up to a hundred chats, each as if it were the only one."""
+    """Leave up to a hundred chats, each independently of the others."""
 
     remove_member: RemoveMember
 
     async def __call__(
         self, user: UserKey, chats: Sequence[str]
     ) -> list[tuple[str, Refusal | None]]:
-        """For each chat, in the order given and once, what stood in the way; None: it was left.
+        """Return the refusal of each distinct chat, in the given order; None if it was left.
 
-        What was left stays left: whoever gets no answer, or a retryable refusal for some, asks
-        again. A chat that the user is not in, or not any more, is not found.
+        Leaving is safe to repeat after no answer or a retryable refusal: chats already left stay
+        left, and are refused as not found, like any chat that the user is not in.
         """
         wanted = list(dict.fromkeys(chats))
         if not 1 <= len(wanted) <= limits.LEAVE_CHATS_MAX:
-            raise Invalid(f"chats: 1 to {limits.LEAVE_CHATS_MAX}", "/chats")
+            raise Invalid(f"chats: must name 1 to {limits.LEAVE_CHATS_MAX} chats", "/chats")
         free = asyncio.Semaphore(LEFT_AT_ONCE)
 
         async def leave(chat: str) -> Refusal | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a message: edited, redacted, reacted to."""
+"""Changes to a sent message: edit, redact, react."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,10 @@ from tidings.ports.world import Clock
 
 
 async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -> Entry:
-    """The message at this place, sealed, if the reader may see it.
+    """Return the message with this sequence, sealed, if the reader may see it.
 
     Raises:
-        ChatNotFound, MessageNotFound: Not there, or not for the reader.
+        ChatNotFound, MessageNotFound: It does not exist, or the reader may not see it.
     """
     page = await log.page(chat, reader, after=sequence - 1, limit=1)
     if page is None:
@@ -32,7 +32,7 @@ async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the content of an own message."""
+    """Replace the content of the caller's own message."""
 
     appender: Appender
     log: Log
@@ -43,7 +43,7 @@ class Edit:
         check_content(content)
         target = await find_message(self.log, actor, chat, sequence)
         if target.sender != actor:
-            raise Forbidden("only the sender edits a message")
+            raise Forbidden("only the sender may edit a message")
         if target.redacted or target.expired(self.clock.now()):
             raise MessageGone
         sealed = SealedContent(self.vault, actor, target, content)
@@ -60,19 +60,19 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Redact:
-    """Take the content of a message away for everyone, for ever."""
+    """Remove the content of a message, for everyone and for good."""
 
     appender: Appender
     log: Log
 
     async def __call__(self, actor: UserKey, chat: ChatId, sequence: int) -> None:
-        """A message that has no content any more is left as it is."""
+        """Redact the message; a message without content is left as it is."""
         target = await find_message(self.log, actor, chat, sequence)
 
         def decide(state: ChatState, _now: int) -> list[Entry]:
             own = membership_of(state, actor)
             if target.sender != actor and not roles.may_redact_others(own.role):
-                raise Forbidden("the sender, admins and owners redact a message")
+                raise Forbidden("only the sender, admins and owners may redact a message")
             if target.redacted:
                 return []
             return [Entry(chat_id=chat, kind="redacted", sender=actor, target=sequence)]
@@ -85,7 +85,7 @@ class Redact:
 
 @dataclass(frozen=True, slots=True)
 class React:
-    """Put an emoji to a message, or take one's own away."""
+    """React to a message with an emoji, or remove the caller's reaction."""
 
     appender: Appender
     log: Log
@@ -93,7 +93,7 @@ class React:
     async def __call__(
         self, actor: UserKey, chat: ChatId, sequence: int, emoji: str, *, away: bool = False
     ) -> None:
-        """The same again changes nothing."""
+        """Add or remove the reaction; a repeat changes nothing."""
         check_emoji(emoji)
         await find_message(self.log, actor, chat, sequence)
         kind: Kind = "unreacted" if away else "reacted"
@@ -106,7 +106,7 @@ class React:
 
 
 def check_emoji(emoji: str) -> None:
-    """Any short text without spaces or control characters will do: emoji grow every year."""
+    """Accept any short text without spaces or control characters: emoji grow every year."""
     if (
         not emoji
         or len(emoji.encode()) > limits.EMOJI_BYTES_MAX

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a chat: history, sync, the log itself, members, receipts. The store admits the reader."""
+"""Reading a chat: log, messages, members, receipts and reactions. The store admits the reader."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from tidings.ports.world import Clock
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page of a log, with its content opened."""
+    """Read a page of a log, with its content opened."""
 
     log: Log
     vault: Vault
@@ -33,7 +33,7 @@ class ReadPage:
         before: int | None = None,
         limit: int,
     ) -> Page:
-        """Every kind of entry, tombstones included."""
+        """Return entries of every kind, tombstones included."""
         page = await self.log.page(chat, reader, after=after, before=before, limit=limit)
         return await self._opened(page)
 
@@ -46,7 +46,7 @@ class ReadPage:
         before: int | None = None,
         limit: int,
     ) -> Page:
-        """Messages only; redacted ones stay as tombstones, expired ones are left out."""
+        """Return messages only: redacted messages as tombstones, expired messages left out."""
         page = await self._opened(
             await self.log.page(
                 chat, reader, after=after, before=before, limit=limit, only_messages=True
@@ -56,7 +56,7 @@ class ReadPage:
         return page
 
     async def one(self, reader: UserKey, chat: ChatId, sequence: int) -> Page:
-        """A page that holds one message."""
+        """Return a page that holds one message."""
         page = await self.log.page(chat, reader, after=sequence - 1, limit=1)
         if page is not None and not (page.entries and page.entries[0].kind == "message"):
             raise MessageNotFound
@@ -71,7 +71,7 @@ class ReadPage:
 
 @dataclass(frozen=True, slots=True)
 class ListMembers:
-    """Who is in a chat."""
+    """List the members of a chat."""
 
     chats: Chats
 
@@ -84,7 +84,7 @@ class ListMembers:
 
 @dataclass(frozen=True, slots=True)
 class ListReceipts:
-    """How far everyone is."""
+    """List the receipts of all members of a chat."""
 
     receipts: Receipts
 
@@ -97,7 +97,7 @@ class ListReceipts:
 
 @dataclass(frozen=True, slots=True)
 class ListReactions:
-    """Who reacted to a message, and how."""
+    """List the reactions to a message: emoji, user and time."""
 
     log: Log
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts: marked one by one over REST, coalesced from sockets. Never backwards."""
+"""Receipts: written one by one from REST, coalesced from sockets. They never move backwards."""
 
 import asyncio
 import heapq
@@ -19,7 +19,7 @@ from tidings.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class MarkReceipt:
-    """Say how far one is, and learn what is left."""
+    """Move a user's receipt forward, and return it with the unread count."""
 
     receipts: Receipts
     bus: Bus
@@ -28,11 +28,11 @@ class MarkReceipt:
     async def __call__(
         self, user: UserKey, chat: ChatId, delivered: int, read: int
     ) -> tuple[Receipt, Unread]:
-        """Durable when it returns. Zero leaves a mark as it is.
+        """Move the receipt, durably when this returns. Zero leaves a mark unchanged.
 
         Raises:
-            ReceiptBeyondHead: The log does not reach that far.
-            ChatNotFound: Not a member.
+            ReceiptBeyondHead: The mark is beyond the head of the log.
+            ChatNotFound: The user is not a member.
         """
         moved = await self.receipts.advance(Move(user, chat, delivered, read))
         if moved is None:
@@ -51,15 +51,15 @@ _Key = tuple[UserKey, ChatId]
 
 
 OWN_SPANS_MAX: Final = 16
-"""How many spans of own messages are remembered for one user and chat between two writes."""
+"""Spans of own messages cached per user and chat between two writes."""
 
 BEHIND_MAX: Final = 50_000
 
 
 class CoalescedReceipts:
-    """Receipts from sockets: the first goes to the store at once, later ones once a second.
+    """Receipts from sockets: the first is written at once, later moves once a second.
 
-    A lost process loses at most the last second; after `live` clients repeat their marks.
+    A crash loses at most the last second; clients repeat their marks after `live`.
     """
 
     def __init__(self, receipts: Receipts, bus: Bus) -> None:
@@ -70,7 +70,7 @@ class CoalescedReceipts:
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
         self._behind: set[_Key] = set()
-        """Who wrote without having read all before: writing on reads nothing either."""
+        """Users who sent while older messages were unread; sends must not advance their mark."""
         self._written_at: dict[_Key, float] = {}
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -79,7 +79,7 @@ class CoalescedReceipts:
         bus.subscribe(self._on_event)
 
     def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
-        """Move a receipt soon. Interval: how often the store is told of this user and chat."""
+        """Move a receipt soon, with at most one write per interval for this user and chat."""
         key = (move.user, move.chat)
         if move.read:
             self._behind.discard(key)
@@ -103,7 +103,7 @@ class CoalescedReceipts:
             self._behind.discard((event.receipt.user, event.chat))
 
     def _note_own(self, entry: Entry, is_small: bool) -> None:
-        """Nothing is unread after one's own message if nothing was unread before it."""
+        """Note a message as read by its sender, which is true if nothing was unread before it."""
         key = (entry.sender, entry.chat_id)
         if key in self._behind:
             return
@@ -117,7 +117,7 @@ class CoalescedReceipts:
         if spans and spans[-1].to_number == first:
             first = spans.pop().from_number
         elif len(spans) == OWN_SPANS_MAX:
-            # The mark stands in the first if the user reads nothing, else in one of the last.
+            # The mark is in the first span if the user reads nothing, else in one of the last.
             del spans[1]
         spans.append(OwnSpan(first, entry.number, entry.sequence))
 
@@ -125,14 +125,14 @@ class CoalescedReceipts:
         now = self._loop.time()
         due = now
         if (written_at := self._written_at.get(key)) is not None:
-            # Not all at the same moment, only because they began at the same moment.
+            # Spread the writes: receipts that began together must not all be due together.
             spread = 1 + hash(key) % 256 / 1_024
             due = max(now, written_at + spread * interval_ms / 1_000)
         heapq.heappush(self._due, (due, key))
         self._wake_at_next()
 
     def _wake_at_next(self) -> None:
-        """Have the timer end when the first of those that wait is due."""
+        """Set the timer to the earliest due write."""
         due = self._due[0][0]
         if self._timer is not None:
             if self._timer_due <= due:
@@ -157,7 +157,7 @@ class CoalescedReceipts:
         self._forget_old(now)
 
     def _forget_old(self, now: float) -> None:
-        """Drop the times of writing that no longer hold anything up."""
+        """Drop the times of writes that no longer delay another write."""
         longest = limits.LARGE_CHAT_RECEIPT_MS / 1_000
         if now - self._forgotten_at > longest:
             self._forgotten_at = now
@@ -176,15 +176,15 @@ class CoalescedReceipts:
 
     def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
         if len(self._behind) > BEHIND_MAX:
-            self._behind.clear()  # each is found out again by one more try
+            self._behind.clear()  # each is found again by one more attempt
         for move in moves:
             key = (move.user, move.chat)
-            # What was noted meanwhile may move the mark to where the next own message finds it.
+            # A move noted meanwhile may advance the mark, so that the next own message is read.
             if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
                 self._behind.add(key)
 
     async def close(self) -> None:
-        """Write what is waiting."""
+        """Write all moves that still wait."""
         if self._timer is not None:
             self._timer.cancel()
         waiting: list[Move | OwnSends] = list(self._moves.values())

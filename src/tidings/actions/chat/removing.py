@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking a member out of a chat: an old invitation must not be a way back."""
+"""Removing a member from a chat, together with an invitation that would let the user back in."""
 
 from dataclasses import dataclass
 
@@ -14,18 +14,18 @@ from tidings.ports.world import Clock
 
 @dataclass(frozen=True, slots=True)
 class Removing:
-    """Carries out what was decided about a member who goes."""
+    """Remove a member, and the member's open invitation before that."""
 
     appender: Appender
     invites: InviteStore
     clock: Clock
 
     async def __call__(self, chat: ChatId, user: UserKey, decide: Decide) -> None:
-        """The user's open invitation into the chat goes first, then the user.
+        """Delete the user's open invitation into the chat, then append what `decide` returns.
 
-        In this order, because whoever stops in between must not leave the invitation behind. And
-        only if the decision stands: who may not remove somebody takes back no invitation either.
-        Members have one if they were added while it waited, or it outlived its acceptance.
+        In this order, because a crash in between must not leave the invitation behind. `decide` is
+        checked first: an actor who may not remove the member must not delete the invitation either.
+        A member has an invitation if it was open when the member was added, or if a crash left it.
         """
         if await self.invites.get(user, chat, self.clock.now()) is not None:
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Posting a message: the hot path. No task and no await where the author's key is at hand."""
+"""Posting a message: the hot path. No task and no await if the author's key is cached."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from tidings.ports.log import Declined
 from tidings.ports.world import Clock
 
 Answer = Callable[[Entry | Refusal, bool], None]
-"""Called once with the message, and whether it is a replay; or with why not."""
+"""Called once: with the message and whether it is a replay, or with a refusal."""
 
 PLAIN_TEXT = "text/plain"
 
@@ -31,8 +31,8 @@ class Send:
     """A message on its way into the log."""
 
     __slots__ = (
-        "_answer", "_chat", "_content", "_content_type", "_meter", "_sealed", "_sender", "_told",
-        "_ttl_ms", "_vault", "attempts", "is_claimed", "key", "was_looked_into",
+        "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_sealed",
+        "_sender", "_ttl_ms", "_vault", "attempts", "is_claimed", "key", "was_looked_into",
     )  # fmt: skip
 
     def __init__(
@@ -58,8 +58,10 @@ class Send:
         self._ttl_ms = ttl_ms
         self._answer = answer
         self._meter = meter
-        self._told = f"{content_type}\0{ttl_ms}\0{content}"
-        self._take(vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._told))
+        self._digested = f"{content_type}\0{ttl_ms}\0{content}"
+        self._take(
+            vault.seal_nowait(key.sender, chat, key.client_message_id, content, self._digested)
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -69,7 +71,7 @@ class Send:
         assert self.key is not None
         name = self.key.client_message_id
         self._take(
-            await self._vault.seal(self._sender, self._chat, name, self._content, self._told)
+            await self._vault.seal(self._sender, self._chat, name, self._content, self._digested)
         )
 
     def _take(self, sealed: Sealed | None) -> None:
@@ -116,7 +118,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Post a message to a chat, once however often it is repeated."""
+    """Post a message to a chat exactly once, however often the request is repeated."""
 
     appender: Appender
     vault: Vault
@@ -133,7 +135,7 @@ class Post:
         ttl_seconds: int | None,
         answer: Answer,
     ) -> None:
-        """Answers once, now or later. A replayed entry comes sealed: as it is in the log."""
+        """Post, and call `answer` once, now or later. A replayed entry is sealed, as in the log."""
         try:
             check_content(content)
             check_message_fields(client_message_id, content_type, ttl_seconds)
@@ -147,7 +149,7 @@ class Post:
                 answer(self.quotas.reached(), False)
                 return
         kind = content_type or PLAIN_TEXT
-        # The digest comes with the author's key, at the latest when it is loaded.
+        # The digest is filled in when the content is sealed, which needs the author's key.
         key = SendKey(sender, client_message_id, b"", self.clock.now() + limits.SEND_KEY_MS)
         ttl_ms = None if ttl_seconds is None else ttl_seconds * limits.SECOND_MS
         send = Send(self.vault, chat, key, content, kind, ttl_ms, answer, meter)
@@ -155,7 +157,7 @@ class Post:
 
 
 def check_content(content: str) -> None:
-    """Refuse what no message can hold; the limit counts bytes of UTF-8."""
+    """Refuse empty or too large content; the limit is in bytes of UTF-8."""
     if not content:
         raise ContentEmpty
     if len(content) * 4 > limits.CONTENT_BYTES_MAX and (
@@ -167,13 +169,15 @@ def check_content(content: str) -> None:
 def check_message_fields(
     client_message_id: str, content_type: str | None, ttl_seconds: int | None
 ) -> None:
-    """Refuse malformed names, types and lifetimes."""
+    """Refuse a malformed id, content type or lifetime."""
     if CLIENT_MESSAGE_ID.fullmatch(client_message_id) is None:
-        raise Invalid("client_message_id: 1 to 64 of A-Z a-z 0-9 . _ : -", "/client_message_id")
+        allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -"
+        raise Invalid(f"client_message_id: {allowed}", "/client_message_id")
     if content_type is not None and not _is_content_type(content_type):
-        raise Invalid("content_type: a media type such as text/plain", "/content_type")
+        raise Invalid("content_type: must be a media type such as text/plain", "/content_type")
     if ttl_seconds is not None and not 1 <= ttl_seconds <= limits.TTL_SECONDS_MAX:
-        raise Invalid(f"ttl_seconds: 1 to {limits.TTL_SECONDS_MAX}", "/ttl_seconds")
+        most = limits.TTL_SECONDS_MAX
+        raise Invalid(f"ttl_seconds: must be between 1 and {most}", "/ttl_seconds")
 
 
 def _is_content_type(text: str) -> bool:

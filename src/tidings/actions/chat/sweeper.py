@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweeper: removes what has expired in small steps, and makes known which messages.
+"""The sweeper: removes expired content in small steps, and publishes which messages expired.
 
-No read depends on it: content that has expired is invisible at once. It frees the space, and
-tells devices whose unread count has changed.
+No read depends on it: expired content is invisible at once. It frees the space, and lets devices
+know whose unread count has changed.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tidings.ports.world import Clock
 
 
 class Sweeper:
-    """Sweeps now and then, for as long as it runs."""
+    """Background task that sweeps once a second."""
 
     def __init__(self, sweeping: Sweeping, bus: Bus, clock: Clock) -> None:
         self._sweeping = sweeping
@@ -25,7 +25,7 @@ class Sweeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Sweep until cancelled, or until the store breaks."""
+        """Sweep until cancelled, or until the store is unavailable."""
         while True:
             try:
                 await self.sweep()
@@ -34,7 +34,7 @@ class Sweeper:
             await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
 
     async def sweep(self) -> int:
-        """Empty all that has expired by now; returns how many messages that were."""
+        """Empty everything that has expired; return the number of messages."""
         emptied = 0
         while True:
             now = self._clock.now()
