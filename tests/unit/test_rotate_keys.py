@@ -286,7 +286,7 @@ async def test_what_does_not_open_stops_the_rotation_and_nothing_is_forgotten(
             author=key.author, generation=1, wrapped=b"x" * 60, master_key_id=key.master_key_id
         )
         await world.store.data_keys.rewrap([bad])
-        with pytest.raises(KeyRefused, match="data key acme:author0 cannot be taken over"):
+        with pytest.raises(KeyRefused, match="data key acme:author0 cannot be rewrapped"):
             await world.rotate()
         assert world.vault.is_rotation_unfinished
         await world.store.data_keys.rewrap([key])

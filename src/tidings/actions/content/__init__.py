@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealing content: data keys, wrapping, rotation, erasure."""
+"""Encryption of content: data keys of authors, the master key, its rotation, and erasure."""

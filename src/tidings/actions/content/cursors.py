@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cursors: where a list goes on. Only this deployment reads them; each is for one list and user."""
+"""Cursors: encrypted positions in a list, each valid for one list and one user only."""
 
 import binascii
 from base64 import b64decode, urlsafe_b64encode
@@ -17,23 +17,23 @@ _NONCE_BYTES: Final = 12
 
 
 class Cursors:
-    """Seals and opens cursors."""
+    """Cipher for cursors, with a key that only this deployment has."""
 
     def __init__(self, key: bytes, chance: Chance) -> None:
         self._cipher = AESGCM(key)
         self._chance = chance
 
     def seal(self, purpose: str, user: UserKey, payload: bytes) -> str:
-        """A cursor that holds the payload for this purpose and user, and for no other."""
+        """Return a cursor with this payload, valid for this purpose and user only."""
         nonce = self._chance.token(_NONCE_BYTES)
         box = nonce + self._cipher.encrypt(nonce, payload, _bound_to(purpose, user))
         return urlsafe_b64encode(box).decode().rstrip("=")
 
     def open(self, purpose: str, user: UserKey, cursor: str) -> bytes:
-        """The payload.
+        """Return the payload of a cursor.
 
         Raises:
-            CursorInvalid: Not made here for this purpose and user, or changed.
+            CursorInvalid: It was changed, or was not made here for this purpose and user.
         """
         if len(cursor) > CURSOR_CHARS_MAX:
             raise CursorInvalid

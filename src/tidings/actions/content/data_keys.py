@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data keys in memory: unwrapped, a bounded number of them, the least recently used out first.
+"""Cache of unwrapped data keys: bounded, least recently used out first.
 
-A key in memory counts as of the last moment at which the store was asked for it, or at which the
-feed was read and did not name its author. It opens and seals only for a few seconds after that
-moment; an erasure where other processes may hold the key waits for longer before it destroys it.
+A cached key was last known to be valid when it was read from the store, or when the feed was read
+and did not name its author. It opens and seals only for a few seconds after that moment. Where
+other processes may have cached the key, an erasure waits longer than that before it destroys it.
 """
 
 import asyncio
@@ -34,32 +34,31 @@ DATA_KEY_BYTES: Final = 32
 
 
 class KeyLeases(msgspec.Struct, frozen=True, kw_only=True):
-    """For how long a key in memory is used without a new look."""
+    """How long a cached key is used before it must be confirmed again."""
 
     open_seconds: float = limits.REVOKED_SECONDS_MAX
     seal_seconds: float = limits.SEAL_SECONDS_MAX
     erasing_seconds: float = limits.ERASING_SECONDS
-    """How long an erasure waits before it destroys the key: nothing, in the one process that uses
-    the store."""
+    """Wait before an erasure destroys the key; 0 if only one process uses the store."""
 
 
 ALONE: Final = KeyLeases(erasing_seconds=0)
 
 
 class CachedKey(msgspec.Struct, frozen=True, gc=False):
-    """The latest data key known of an author. All generations before it are destroyed."""
+    """The latest known data key of an author. All earlier generations are destroyed."""
 
     generation: int
     cipher: AESGCM | None
-    """None: this one is of no use either."""
+    """None if this generation cannot be used either."""
     read_at: float
-    """When the store was asked for it, by the watch's clock."""
+    """Start of the read from the store, on the watch's clock."""
     digest_key: bytes = b""
-    """For digests of what the author sends."""
+    """Secret for the digests of the author's sends."""
 
 
 class CachedKeys:
-    """The authors' data keys at hand. One author's are loaded and made in turn."""
+    """Cache of the authors' data keys; loads and creates them one at a time per author."""
 
     def __init__(
         self,
@@ -69,15 +68,15 @@ class CachedKeys:
         leases: KeyLeases,
         met_ending: Callable[[WrappedKey], None],
     ) -> None:
-        """`met_ending` is told of a key that is about to be destroyed."""
+        """Take `met_ending`, which is called with a key that is about to be destroyed."""
         self.unusable = 0
-        """How many keys did not open although they are there."""
+        """Number of stored keys that could not be opened."""
         self._keys = keys
         self._wrapping = wrapping
         self._chance = chance
         self._leases = leases
         self._met_ending = met_ending
-        self._held: OrderedDict[UserKey, CachedKey] = OrderedDict()
+        self._cached: OrderedDict[UserKey, CachedKey] = OrderedDict()
         self._locks: WeakValueDictionary[UserKey, asyncio.Lock] = WeakValueDictionary()
         self._watch: RevocationWatch | None = None
         self._now: Callable[[], float] = monotonic
@@ -86,7 +85,7 @@ class CachedKeys:
     # --- The feed -------------------------------------------------------------------------
 
     def follow(self, watch: RevocationWatch) -> None:
-        """Drop keys when the feed tells so, and believe the others as long as it is seen."""
+        """Drop keys that the feed revokes; each read of the feed confirms the others."""
         self._watch = watch
         self._now = watch.now
         watch.listen(self.revoked)
@@ -95,87 +94,87 @@ class CachedKeys:
     def revoked(self, revocations: Sequence[Revocation]) -> None:
         """Drop the keys of authors whose content is being erased."""
         for author in RevocationIndex(revocations).data_keys:
-            self._held.pop(UserKey(author), None)
+            self._cached.pop(UserKey(author), None)
 
     def saw(self, at: float) -> None:
-        """No key that is held had begun to end at this moment."""
+        """Confirm all cached keys as of this time: none of them was being erased."""
         self._seen_at = at
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Nothing to do: leases run out by the clock."""
+        """Do nothing: leases expire by the clock."""
 
-    # --- Keys at hand ---------------------------------------------------------------------
+    # --- Cached keys ----------------------------------------------------------------------
 
     def to_open(self, author: UserKey) -> CachedKey | None:
-        """The author's latest key, if it is in memory and may still be opened with."""
-        return self._at_hand(author, self._leases.open_seconds)
+        """Return the author's latest key, if it is cached and may still open content."""
+        return self._leased(author, self._leases.open_seconds)
 
     def to_seal(self, author: UserKey) -> CachedKey | None:
-        """The author's latest key, if it is in memory and may still be sealed with."""
-        held = self._at_hand(author, self._leases.seal_seconds)
-        return held if held is not None and held.cipher is not None else None
+        """Return the author's latest key, if it is cached and may still seal content."""
+        cached = self._leased(author, self._leases.seal_seconds)
+        return cached if cached is not None and cached.cipher is not None else None
 
     def seals(self, author: UserKey, generation: int) -> bool:
-        """Whether what was sealed with this key may be written now."""
-        held = self._held.get(author)
+        """Return whether content sealed with this key may be written now."""
+        cached = self._cached.get(author)
         return (
-            held is not None
-            and held.generation == generation
-            and held.cipher is not None
-            and self._is_leased(held, self._leases.seal_seconds)
+            cached is not None
+            and cached.generation == generation
+            and cached.cipher is not None
+            and self._is_leased(cached, self._leases.seal_seconds)
         )
 
-    def _at_hand(self, author: UserKey, seconds: float) -> CachedKey | None:
-        held = self._held.get(author)
-        if held is None or not self._is_leased(held, seconds):
+    def _leased(self, author: UserKey, seconds: float) -> CachedKey | None:
+        cached = self._cached.get(author)
+        if cached is None or not self._is_leased(cached, seconds):
             return None
-        self._held.move_to_end(author)
-        return held
+        self._cached.move_to_end(author)
+        return cached
 
-    def _is_leased(self, held: CachedKey, seconds: float) -> bool:
+    def _is_leased(self, cached: CachedKey, seconds: float) -> bool:
         since = self._now() - seconds
-        return self._seen_at >= since or held.read_at >= since
+        return self._seen_at >= since or cached.read_at >= since
 
     # --- Loading --------------------------------------------------------------------------
 
     async def load_current(self, author: UserKey) -> None:
-        """Have the key the author seals with at hand; it is made if there is none.
+        """Cache the key that the author seals with, and create it if there is none.
 
         Raises:
-            StoreUnavailable: It cannot be had now, or is being destroyed.
+            StoreUnavailable: It cannot be loaded now, or is being destroyed.
         """
         async with self._lock(author):
             if self.to_seal(author) is not None:
                 return
-            key, held = await self._open(lambda: self._current_or_new(author))
+            key, cached = await self._open(lambda: self._current_or_new(author))
             if key is not None and key.is_ending:
                 self._met_ending(key)
-                raise StoreUnavailable("what the author wrote is being erased")
-            if held is None:
+                raise StoreUnavailable("the author's content is being erased")
+            if cached is None:
                 raise StoreUnavailable("the author's key cannot be opened")
-            self._hold(author, held)
+            self._cache(author, cached)
 
     async def load(self, author: UserKey, generation: int) -> None:
-        """Have this generation of the author's keys at hand, or know that it is of no use.
+        """Cache this generation of the author's keys, or the fact that it cannot be used.
 
         Raises:
-            StoreUnavailable: The store cannot tell now.
+            StoreUnavailable: The store does not answer now.
         """
         async with self._lock(author):
-            held = self.to_open(author)
-            if held is None or held.generation < generation:
+            cached = self.to_open(author)
+            if cached is None or cached.generation < generation:
                 began = self._now()
-                _, held = await self._open(lambda: self._keys.get(author, generation))
-                self._hold(author, held or CachedKey(generation, None, began))
+                _, cached = await self._open(lambda: self._keys.get(author, generation))
+                self._cache(author, cached or CachedKey(generation, None, began))
 
     @asynccontextmanager
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
-        """Drop the author's key, and have nobody load it meanwhile.
+        """Drop the author's key, and keep it from being loaded inside this context.
 
-        It is dropped before the store is written to, so that nothing is sealed with it behind.
+        It is dropped before the store is written to, so that nothing is sealed with it afterwards.
         """
         async with self._lock(author):
-            self._held.pop(author, None)
+            self._cached.pop(author, None)
             yield
 
     async def _current_or_new(self, author: UserKey) -> WrappedKey:
@@ -193,7 +192,7 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read a key until the feed told nothing meanwhile: it might have been about this one."""
+        """Read a key, and read again if the feed moved meanwhile: it may have revoked this key."""
         while True:
             began, place = self._now(), self._place
             key = await read()
@@ -216,16 +215,16 @@ class CachedKeys:
     def _place(self) -> int:
         return self._watch.place if self._watch is not None else 0
 
-    def _hold(self, author: UserKey, key: CachedKey) -> None:
-        self._held[author] = key
-        self._held.move_to_end(author)
-        while len(self._held) > limits.CACHED_DATA_KEYS_MAX:
-            self._held.popitem(last=False)
+    def _cache(self, author: UserKey, key: CachedKey) -> None:
+        self._cached[author] = key
+        self._cached.move_to_end(author)
+        while len(self._cached) > limits.CACHED_DATA_KEYS_MAX:
+            self._cached.popitem(last=False)
 
     def _report(self, key: WrappedKey, reason: CannotUnwrap) -> None:
         self.unusable += 1
         log.critical(
-            "data key does not open",
+            "data key cannot be opened",
             extra={"action": "data_key_unusable", "author": key.author, "reason": str(reason)},
         )
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destroying an author's data key, in two steps where other processes may hold it.
+"""Destroying an author's data key, in two steps where other processes may have cached it.
 
-First the key is marked as ending, together with an entry of the feed: whoever asks the store is not
-given it any more, and whoever holds it drops it on the news. It is destroyed only when no process
-can be using what it held, whether it heard the news or not.
+First the key is marked as ending, together with an entry of the feed: the store no longer returns
+it, and processes that cached it drop it when they read the feed. It is destroyed only when every
+cached copy has run out, even in a process that did not read the feed.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from tidings.tasks import Tasks
 
 
 class Erasing:
-    """Erases one author at a time in one turn, many side by side."""
+    """Erasures of authors: one at a time per author, different authors in parallel."""
 
-    def __init__(self, keys: DataKeys, held: CachedKeys, wait_seconds: float) -> None:
+    def __init__(self, keys: DataKeys, cached: CachedKeys, wait_seconds: float) -> None:
         self._keys = keys
-        self._held = held
+        self._cached = cached
         self._wait_seconds = wait_seconds
         self._turns: WeakValueDictionary[UserKey, asyncio.Lock] = WeakValueDictionary()
         self._erasing: set[asyncio.Task[int]] = set()
@@ -30,9 +30,9 @@ class Erasing:
         self._tasks = Tasks("erasing")
 
     async def erase(self, author: UserKey, now: int) -> int:
-        """Destroy the author's key, here and in the store; returns how many there were: 0 or 1.
+        """Destroy the author's key, here and in the store; return the number of keys: 0 or 1.
 
-        Once begun it is carried through, even if the caller is cancelled.
+        Once started it is completed, even if the caller is cancelled.
 
         Raises:
             StoreUnavailable: Unknown outcome; safe to repeat.
@@ -44,7 +44,7 @@ class Erasing:
 
     async def _erase(self, author: UserKey, now: int) -> int:
         async with self._turns.setdefault(author, asyncio.Lock()):
-            async with self._held.without_key_of(author):
+            async with self._cached.without_key_of(author):
                 generation = await self._keys.end(author, now)
             if generation is None:
                 return 0
@@ -56,21 +56,21 @@ class Erasing:
         await self._keys.destroy(author, generation)
 
     def complete(self, key: WrappedKey) -> None:
-        """Somebody began to destroy this key, and may have died since: carry on in its place."""
+        """Finish destroying this key: the process that began may have crashed."""
         if key.author not in self._completing:
             self._completing.add(key.author)
             self._tasks.start(self._completed(key))
 
     async def _completed(self, key: WrappedKey) -> None:
         try:
-            # If the store does not answer, whoever meets the key next tries again.
+            # If the store does not answer, the next process that finds the key tries again.
             with suppress(StoreUnavailable):
                 await self._destroy(key.author, key.generation)
         finally:
             self._completing.discard(key.author)
 
     async def close(self) -> None:
-        """Leave the rest to a repeat, or to whoever meets the key."""
+        """Cancel; a repeated request or the next process that finds the key finishes the rest."""
         for task in self._erasing:
             task.cancel()
         if self._erasing:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotating the master key while the server runs; stopped anywhere, it goes on from there.
+"""Rotating the master key while the server runs; a stopped rotation resumes where it stopped.
 
-The new key is durable before anything is wrapped by it, and the old one is forgotten only after a
-look that found nothing left under it. In between both are at hand, and each secret says by its
-key id which of them wraps it. The data keys themselves stay the same: no content is touched.
+The new key is durable before it wraps anything, and the old key is forgotten only after a search
+found nothing left under it. In between both are available, and the key id of each secret shows
+which of them wraps it. The data keys themselves stay the same: no content is touched.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ BATCH_KEYS: Final = 100
 
 
 class Rotated(msgspec.Struct, frozen=True):
-    """A finished rotation: which master key there is now, and how many secrets it took over."""
+    """A finished rotation: the new master key, and the number of secrets that were rewrapped."""
 
     master_key_id: str
     secrets: int
@@ -49,19 +49,20 @@ class RotateKeys:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def __call__(self) -> Rotated:
-        """Begin a rotation, or take up an unfinished one, and finish it.
+        """Begin a rotation, or resume an unfinished rotation, and finish it.
+
+        Nothing is lost if it raises: the old key is kept, and the rotation can be resumed.
 
         Raises:
-            KeyRefused: There is no next key, or a secret does not open under the old one. Nothing
-                is lost: the old key is kept, and the rotation can be taken up again.
-            StoreUnavailable: The store cannot write now; likewise.
+            KeyRefused: There is no next key, or the old key does not open a secret.
+            StoreUnavailable: The store cannot write now.
         """
         async with self.turn:
             await self.master.begin_rotation()
             return await self._finish()
 
     async def resume(self) -> Rotated | None:
-        """Finish a rotation that was stopped; None if there is none."""
+        """Finish a rotation that was stopped; return None if there is none."""
         async with self.turn:
             return await self._finish() if self.master.previous else None
 
@@ -70,7 +71,7 @@ class RotateKeys:
         await self.wrapping.settled()
         secrets = 0
         while rewrapped := await self._pass():
-            # Once more: what an abandoned call had sent to the store may have come in behind us.
+            # Once more: a write that its caller had given up may have arrived after this pass.
             secrets += rewrapped
         await self.master.finish_rotation()
         done = Rotated(self.wrapping.key_id, secrets)
@@ -79,9 +80,9 @@ class RotateKeys:
         return done
 
     async def _pass(self) -> int:
-        """Take over all that another master key wraps; returns how much that was.
+        """Rewrap all secrets of other master keys; return the number of secrets.
 
-        The deployment's secrets come last: once they are under the new key, so is all the rest.
+        The deployment's secrets come last: once the new key wraps them, it wraps everything.
         """
         try:
             return (
@@ -139,4 +140,4 @@ class RotateKeys:
             )
         except CannotUnwrap as reason:
             what = purpose.replace("\0", " ")
-            raise CannotUnwrap(f"the {what} cannot be taken over: {reason}") from None
+            raise CannotUnwrap(f"the {what} cannot be rewrapped: {reason}") from None

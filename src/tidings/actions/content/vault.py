@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Content at rest: sealed with a key per author, opened on the way to a reader, erased by key.
 
-What cannot be opened is never served: a destroyed key and a wrong tag both read as `erased`, so
-that one bad row does not take a page with it; the wrong tag is counted and logged besides.
+Content that cannot be opened is never served: a destroyed key and a wrong tag both read as
+`erased`, so that one bad row does not fail a whole page. A wrong tag is also counted and logged.
 """
 
 import logging
@@ -44,7 +44,7 @@ DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY, MESSAGE_KEY)
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _LOADS_MAX: Final = 3
-"""Once is enough unless reading a key takes as long as it may be used afterwards."""
+"""One load is enough unless reading a key takes longer than its lease."""
 _TOO_SLOW: Final = "keys are read more slowly than they may be used"
 _TAMPERED: Final = "sealed content was changed"
 LINES_AT_ONCE: Final = 1_000
@@ -58,17 +58,17 @@ class Sealed(msgspec.Struct, frozen=True, gc=False):
     box: bytes
     box_key: int
     digest: bytes = b""
-    """Of a send: by which its repeats are recognised."""
+    """Digest of a send, which identifies its repeats."""
 
 
 class Vault:
-    """Seals, opens and erases content; holds the secrets of the deployment. Start it first."""
+    """Sealing, opening and erasure of content, and the deployment's secrets. Start it first."""
 
     cursors: Cursors
-    """There once the vault is started, as are the next."""
+    """Set by `start`, like the attributes below."""
     login_digests: LoginDigests
     messages: MessageCipher
-    """Seals what this process sends to others of the deployment."""
+    """Cipher for messages between the processes of the deployment."""
     _keyed: blake2b
 
     def __init__(
@@ -91,7 +91,7 @@ class Vault:
 
     @property
     def tampered(self) -> int:
-        """How many boxes and data keys did not open although they are there."""
+        """Number of stored boxes and data keys that could not be opened."""
         return self._changed_boxes + self._keys.unusable
 
     @property
@@ -102,18 +102,18 @@ class Vault:
     # --- Starting -------------------------------------------------------------------------
 
     def follow(self, watch: RevocationWatch) -> None:
-        """Hear from the feed whose content is erased by other processes."""
+        """Follow the feed, which names authors whose content other processes erase."""
         self._keys.follow(watch)
 
     def _met_ending(self, key: WrappedKey) -> None:
         self._erasing.complete(key)
 
     async def close(self) -> None:
-        """Carry on with no erasure."""
+        """Cancel all erasures in progress."""
         await self._erasing.close()
 
     async def start(self) -> None:
-        """Load the deployment's secrets, or make them in a new store.
+        """Load the deployment's secrets, or create them in a new store.
 
         Raises:
             KeyRefused: The master key does not open this store.
@@ -137,7 +137,7 @@ class Vault:
         purpose = deployment_secret_purpose(name)
         kept = await self._deployment.sealed(name)
         if kept is None:
-            # Another process may be starting on the same empty store: what it kept counts then.
+            # Another process may be starting on the same empty store: the first secret stored wins.
             kept = await self.wrapping.keep(
                 purpose,
                 self._chance.token(_SECRET_BYTES),
@@ -150,74 +150,86 @@ class Vault:
 
     async def _check_data_keys(self) -> None:
         if self.is_rotation_unfinished:
-            return  # the rotation meets them all, and says so if one does not open
+            return  # the rotation opens all of them, and reports a key that does not open
         for key in await self._data_keys.wrapped_by_others(self.wrapping.key_id, 1):
             raise self._does_not_open(f"a data key is wrapped by master key {key.master_key_id}")
 
     def _does_not_open(self, reason: str) -> KeyRefused:
         return KeyRefused(
-            f"the master key does not open this store: {reason} (the one given has the id "
+            f"the master key does not open this store: {reason} (the given key has the id "
             f"{self.wrapping.key_id}); give the key that the store was sealed with. After a change "
-            "of TIDINGS_MASTER_KEY the old one is needed as TIDINGS_MASTER_KEY_PREVIOUS until "
+            "of TIDINGS_MASTER_KEY set TIDINGS_MASTER_KEY_PREVIOUS to the old key until "
             "`tidings keys rotate` has run"
         )
 
     # --- Sealing --------------------------------------------------------------------------
 
     def seal_nowait(
-        self, author: UserKey, chat: ChatId, client_message_id: str, content: str, told: str = ""
+        self,
+        author: UserKey,
+        chat: ChatId,
+        client_message_id: str,
+        content: str,
+        digested: str = "",
     ) -> Sealed | None:
-        """Seal content; None if the author's key is not at hand: then `seal` does it.
+        """Seal content; return None if the author's key is not cached: then call `seal`.
 
-        `told` is what makes a send the same as another, if it is one.
+        `digested` is the text whose digest identifies repeats of a send; empty if it is no send.
         """
         bound_to = f"{author}\0{chat}\0{client_message_id}"
-        return self._encrypt_nowait(author, bound_to, content, told)
+        return self._encrypt_nowait(author, bound_to, content, digested)
 
     async def seal(
-        self, author: UserKey, chat: ChatId, client_message_id: str, content: str, told: str = ""
+        self,
+        author: UserKey,
+        chat: ChatId,
+        client_message_id: str,
+        content: str,
+        digested: str = "",
     ) -> Sealed:
-        """Seal content; the author's key is loaded, or made with the first message.
+        """Seal content; load the author's key, or create it for the first message.
 
         Raises:
-            StoreUnavailable: The key cannot be had now.
+            StoreUnavailable: The key cannot be loaded now.
         """
         bound_to = f"{author}\0{chat}\0{client_message_id}"
-        return await self._encrypt(author, bound_to, content, told)
+        return await self._encrypt(author, bound_to, content, digested)
 
     async def seal_text(self, author: UserKey, bound_to: str, text: str) -> Sealed:
-        """Seal text that stands in no chat; it opens only as what it is bound to.
+        """Seal text that is not part of a chat; it opens only with the same `bound_to`.
 
         Raises:
-            StoreUnavailable: The key cannot be had now.
+            StoreUnavailable: The key cannot be loaded now.
         """
         return await self._encrypt(author, f"{author}\0{bound_to}", text)
 
-    async def _encrypt(self, author: UserKey, bound_to: str, text: str, told: str = "") -> Sealed:
+    async def _encrypt(
+        self, author: UserKey, bound_to: str, text: str, digested: str = ""
+    ) -> Sealed:
         for _ in range(_LOADS_MAX):
-            sealed = self._encrypt_nowait(author, bound_to, text, told)
+            sealed = self._encrypt_nowait(author, bound_to, text, digested)
             if sealed is not None:
                 return sealed
             await self._keys.load_current(author)
         raise StoreUnavailable(_TOO_SLOW)
 
     def may_write(self, author: UserKey, sealed: Sealed) -> bool:
-        """Whether what was sealed may be written now; if not, seal it again."""
+        """Return whether sealed content may be written now; if not, seal it again."""
         return self._keys.seals(author, sealed.box_key)
 
     def _encrypt_nowait(
-        self, author: UserKey, bound_to: str, text: str, told: str
+        self, author: UserKey, bound_to: str, text: str, digested: str
     ) -> Sealed | None:
-        held = self._keys.to_seal(author)
-        if held is None:
+        cached = self._keys.to_seal(author)
+        if cached is None:
             return None
-        assert held.cipher is not None, "such a key does not seal"
+        assert cached.cipher is not None, "a key without a cipher does not seal"
         if not self._nonces:
             self._draw_nonces()
         nonce = self._nonces.pop()
-        box = held.cipher.encrypt(nonce, text.encode(), bound_to.encode())
-        digest = send_digest(held.digest_key, held.generation, told) if told else b""
-        return Sealed(nonce + box, held.generation, digest)
+        box = cached.cipher.encrypt(nonce, text.encode(), bound_to.encode())
+        digest = send_digest(cached.digest_key, cached.generation, digested) if digested else b""
+        return Sealed(nonce + box, cached.generation, digest)
 
     def _draw_nonces(self) -> None:
         block = self._chance.token(NONCE_BYTES * _NONCES_DRAWN)
@@ -226,7 +238,7 @@ class Vault:
     # --- Opening --------------------------------------------------------------------------
 
     async def open(self, entries: Iterable[Entry], now: int) -> None:
-        """Fill in `content`, or why it is `gone`, of messages and of what edits show.
+        """Set `content`, or the reason in `gone`, of messages and of the messages in edits.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
@@ -243,14 +255,14 @@ class Vault:
                 raise StoreUnavailable(_TOO_SLOW)
 
     def _open_nowait(self, entry: Entry, now: int) -> bool:
-        """Settle one message; False if the author's key has to be loaded first."""
-        gone = _gone_without_a_look(entry, now)
+        """Open one message; return False if the author's key has to be loaded first."""
+        gone = _gone_without_key(entry, now)
         if gone is None:
-            held = self._keys.to_open(entry.sender)
-            if held is None or held.generation < entry.box_key:
+            cached = self._keys.to_open(entry.sender)
+            if cached is None or cached.generation < entry.box_key:
                 return False
-            if held.cipher is not None and held.generation == entry.box_key:
-                gone = self._decrypt(entry, held.cipher)
+            if cached.cipher is not None and cached.generation == entry.box_key:
+                gone = self._decrypt(entry, cached.cipher)
             else:
                 gone = "erased"
         entry.gone = gone
@@ -269,21 +281,21 @@ class Vault:
         return None
 
     async def open_text(self, author: UserKey, bound_to: str, sealed: Sealed) -> str | None:
-        """Text that stands in no chat; None if it cannot be opened any more, or was changed.
+        """Open text that is not part of a chat; return None if it was erased or changed.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
         """
         for _ in range(_LOADS_MAX):
-            held = self._keys.to_open(author)
-            if held is not None and held.generation >= sealed.box_key:
+            cached = self._keys.to_open(author)
+            if cached is not None and cached.generation >= sealed.box_key:
                 break
             await self._keys.load(author, sealed.box_key)
         else:
             raise StoreUnavailable(_TOO_SLOW)
-        if held.cipher is None or held.generation != sealed.box_key:
+        if cached.cipher is None or cached.generation != sealed.box_key:
             return None
-        text = self._decrypt_box(held.cipher, sealed.box, f"{author}\0{bound_to}")
+        text = self._decrypt_box(cached.cipher, sealed.box, f"{author}\0{bound_to}")
         if text is None:
             where = {"author": author, "bound_to": bound_to.replace("\0", " ")}
             log.critical(_TAMPERED, extra={"action": "content_tampered", **where})
@@ -299,9 +311,9 @@ class Vault:
     # --- Erasing and digests --------------------------------------------------------------
 
     async def erase(self, author: UserKey, now: int) -> int:
-        """Destroy the author's keys: whatever they sealed reads `erased`. Returns how many.
+        """Destroy the author's keys, so that their content reads `erased`; return their number.
 
-        Where other processes may hold them, it takes a few seconds: they have to let go first.
+        It takes a few seconds where other processes may have cached them and must drop them first.
 
         Raises:
             StoreUnavailable: Unknown outcome; safe to repeat.
@@ -309,13 +321,13 @@ class Vault:
         return await self._erasing.erase(author, now)
 
     def digest(self, *parts: str) -> bytes:
-        """A keyed digest: the same for the same parts, and telling nothing about them."""
+        """Return a keyed digest: the same for the same parts, and revealing nothing about them."""
         keyed = self._keyed.copy()
         keyed.update("".join([f"{len(part)}:{part}" for part in parts]).encode())
         return keyed.digest()
 
     def digest_of_lines(self, part: str, lines: Sequence[str]) -> bytes:
-        """The digest of a part and one of these lines, which are not all joined in memory."""
+        """Return the digest of a part and of these lines, without joining all lines in memory."""
         keyed = self._keyed.copy()
         chars = sum(map(len, lines)) + len(lines) - 1
         keyed.update(f"{len(part)}:{part}{chars}:".encode())
@@ -325,7 +337,7 @@ class Vault:
         return keyed.digest()
 
 
-def _gone_without_a_look(entry: Entry, now: int) -> Gone | None:
+def _gone_without_key(entry: Entry, now: int) -> Gone | None:
     if entry.redacted:
         return "redacted"
     if entry.expires_at is not None and (entry.box is None or entry.expires_at <= now):

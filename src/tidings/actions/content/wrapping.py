@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrapping small secrets by the master key, so that none is kept bare."""
+"""Wrapping of small secrets by the master key, and keyed digests that identify repeated sends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,13 +18,13 @@ NONCE_BYTES: Final = 12
 
 
 class CannotUnwrap(Exception):
-    """No master key at hand opens it, or it was changed."""
+    """No available master key opens the secret, or the secret was changed."""
 
 
 class Wrapping:
-    """Wraps by the current master key, unwraps by any that is held.
+    """Encryption of secrets by the current master key, and decryption by any available key.
 
-    `purpose` says what a secret is for and whose it is: one put in another's place does not open.
+    `purpose` names what a secret is for and its owner: a secret in another's place does not open.
     """
 
     def __init__(self, master: MasterKeys, chance: Chance) -> None:
@@ -34,35 +34,35 @@ class Wrapping:
 
     @property
     def key_id(self) -> str:
-        """The id of the master key that wraps now."""
+        """Id of the current master key, which wraps new secrets."""
         return self._current().key_id
 
     def holds(self, master_key_id: str) -> bool:
-        """Whether the master key with this id is at hand."""
+        """Return whether the master key with this id is available."""
         return any(key.key_id == master_key_id for key in self._all())
 
     def wrap(self, purpose: str, secret: bytes) -> tuple[str, bytes]:
-        """The id of the current master key, and the secret wrapped by it."""
+        """Return the id of the current master key, and the secret wrapped by it."""
         current = self._current()
         nonce = self._chance.token(NONCE_BYTES)
         sealed = AESGCM(current.secret).encrypt(nonce, secret, purpose.encode())
         return current.key_id, nonce + sealed
 
     def unwrap(self, purpose: str, master_key_id: str, wrapped: bytes) -> bytes:
-        """The secret.
+        """Return the secret.
 
         Raises:
-            CannotUnwrap: No key with that id is held, or the tag is wrong.
+            CannotUnwrap: No key with that id is available, or the tag is wrong.
         """
         for key in self._all():
             if key.key_id == master_key_id:
                 return _open(key, purpose, wrapped)
-        raise CannotUnwrap(f"it is wrapped by master key {master_key_id}, which is not at hand")
+        raise CannotUnwrap(f"it is wrapped by master key {master_key_id}, which is not available")
 
     async def keep(
         self, purpose: str, secret: bytes, store: Callable[[str, bytes], Awaitable[T]]
     ) -> T:
-        """Wrap a secret and store it; a rotation that begins meanwhile waits for it."""
+        """Wrap a secret and store it; a rotation that begins meanwhile waits for the write."""
         done = asyncio.get_running_loop().create_future()
         self._under_way.add(done)
         try:
@@ -72,7 +72,7 @@ class Wrapping:
             done.set_result(None)
 
     async def settled(self) -> None:
-        """Wait until everything that is being kept at the moment of the call is kept."""
+        """Wait for every write of `keep` that is in progress at the moment of the call."""
         if self._under_way:
             await asyncio.wait(list(self._under_way))
 
@@ -91,21 +91,21 @@ def _open(key: MasterKey, purpose: str, wrapped: bytes) -> bytes:
             wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], purpose.encode()
         )
     except (InvalidTag, ValueError):
-        raise CannotUnwrap("it was changed since it was kept") from None
+        raise CannotUnwrap("it was changed after it was stored") from None
 
 
 def data_key_purpose(author: str) -> str:
-    """What an author's data key is bound to."""
+    """Return the purpose that an author's data key is bound to."""
     return f"data key\0{author}"
 
 
 def signing_key_purpose(key_id: str) -> str:
-    """What the private half of a signing key is bound to."""
+    """Return the purpose that the private half of a signing key is bound to."""
     return f"signing key\0{key_id}"
 
 
 def deployment_secret_purpose(name: str) -> str:
-    """What a secret of the deployment is bound to."""
+    """Return the purpose that a secret of the deployment is bound to."""
     return f"deployment\0{name}"
 
 
@@ -115,16 +115,16 @@ _PURPOSE: Final = b"tidings sends"
 
 
 def digest_key(data_key: bytes) -> bytes:
-    """The secret for an author's digests."""
+    """Derive the secret for an author's digests from the data key."""
     return blake2b(key=data_key, digest_size=32, person=_PURPOSE).digest()
 
 
-def send_digest(key: bytes, generation: int, told: str) -> bytes:
-    """A keyed digest, and which of the author's keys it is of."""
-    digest = blake2b(told.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
+def send_digest(key: bytes, generation: int, digested: str) -> bytes:
+    """Return a keyed digest, followed by the generation of the author's key."""
+    digest = blake2b(digested.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
     return digest + generation.to_bytes(_GENERATION_BYTES, "big")
 
 
 def is_same_send(digest: bytes, kept: bytes) -> bool:
-    """Whether a send is a repeat of the one that was kept under its id, as far as can be told."""
+    """Return whether a send repeats the stored send; assumed if the digests' keys differ."""
     return digest == kept or digest[_DIGEST_BYTES:] != kept[_DIGEST_BYTES:]
