@@ -33,9 +33,9 @@ from tidings.tools.capacity.identity_cases import IdentityCase, identity_cases
 from tidings.tools.capacity.inbox_cases import InboxCase, inbox_cases
 from tidings.tools.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
 from tidings.tools.capacity.other_designs import (
-    COUNTER,
-    FAN_OUT,
-    ROWS_AND_COUNTERS,
+    COUNTER_AND_ROWS,
+    ROW_PER_MEMBER,
+    ROW_PER_NOTIFICATION,
     SINGLE_TABLE,
     Estimate,
     estimate,
@@ -135,22 +135,22 @@ def test_use_cases_have_names_of_their_own() -> None:
 
 
 def test_other_designs_send_for_what_they_say() -> None:
-    assert FAN_OUT.send(2, 100) + FAN_OUT.deliver(2, 100, 1) == Units(14, 0.5)
+    assert ROW_PER_MEMBER.send(2, 100) + ROW_PER_MEMBER.deliver(2, 100, 1) == Units(14, 0.5)
     assert SINGLE_TABLE.send(2, 100) == Units(7, 0)
-    assert COUNTER.send(2, 100) == Units(5, 1.5)
-    assert FAN_OUT.send(1_000, 100).write > 2_000
-    assert COUNTER.reconnect(50, 100, 100) == COUNTER.hello(50) + Units(read=8)
+    assert COUNTER_AND_ROWS.send(2, 100) == Units(5, 1.5)
+    assert ROW_PER_MEMBER.send(1_000, 100).write > 2_000
+    assert COUNTER_AND_ROWS.reconnect(50, 100, 100) == COUNTER_AND_ROWS.hello(50) + Units(read=8)
 
 
-def test_s4_pays_for_every_user() -> None:
-    s4 = ROWS_AND_COUNTERS
-    assert s4.post(1_000, 300) == Units(3_000)
-    assert s4.post(1, 4_096) == Units(7)
-    assert s4.redact(1_000, 300) == Units(1_000)
-    assert s4.list(50, 300) == Units(read=4)
-    assert s4.unread() == Units(read=0.5)
-    assert s4.read_one(300) == Units(3)
-    assert s4.read_before(50, 300) == Units(52, 4)
+def test_a_row_per_notification_pays_for_every_user() -> None:
+    theirs = ROW_PER_NOTIFICATION
+    assert theirs.post(1_000, 300) == Units(3_000)
+    assert theirs.post(1, 4_096) == Units(7)
+    assert theirs.redact(1_000, 300) == Units(1_000)
+    assert theirs.list(50, 300) == Units(read=4)
+    assert theirs.unread() == Units(read=0.5)
+    assert theirs.read_one(300) == Units(3)
+    assert theirs.read_before(50, 300) == Units(52, 4)
 
 
 # The plan.
@@ -270,7 +270,7 @@ def test_the_file_in_the_repository_says_what_is_built_in() -> None:
         ("million_write_units = -1", "-1"),
         ("gigabyte_month = true", "True"),
         ("region = 5", "5"),
-        ("write_units = 1", "write_units is no price"),
+        ("write_units = 1", "write_units is unknown"),
         ("= 1", "prices.toml"),
     ],
 )

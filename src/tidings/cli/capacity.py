@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tidings.tools.capacity.charges import Prices, read_prices
 from tidings.tools.capacity.machines import Machine, fleet
+from tidings.tools.capacity.other_designs import COUNTER_AND_ROWS
 from tidings.tools.capacity.planner import plan
 from tidings.tools.capacity.report import as_json, as_text
 from tidings.tools.capacity.traffic import Traffic
@@ -58,7 +59,9 @@ def add_capacity_options(parser: argparse.ArgumentParser) -> None:
         "--prices", type=Path, metavar="FILE", help="prices of your region (those of us-east-1)"
     )
     parser.add_argument(
-        "--design", choices=["s2"], help="add the figures of another design, for comparison"
+        "--design",
+        choices=[COUNTER_AND_ROWS.name],
+        help="add the figures of another design, for comparison",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(action=None)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools beside the server: the capacity planner and the load generator."""
+"""Tools for operators that the server does not need: capacity planner and load generator."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The capacity planner."""
+"""Capacity planner: units, bytes, processes and dollars that a load takes on DynamoDB."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units, and what they are charged for."""
+"""DynamoDB's read and write units, the charges a use case adds up, and prices in dollars."""
 
 import math
 import tomllib
@@ -13,7 +13,7 @@ READ_BYTES: Final = 4 * KIB
 
 
 class Units(NamedTuple):
-    """What DynamoDB bills: write units and read units."""
+    """Write units and read units, the two things that DynamoDB bills."""
 
     write: float = 0.0
     read: float = 0.0
@@ -23,7 +23,7 @@ class Units(NamedTuple):
         return Units(self.write + other.write, self.read + other.read)
 
     def times(self, count: float) -> "Units":
-        """So often the same."""
+        """Multiply by a factor."""
         return Units(self.write * count, self.read * count)
 
 
@@ -37,31 +37,31 @@ class Charge(NamedTuple):
     table: str
     units: Units
     requests: float = 1
-    """None for the further tables of a transaction: it is one request."""
+    """Zero for the further tables of a transaction, which is one request."""
 
 
 def write_units(size: int) -> int:
-    """What one item of so many bytes costs to write."""
+    """Return the units to write one item of this many bytes."""
     return max(1, math.ceil(size / KIB))
 
 
 def strong_units(size: int) -> int:
-    """What so many bytes cost to read strongly, as one item or as the sum of one query."""
+    """Return the units of a strongly consistent read, of one item or of all items of a query."""
     return max(1, math.ceil(size / READ_BYTES))
 
 
 def relaxed_units(size: int) -> float:
-    """What so many bytes cost to read when the last second may be missing: half as much."""
+    """Return the units of a read that may miss the last second: half of a strong read."""
     return strong_units(size) / 2
 
 
 def total(charges: Iterable[Charge]) -> Units:
-    """All of it."""
+    """Add up the units of all charges."""
     return sum((charge.units for charge in charges), NOTHING)
 
 
 def by_pattern(charges: Iterable[Charge]) -> dict[str, Units]:
-    """What each access pattern uses."""
+    """Add up the units by access pattern."""
     found: dict[str, Units] = {}
     for charge in charges:
         found[charge.pattern] = found.get(charge.pattern, NOTHING) + charge.units
@@ -69,7 +69,7 @@ def by_pattern(charges: Iterable[Charge]) -> dict[str, Units]:
 
 
 def by_table(charges: Iterable[Charge]) -> dict[str, Units]:
-    """What each table is charged."""
+    """Add up the units by table."""
     found: dict[str, Units] = {}
     for charge in charges:
         found[charge.table] = found.get(charge.table, NOTHING) + charge.units
@@ -77,7 +77,7 @@ def by_table(charges: Iterable[Charge]) -> dict[str, Units]:
 
 
 def requests_by_pattern(charges: Iterable[Charge]) -> dict[str, float]:
-    """How often each access pattern is used."""
+    """Add up the requests by access pattern."""
     found: dict[str, float] = {}
     for charge in charges:
         found[charge.pattern] = found.get(charge.pattern, 0) + charge.requests
@@ -85,31 +85,31 @@ def requests_by_pattern(charges: Iterable[Charge]) -> dict[str, float]:
 
 
 class PricesRefused(Exception):
-    """A file of prices that cannot be used, and why."""
+    """A file of prices cannot be used; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """US dollars, in us-east-1, for the standard table class; nothing free is taken off."""
+    """Prices in US dollars: us-east-1, standard table class, free tier not deducted."""
 
     region: str = "us-east-1"
     million_write_units: float = 0.625
-    """On demand, as is the next."""
+    """On demand, as the next field."""
     million_read_units: float = 0.125
     write_unit_hour: float = 0.00065
-    """Provisioned, as is the next."""
+    """Provisioned, as the next field."""
     read_unit_hour: float = 0.00013
     gigabyte_month: float = 0.25
     recovery_gigabyte_month: float = 0.20
-    """To go back to any moment of the last 35 days."""
+    """Point-in-time recovery: a restore to any moment of the last 35 days."""
     backup_gigabyte_month: float = 0.10
 
 
 def read_prices(path: Path) -> Prices:
-    """The prices in a file; what it leaves out is as built in.
+    """Read prices from a file; a price that it leaves out keeps its default.
 
     Raises:
-        PricesRefused: It cannot be read, or says what is no price.
+        PricesRefused: The file cannot be read, or contains something that is not a price.
     """
     try:
         given = tomllib.loads(path.read_text())
@@ -120,10 +120,10 @@ def read_prices(path: Path) -> Prices:
     known = {field.name for field in fields(Prices)}
     for name, value in given.items():
         if name not in known:
-            raise PricesRefused(f"{path}: {name} is no price; known are {', '.join(sorted(known))}")
+            raise PricesRefused(f"{path}: {name} is unknown; known are {', '.join(sorted(known))}")
         is_right = isinstance(value, str) if name == "region" else _is_price(value)
         if not is_right:
-            raise PricesRefused(f"{path}: {name} = {value!r} cannot be right")
+            raise PricesRefused(f"{path}: {name} = {value!r} is not valid")
     return Prices(**given)
 
 

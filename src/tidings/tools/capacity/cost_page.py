@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables in the page about cost, from the same functions that the tests hold to the store."""
+"""Tables of docs/reference/cost.md, from the functions that tests compare with a real store."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _PLACE: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
 
 
 def filled_in(page: str) -> str:
-    """The page with each generated part as it should be."""
+    """Return the page with each generated part written anew."""
     load, prices, machine = Traffic(), Prices(), Machine()
     planned = plan(load, prices)
     example = as_text(planned, fleet(planned, machine), machine)
@@ -37,14 +37,14 @@ def filled_in(page: str) -> str:
 
 
 def _use_cases(prices: Prices) -> str:
-    cases = (_row(case, (case.s0, case.s1, case.s2), prices) for case in use_cases())
+    cases = (_row(case, case.other_designs, prices) for case in use_cases())
     return _table((*_HEADS, "row per member", "single table", "counter and rows"), cases)
 
 
 def _inbox_cases(prices: Prices) -> str:
     return _table(
         (*_HEADS, "row per notification"),
-        (_row(case, (case.s4,), prices) for case in inbox_cases()),
+        (_row(case, (case.row_per_notification,), prices) for case in inbox_cases()),
     )
 
 
@@ -74,12 +74,12 @@ def _beside(other: Units | None, own: float, prices: Prices) -> str:
 
 
 def price(units: Units, prices: Prices) -> float:
-    """Dollars for a million times these units, on demand."""
+    """Return the on-demand price in dollars of a million times these units."""
     return units.write * prices.million_write_units + units.read * prices.million_read_units
 
 
 def units_in_words(units: Units) -> str:
-    """Write and read units; those that are none are left out."""
+    """Return the units as text, such as `2 w, 1 r`; a kind without units is left out."""
     parts = ((units.write, "w"), (units.read, "r"))
     return ", ".join(f"{value:,.10g} {kind}" for value, kind in parts if value) or "0"
 

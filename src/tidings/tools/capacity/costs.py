@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our own use cases use, pattern by pattern: held to the recorder by the contract suite.
+"""Units that each use case of chats takes in Tidings, by access pattern.
 
-All of it for a chat that the process knows, with one message at a time: a busy chat costs less,
-because head copies and receipts are written at most once a second, whatever happened meanwhile.
+A contract test compares every figure with the units that a real engine reports. The figures are
+for a chat in the process's cache, with one message at a time. A busy chat costs less, because
+head copies and receipts are written at most once per second.
 """
 
 import math
@@ -12,7 +13,7 @@ from tidings.model import limits
 from tidings.tools.capacity.charges import Charge, Units, relaxed_units, strong_units, write_units
 
 MESSAGE_BYTES: Final = 234
-"""Of an entry's item without the text: names, ids, times, and 28 bytes of the seal."""
+"""Size of an entry's item without the text: names, ids, times, 28 bytes of encryption."""
 BODY_BYTES: Final = 150
 KEY_BYTES: Final = 200
 RECEIPT_BYTES: Final = 100
@@ -22,14 +23,14 @@ BATCH_ITEMS_MAX: Final = 100
 
 
 class Cost(NamedTuple):
-    """What a use case is charged: before its answer, and afterwards until all is quiet."""
+    """Charges of a use case: before its answer, and afterwards until the system is quiet."""
 
     to_the_answer: list[Charge]
     afterwards: list[Charge] = []  # noqa: RUF012 - never changed
 
     @property
     def in_all(self) -> list[Charge]:
-        """Both."""
+        """Charges before and after the answer."""
         return [*self.to_the_answer, *self.afterwards]
 
 
@@ -42,7 +43,7 @@ def _reads(pattern: str, table: str, units: float, requests: float = 1) -> Charg
 
 
 def _batches(items: int) -> int:
-    """How many requests it takes to read so many items by their keys."""
+    """Return the number of batch requests that read this many items by key."""
     return math.ceil(items / BATCH_ITEMS_MAX)
 
 
@@ -51,7 +52,7 @@ def _head_copy() -> Charge:
 
 
 def _recounts(readers: float, entry_bytes: int) -> list[Charge]:
-    """Each connected reader is told what is left: the receipt and the end of the log are read."""
+    """Charge each connected reader's new unread count: a receipt and the end of the log."""
     return [
         _reads("read_receipt", "delivery_state", readers, readers),
         _reads("read_log", "messages", readers * strong_units(entry_bytes), readers),
@@ -59,7 +60,7 @@ def _recounts(readers: float, entry_bytes: int) -> list[Charge]:
 
 
 def send(members: int, content: int, readers: float, *, expires: bool = False) -> Cost:
-    """A message, and so many readers who are connected, receive and read it."""
+    """Return the cost of a message that this many connected readers receive and read."""
     entry = MESSAGE_BYTES + (0 if expires else content)
     body = [_writes("put_body", "bodies", write_units(BODY_BYTES + content))] if expires else []
     is_small = members <= limits.SMALL_CHAT_MEMBERS_MAX
@@ -79,7 +80,7 @@ def send(members: int, content: int, readers: float, *, expires: bool = False) -
 
 
 def send_in_turn(members: int, content: int) -> Cost:
-    """A message in a chat that another process has just written to; the readers are away."""
+    """Return the cost of a message after another process wrote to the chat; no reader is online."""
     alone = send(members, content, 0)
     entry = MESSAGE_BYTES + content
     lost = [
@@ -90,7 +91,7 @@ def send_in_turn(members: int, content: int) -> Cost:
 
 
 def _look_at_message(members: int, content: int) -> list[Charge]:
-    """Whether there is such a message, and the caller may see it: a page of one entry."""
+    """Charge the check that the caller can see the message: a page of one entry."""
     entry = strong_units(MESSAGE_BYTES + content)
     return [
         _reads("read_log", "messages", 2 * entry, 2),
@@ -100,7 +101,7 @@ def _look_at_message(members: int, content: int) -> list[Charge]:
 
 
 def _about_chat(members: int) -> list[Charge]:
-    """What every page comes with; in large chats without receipts."""
+    """Charge the chat's data that every page includes; large chats have no receipts in it."""
     is_small = members <= limits.SMALL_CHAT_MEMBERS_MAX
     receipts = [_reads("show_receipts", "delivery_state", members / 2)] if is_small else []
     return [
@@ -111,30 +112,32 @@ def _about_chat(members: int) -> list[Charge]:
 
 
 def edit(members: int, content: int) -> Cost:
-    """New content for a message of the same size."""
+    """Return the cost of replacing a message's content with content of the same size."""
     target = 2 * write_units(MESSAGE_BYTES + content)
     changed = _writes("change_chat", "messages", 2 + target)
     return Cost([*_look_at_message(members, content), changed], [_head_copy()])
 
 
 def redact(members: int, content: int) -> Cost:
-    """A message without reactions loses its content."""
+    """Return the cost of redacting a message that has no reactions."""
     cost = edit(members, content)
     return Cost(cost.to_the_answer, [*cost.afterwards, _reads("read_reactions", "reactions", 1)])
 
 
 def react(members: int, content: int) -> Cost:
-    """An emoji to a message."""
+    """Return the cost of an emoji added to a message."""
     cost = edit(members, content)
     row = _writes("change_chat", "reactions", 2, 0)
     return Cost([*cost.to_the_answer, row], cost.afterwards)
 
 
 def change_members(*, joins: bool) -> Cost:
-    """One user joins or goes: entry, membership and its index, receipt, the chat's item.
+    """Return the cost of adding or removing a member.
 
-    Who joins is a stranger to who adds: that is looked up and counted, and the tenant's settings
-    say whether strangers are asked first. Of who goes is looked up whether an invitation waits.
+    Both write the entry, the membership with its index, the receipt and the chat's item. A new
+    member is assumed to be a stranger to the caller: that is looked up and counted, and the
+    tenant's settings are read, which may require an invitation. For a member who leaves, a
+    pending invitation is looked up.
     """
     changed = [
         _writes("change_chat", "messages", 2),
@@ -157,10 +160,10 @@ def change_members(*, joins: bool) -> Cost:
 
 
 def delete_chat(members: int, messages: int) -> Cost:
-    """A group with less than 25 members and messages, so that each kind of item goes in one step.
+    """Return the cost of deleting a group with fewer than 25 members and messages.
 
-    The end at once: entry, chat, and the job, which stands in two items. Each step is then looked
-    up, leased and noted.
+    At that size each kind of item is deleted in one step. Before the answer the entry, the chat
+    and the deletion job (two items) are written. Each step is then looked up, leased and recorded.
     """
     steps, entries = 3, messages + 1
     end = [
@@ -187,18 +190,18 @@ def delete_chat(members: int, messages: int) -> Cost:
 
 
 def mark_read() -> Cost:
-    """Over REST, up to the end of the log: the receipt and the head say that nothing is left."""
+    """Return the cost of marking everything read over REST: the new unread count needs no read."""
     return Cost([_writes("move_receipt", "delivery_state", 1)])
 
 
 def history(members: int, count: int, content: int) -> Cost:
-    """The last messages of a chat."""
+    """Return the cost of a page with the newest messages of a chat."""
     entries = _reads("read_log", "messages", strong_units(count * (MESSAGE_BYTES + content)))
     return Cost([entries, *_about_chat(members)])
 
 
 def chat_list(chats: int) -> Cost:
-    """A page with all chats of a user who has read everything."""
+    """Return the cost of a page with all chats of a user who has read everything."""
     rows = strong_units(chats * RECEIPT_BYTES)
     return Cost(
         [
@@ -212,7 +215,7 @@ def chat_list(chats: int) -> Cost:
 
 
 def hello(chats: int, peers: int) -> Cost:
-    """A device that has missed nothing; afterwards it is told which peers are present."""
+    """Return the cost of a hello that missed nothing; the presence of peers follows the answer."""
     return Cost(
         [
             _reads("list_chats", "delivery_state", strong_units(chats * RECEIPT_BYTES)),
@@ -227,7 +230,7 @@ def hello(chats: int, peers: int) -> Cost:
 
 
 def reconnect(chats: int, peers: int, missed: int, content: int, members: int = 2) -> Cost:
-    """A device that has missed so many messages of one chat."""
+    """Return the cost of a hello from a device that missed this many messages of one chat."""
     entry = MESSAGE_BYTES + content
     pages, rest = divmod(missed, limits.PAGE_MAX)
     full = pages * (strong_units(limits.PAGE_MAX * entry) + strong_units(entry))

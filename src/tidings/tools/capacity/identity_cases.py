@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The use cases of identity whose cost is told."""
+"""Use cases of identity that the cost page lists."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -25,14 +25,14 @@ FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
 
 
 class IdentityCase(NamedTuple):
-    """One step, from the request until all is quiet."""
+    """One row of the table: a step from its request until the system is quiet."""
 
     name: str
     ours: Cost
 
 
 def identity_cases() -> Iterator[IdentityCase]:
-    """All of them, in the order of the table."""
+    """Yield all use cases in the order of the table."""
     yield IdentityCase(ASK, ours.ask_for_code())
     yield IdentityCase(FIRST_LOGIN, ours.first_login())
     yield IdentityCase(NEXT_LOGIN, ours.next_login())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our own use cases of identity use: held to the recorder by the contract suite.
+"""Units that each use case of identity takes in Tidings, by access pattern.
 
-All of it in a process that knows the tenant and its signing key, and sees the feed of revocations.
-An item of a session is written twice, in its table and in the index that lists a user's sessions.
+A contract test compares every figure with the units that a real engine reports. The process has
+the tenant and its signing key in its cache and follows the feed of revocations. A session's item
+is written twice: in its table and in the index that lists a user's sessions.
 """
 
 from typing import Final
@@ -11,19 +12,19 @@ from tidings.tools.capacity.charges import Charge, Units
 from tidings.tools.capacity.costs import Cost
 
 SESSION_BYTES: Final = 360
-"""Of a session's item once it was refreshed, with names and digests."""
+"""Size of a session's item after a refresh, with names and digests."""
 CODE_BUDGETS: Final = 6
-"""Allowances that are spent together on a code to a user's number: of number, prefix, country,
-tenant and all. One to a number that is nobody's has three more."""
+"""Budgets that a code to a user's number spends in one transaction: number, prefix, country,
+tenant, deployment. A code to a number without a user spends three more."""
 ADDRESS_BUDGETS: Final = 2
-"""Those of who asks: for some minutes and for the day."""
+"""Budgets of the caller's address: for some minutes, and for the day."""
 REDEEMED_BUDGETS: Final = 2
-"""Those that a code which was used does not count for: of prefix and country."""
+"""Budgets that a redeemed code gives back: prefix and country."""
 REDEEMED_BUDGETS_NEW: Final = 3
-"""Of a new user also that of the number in all tenants."""
+"""The same for a new user, who also gets back the number's budget across all tenants."""
 IN_TRANSACTION: Final = 2
 IN_INDEX: Final = 2
-"""An item that also stands in an index is written twice."""
+"""An item that is also in an index is written twice."""
 
 
 def _writes(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
@@ -39,7 +40,7 @@ def _session(pattern: str) -> Charge:
 
 
 def _revoked(table: str, units: int) -> list[Charge]:
-    """Something ends, together with its place in the feed."""
+    """Charge a revocation: the change itself and its entry in the feed, in one transaction."""
     return [
         _reads("read_revocations", "tenants", 1),
         _writes("revoke", "tenants", IN_TRANSACTION),
@@ -48,7 +49,10 @@ def _revoked(table: str, units: int) -> list[Charge]:
 
 
 def ask_for_code() -> Cost:
-    """Who asks is counted before the answer; the text itself is somebody else's."""
+    """Return the cost of requesting a code.
+
+    The caller's address is counted before the answer. The text message itself is not included.
+    """
     return Cost(
         [_writes("spend", "sessions", IN_TRANSACTION * ADDRESS_BUDGETS)],
         [
@@ -63,7 +67,7 @@ def ask_for_code() -> Cost:
 
 
 def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
-    """The tenant is looked at twice: whether it is suspended, and how many users it may have."""
+    """Charge a login; the tenant is read twice, for its suspension and for its quota of users."""
     return [
         _reads("find_tenant", "tenants", 2, 2),
         _reads("read_settings", "inbox", 1),
@@ -79,19 +83,25 @@ def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
 
 
 def first_login() -> Cost:
-    """A user is made together with the claim of the number, and counted later."""
+    """Return the cost of a login that creates the user and claims the number in one write.
+
+    The tenant's count of users is written after the answer.
+    """
     charges = _log_in([_claimed()], REDEEMED_BUDGETS_NEW)
     return Cost(charges, [_writes("count_users", "inbox", 1)])
 
 
 def next_login() -> Cost:
-    """The session that the user had on the device ends."""
+    """Return the cost of a login that ends the user's previous session on the device."""
     found = [_reads("find_user", "users", 1)]
     return Cost([*_log_in(found, REDEEMED_BUDGETS), *_revoked("sessions", 2)])
 
 
 def refresh() -> Cost:
-    """The session says whose it is; then both are looked at once more, together."""
+    """Return the cost of a refresh.
+
+    The session is read to find its user; then session and user are checked at the same time.
+    """
     return Cost(
         [
             _reads("read_session", "sessions", 2, 2),
@@ -103,17 +113,20 @@ def refresh() -> Cost:
 
 
 def first_sight() -> Cost:
-    """A token that the process has not seen before; after that nothing is read for it."""
+    """Return the cost of a token that is new to the process; later uses read nothing."""
     return Cost([_reads("check_user", "users", 1), _reads("read_session", "sessions", 1)])
 
 
 def look_at_feed() -> Cost:
-    """What each process does every two seconds, so that it need not look at anything else."""
+    """Return the cost of one read of the revocation feed, which each process does every 2 s."""
     return Cost([_reads("read_revocations", "tenants", 1)])
 
 
 def give_number(*, has_one: bool) -> Cost:
-    """Profile and claim; the claim of a number before goes, and with it what the user was given."""
+    """Return the cost of a user's new phone number: the profile and the claim of the number.
+
+    A former number's claim is deleted, and the user's sessions and tokens are revoked.
+    """
     claimed = _revoked("users", 3) if has_one else [_claimed()]
     return Cost([_reads("find_user", "users", 1), *claimed])
 
@@ -123,22 +136,25 @@ def _claimed() -> Charge:
 
 
 def end_session() -> Cost:
-    """One of a user's sessions."""
+    """Return the cost of ending one session of a user."""
     return Cost(_revoked("sessions", 2))
 
 
 def end_all() -> Cost:
-    """All sessions and tokens of a user, however many there are."""
+    """Return the cost of revoking all sessions and tokens of a user, however many there are."""
     return Cost([_reads("find_user", "users", 1), *_revoked("users", 1)])
 
 
 def make_token() -> Cost:
-    """One that comes alone; of many at once up to 25 share an entry."""
+    """Return the cost of a single token; of many at once, up to 25 share an audit entry."""
     return Cost([_reads("check_user", "users", 1), _writes("append_audit", "audit", IN_INDEX)])
 
 
 def record_act() -> Cost:
-    """The intent before, the outcome after; each is written in the index over all, too."""
+    """Return the cost of an audit entry: intent before the action, outcome after it.
+
+    Each of the two writes also writes the index over all tenants.
+    """
     return Cost(
         [
             _writes("append_audit", "audit", IN_INDEX),
@@ -148,7 +164,7 @@ def record_act() -> Cost:
 
 
 def find_contacts(numbers: int) -> Cost:
-    """Numbers that are all somebody's."""
+    """Return the cost of looking up contacts when every number belongs to a user."""
     return Cost(
         [
             _writes("add_up", "sessions", 1),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our own use cases of the inbox use: held to the recorder by the contract suite.
+"""Units that each use case of the inbox takes in Tidings, by access pattern.
 
-All of it in an inbox that the process knows. Each process that has anything to do with an inbox
-looks at its settings and its log anew, once a second at most, whatever is asked of it meanwhile.
+A contract test compares every figure with the units that a real engine reports. The inbox is in
+the process's cache. Each process that uses an inbox reads its settings and its log again at most
+once per second, however many requests it gets.
 """
 
 import math
@@ -14,13 +15,13 @@ from tidings.tools.capacity.costs import BATCH_ITEMS_MAX, Cost
 
 TABLE: Final = "inbox"
 BODY_BYTES: Final = 230
-"""Of a notification's item, or an announcement's, without the text, but with the seal."""
+"""Size of the item of a notification or broadcast: with encryption, without the text."""
 COPY_BYTES: Final = 136
 JOB_BYTES: Final = 250
 JOB_USER_BYTES: Final = 28
 BATCH_JOBS_MAX: Final = 25
 QUEUE: Final = frozenset({"put_jobs", "take_jobs", "delete_job"})
-"""What is used only where jobs are kept in the store: by a deployment of one process."""
+"""Access patterns of a deployment that stores its delivery jobs in DynamoDB: a single process."""
 
 
 def _writes(pattern: str, units: float, requests: float = 1) -> Charge:
@@ -32,7 +33,10 @@ def _reads(pattern: str, units: float, requests: float = 1) -> Charge:
 
 
 def post(users: int, content: int, *, in_store: bool = False) -> Cost:
-    """To listed users, until all have their copies; jobs in the store, or in Kafka or SQS."""
+    """Return the cost of a post to listed users until each has a copy.
+
+    The delivery jobs are in the store, or in Kafka or SQS.
+    """
     portions = math.ceil(users / limits.JOB_USERS_MAX)
     each = JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX)
     jobs = portions * write_units(each)
@@ -55,7 +59,10 @@ def post(users: int, content: int, *, in_store: bool = False) -> Cost:
 
 
 def post_to_everyone(content: int, *, has_key: bool) -> Cost:
-    """One write, however many users there are; then the entry before it may expire."""
+    """Return the cost of a broadcast: one write, however many users there are.
+
+    After it, the previous entry is allowed to expire.
+    """
     claim = [_writes("claim_post_key", 1)] if has_key else []
     announced = _writes("announce", write_units(BODY_BYTES + content))
     return Cost(
@@ -65,7 +72,10 @@ def post_to_everyone(content: int, *, has_key: bool) -> Cost:
 
 
 def redact(content: int, *, is_for_everyone: bool) -> Cost:
-    """However many users have it: the log tells, and the content goes."""
+    """Return the cost of a retraction, however many users have a copy.
+
+    An entry in the inbox's log announces it, and the content is deleted.
+    """
     body = BODY_BYTES + content
     found = _reads("show_notifications", relaxed_units(body))
     pattern = "empty_announcement" if is_for_everyone else "empty_notification"
@@ -82,7 +92,7 @@ def redact(content: int, *, is_for_everyone: bool) -> Cost:
 
 
 def list_page(count: int, content: int) -> Cost:
-    """A page of a user's copies, with their bodies."""
+    """Return the cost of a page of a user's copies with their texts."""
     bodies = count * relaxed_units(BODY_BYTES + content)
     return Cost(
         [
@@ -94,27 +104,30 @@ def list_page(count: int, content: int) -> Cost:
 
 
 def unread(copies: int) -> Cost:
-    """Counted from all copies a user has, and the log that the process knows."""
+    """Return the cost of an unread count from all copies of a user and the cached log."""
     return Cost([_reads("read_marks", 1), _reads("list_copies", strong_units(copies * COPY_BYTES))])
 
 
 def read_one(copies: int) -> Cost:
-    """One copy is marked; the answer says what is left."""
+    """Return the cost of marking one copy read; the answer contains the new unread count."""
     return Cost([_writes("mark_copy", 1), *unread(copies).to_the_answer])
 
 
 def read_before(copies: int) -> Cost:
-    """All are read, of everyone's the log as it is now; the answer says what is left."""
+    """Return the cost of marking everything read, broadcasts up to the log's current end.
+
+    The answer contains the new unread count.
+    """
     log = _reads("read_announcements", 1)
     return Cost([_writes("move_marks", 1), log, *unread(copies).to_the_answer])
 
 
 def progress(content: int) -> Cost:
-    """How many users have it."""
+    """Return the cost of asking how many users have their copy."""
     body = relaxed_units(BODY_BYTES + content)
     return Cost([_reads("show_notifications", body), _reads("read_progress", 1)])
 
 
 def look_anew() -> Cost:
-    """What a process does once a second at most for each inbox it is asked about."""
+    """Return the cost of reading an inbox again, at most once per second and process."""
     return Cost([_reads("read_inbox", 1), _reads("read_announcements", 1)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes for a load: gateways by memory and by processor time, workers, Kafka partitions."""
+"""Processes that a load needs: gateways by memory and CPU time, workers, Kafka partitions."""
 
 import math
 from dataclasses import dataclass
@@ -9,34 +9,34 @@ from tidings.tools.capacity import costs
 from tidings.tools.capacity.planner import CapacityPlan, requests_per_second
 
 CONNECTION_BYTES: Final = 11_300
-"""Of server memory for an idle connection, as measured."""
+"""Measured server memory of an idle connection."""
 MEMORY_SHARE: Final = 0.6
-"""Of a gateway's memory that connections may take."""
+"""Share of a gateway's memory that connections may take."""
 BUSY_MAX: Final = 0.6
-"""Of a core, at the busiest moment."""
+"""Share of a core that may be used at the busiest moment."""
 PARTITIONS_MIN: Final = 8
 EVENT_BYTES: Final = 300
-"""Around an entry on the bus."""
+"""Size of an event on the bus without its entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a gateway process has and what things take: one process has one core."""
+    """Memory of a gateway process and CPU time of its work; a process has one core."""
 
     gateway_gb: float = 4.0
     request_us: float = 650.0
-    """Processor time of one request to the store, measured on DynamoDB Local."""
+    """CPU time of one request to the store, measured on DynamoDB Local."""
     message_us: float = 35.0
-    """Of a message, without the store."""
+    """CPU time of a message, without the store."""
     delivery_us: float = 4.0
-    """Of one frame to one connection."""
+    """CPU time of one frame to one connection."""
     entry_us: float = 200.0
-    """Of a delivery worker for an entry, without the store."""
+    """CPU time of a delivery worker for an entry, without the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How many of each it takes at the busiest moment."""
+    """Number of processes, connections and partitions at the busiest moment."""
 
     connections: int
     store_requests_per_second: float
@@ -48,19 +48,19 @@ class Fleet:
 
     @property
     def gateways(self) -> int:
-        """Whichever asks for more."""
+        """Number of gateways that satisfies both memory and CPU time."""
         return max(self.gateways_by_memory, self.gateways_by_processor)
 
 
 def fleet(plan: CapacityPlan, machine: Machine) -> Fleet:
-    """The processes for a plan."""
+    """Return the processes that a plan needs."""
     load = plan.load
     messages = load.messages_per_second * load.peak
     requests = requests_per_second(plan.flows) * load.peak
     deliveries = messages * load.readers * load.online_share
     connections = math.ceil(load.dau * load.connected_share)
-    held = machine.gateway_gb * 2**30 * MEMORY_SHARE / CONNECTION_BYTES
-    # The head copy is the worker's; all else is asked for by a gateway.
+    per_gateway = machine.gateway_gb * 2**30 * MEMORY_SHARE / CONNECTION_BYTES
+    # The worker writes the head copy; every other request comes from a gateway.
     busy = (
         (requests - messages) * machine.request_us
         + messages * machine.message_us
@@ -71,7 +71,7 @@ def fleet(plan: CapacityPlan, machine: Machine) -> Fleet:
     return Fleet(
         connections=connections,
         store_requests_per_second=requests,
-        gateways_by_memory=max(1, math.ceil(connections / held)),
+        gateways_by_memory=max(1, math.ceil(connections / per_gateway)),
         gateways_by_processor=_cores(busy),
         workers=workers,
         partitions=max(PARTITIONS_MIN, 2 ** math.ceil(math.log2(2 * workers))),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load as units, bytes and dollars, table by table."""
+"""Plan of a load: its units, bytes and dollars, table by table."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,17 +13,17 @@ MONTH_HOURS: Final = 730
 MONTH_DAYS: Final = 30
 GIGABYTE: Final = 2**30
 ITEM_BYTES: Final = 100
-"""DynamoDB's own for each stored item."""
+"""DynamoDB's own bytes for each stored item."""
 KEY_DAYS: Final = 7
 BUSY_MAX: Final = 0.7
-"""How much of what is provisioned may be used."""
+"""Share of the provisioned capacity that may be used."""
 
 _CHAT_BYTES: Final = 450
 _USER_BYTES: Final = 300
 _DATA_KEY_BYTES: Final = 300
 _REACTION_BYTES: Final = 120
 _ENTRY_BYTES: Final = 220
-"""An entry that is no message."""
+"""An entry that is not a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +32,27 @@ class TablePlan:
 
     table: str
     average: Units
-    """A second."""
+    """Per second, as `peak`."""
     peak: Units
     gigabytes_a_month: float
-    """What it grows by."""
+    """Monthly growth."""
     gigabytes: float
-    """What it holds when the oldest messages are as old as they get."""
+    """Size when the oldest messages have reached the retention."""
     on_demand: float
-    """Dollars a month for the units, paid as they are used."""
+    """Dollars per month for the units, paid as they are used."""
     provisioned: float
-    """The same if what the peak needs is there at all times."""
+    """Dollars per month if the capacity for the peak is provisioned at all times."""
     storage: float
-    """Dollars a month for what it holds, with recovery and one full backup where declared."""
+    """Dollars per month for stored data, with recovery and one full backup where declared."""
 
     @property
     def mode(self) -> str:
-        """What costs less."""
+        """The mode that costs less."""
         return "provisioned" if self.provisioned < self.on_demand else "on demand"
 
     @property
     def dollars(self) -> float:
-        """A month, in the cheaper mode."""
+        """Dollars per month in the cheaper mode."""
         return min(self.provisioned, self.on_demand) + self.storage
 
 
@@ -67,34 +67,34 @@ class CapacityPlan:
 
     @property
     def average(self) -> Units:
-        """Units a second."""
-        return sum((one.average for one in self.tables), NOTHING)
+        """Units per second."""
+        return sum((table.average for table in self.tables), NOTHING)
 
     @property
     def dollars(self) -> float:
-        """A month."""
-        return sum(one.dollars for one in self.tables)
+        """Dollars per month."""
+        return sum(table.dollars for table in self.tables)
 
     @property
     def gigabytes(self) -> float:
-        """Held in all."""
-        return sum(one.gigabytes for one in self.tables)
+        """Stored gigabytes of all tables."""
+        return sum(table.gigabytes for table in self.tables)
 
 
 def plan(load: Traffic, prices: Prices) -> CapacityPlan:
-    """What the load needs and costs."""
+    """Return what the load needs in each table, and what it costs."""
     everything = tuple(flows(load))
     units: dict[str, Units] = {}
     for flow in everything:
         for table, used in by_table(flow.cost.in_all).items():
             units[table] = units.get(table, NOTHING) + used.times(flow.per_second)
-    tables = (_table(one, units.get(one.name, NOTHING), load, prices) for one in TABLES)
+    tables = (_table(table, units.get(table.name, NOTHING), load, prices) for table in TABLES)
     return CapacityPlan(load, prices, tuple(tables), everything)
 
 
 def _table(table: Table, average: Units, load: Traffic, prices: Prices) -> TablePlan:
     peak = average.times(load.peak)
-    steady, daily = _held(load).get(table.name, (0.0, 0.0))
+    steady, daily = _stored_bytes(load).get(table.name, (0.0, 0.0))
     kept = _days_kept(table.name, load)
     gigabytes = (steady + daily * kept) / GIGABYTE
     return TablePlan(
@@ -122,8 +122,8 @@ def _on_demand(average: Units, prices: Prices) -> float:
 
 
 def _provisioned(peak: Units, prices: Prices) -> float:
-    held = MONTH_HOURS / BUSY_MAX
-    return held * (peak.write * prices.write_unit_hour + peak.read * prices.read_unit_hour)
+    hours = MONTH_HOURS / BUSY_MAX
+    return hours * (peak.write * prices.write_unit_hour + peak.read * prices.read_unit_hour)
 
 
 def _days_kept(table: str, load: Traffic) -> float:
@@ -136,8 +136,8 @@ def _days_kept(table: str, load: Traffic) -> float:
             return load.retention_days
 
 
-def _held(load: Traffic) -> dict[str, tuple[float, float]]:
-    """Bytes of each table: what is there whatever is sent, and what each day brings."""
+def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
+    """Return for each table the bytes that do not depend on messages, and the bytes per day."""
     rows = load.dau * load.chats
     lasting = 1 - load.expiring_share
     message = costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES
@@ -161,7 +161,7 @@ def _held(load: Traffic) -> dict[str, tuple[float, float]]:
 
 
 def requests_per_second(everything: tuple[Flow, ...]) -> float:
-    """How many requests go to the store in a second, on average."""
+    """Return the average number of requests to the store per second."""
     return sum(
         flow.per_second * sum(charge.requests for charge in flow.cost.in_all) for flow in everything
     )

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan to read, and the same for a program."""
+"""Report of a capacity plan, as text for a terminal and as JSON for a program."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tidings.tools.capacity.charges import total
 from tidings.tools.capacity.machines import Fleet, Machine
-from tidings.tools.capacity.other_designs import estimate
+from tidings.tools.capacity.other_designs import COUNTER_AND_ROWS, estimate
 from tidings.tools.capacity.planner import CapacityPlan
 from tidings.tools.capacity.traffic import Traffic
 
 _HEADS = (
-    "table", "reads/s", "peak", "writes/s", "peak", "GB/month", "GB held", "on demand",
+    "table", "reads/s", "peak", "writes/s", "peak", "GB/month", "GB stored", "on demand",
     "provisioned", "storage", "suggested",
 )  # fmt: skip
 
@@ -19,22 +19,22 @@ _HEADS = (
 def as_text(
     plan: CapacityPlan, fleet: Fleet, machine: Machine, *, design: str | None = None
 ) -> str:
-    """Tables for a terminal."""
+    """Return the plan as tables for a terminal, with `design` beside it if one is given."""
     load = plan.load
     parts = [
-        f"{load.dau:,} users a day send {load.messages:,.0f} messages of {load.message_bytes:,} "
+        f"{load.dau:,} users per day send {load.messages:,.0f} messages of {load.message_bytes:,} "
         f"bytes: {figure(load.messages_per_second)}/s on average, "
         f"{figure(load.messages_per_second * load.peak)}/s at the peak.",
-        f"Units a second, and US dollars a month in {plan.prices.region}:",
+        f"Units per second, and US dollars per month in {plan.prices.region}:",
         grid(_HEADS, [*_table_rows(plan), _total_row(plan)]),
     ]
-    if design == "s2":
+    if design == COUNTER_AND_ROWS.name:
         parts += [
-            "The estimate of s2 (operations a second, not units) beside ours (units):",
-            grid(*_beside_s2(plan)),
+            f"{design} (estimated operations per second, not units) and Tidings (units):",
+            grid(*_beside_counter_and_rows(plan)),
         ]
     parts += [
-        f"${plan.dollars:,.0f} a month in all, {_cents_per_thousand(plan)} cents for a thousand "
+        f"${plan.dollars:,.0f} per month in total, {_cents_per_thousand(plan)} cents per thousand "
         "messages.",
         _processes(fleet, machine),
     ]
@@ -42,41 +42,41 @@ def as_text(
 
 
 def _table_rows(plan: CapacityPlan) -> Iterable[Sequence[str]]:
-    for one in plan.tables:
+    for table in plan.tables:
         yield (
-            one.table,
-            figure(one.average.read),
-            figure(one.peak.read),
-            figure(one.average.write),
-            figure(one.peak.write),
-            figure(one.gigabytes_a_month),
-            figure(one.gigabytes),
-            dollars(one.on_demand),
-            dollars(one.provisioned),
-            dollars(one.storage),
-            one.mode,
+            table.table,
+            figure(table.average.read),
+            figure(table.peak.read),
+            figure(table.average.write),
+            figure(table.peak.write),
+            figure(table.gigabytes_a_month),
+            figure(table.gigabytes),
+            dollars(table.on_demand),
+            dollars(table.provisioned),
+            dollars(table.storage),
+            table.mode,
         )
 
 
 def _total_row(plan: CapacityPlan) -> Sequence[str]:
     peak = plan.average.times(plan.load.peak)
     return (
-        "in all",
+        "total",
         figure(plan.average.read),
         figure(peak.read),
         figure(plan.average.write),
         figure(peak.write),
-        figure(sum(one.gigabytes_a_month for one in plan.tables)),
+        figure(sum(table.gigabytes_a_month for table in plan.tables)),
         figure(plan.gigabytes),
-        dollars(sum(one.on_demand for one in plan.tables)),
-        dollars(sum(one.provisioned for one in plan.tables)),
-        dollars(sum(one.storage for one in plan.tables)),
+        dollars(sum(table.on_demand for table in plan.tables)),
+        dollars(sum(table.provisioned for table in plan.tables)),
+        dollars(sum(table.storage for table in plan.tables)),
         dollars(plan.dollars),
     )
 
 
-def _beside_s2(plan: CapacityPlan) -> tuple[Sequence[str], list[Sequence[str]]]:
-    ours = {one.table: one for one in plan.tables}
+def _beside_counter_and_rows(plan: CapacityPlan) -> tuple[Sequence[str], list[Sequence[str]]]:
+    ours = {table.table: table for table in plan.tables}
     rows: list[Sequence[str]] = []
     for table, theirs in estimate(plan.load).items():
         mine = ours[table]
@@ -91,15 +91,15 @@ def _beside_s2(plan: CapacityPlan) -> tuple[Sequence[str], list[Sequence[str]]]:
                 figure(mine.gigabytes),
             )
         )
-    return ("table", "s2 reads/s", "ours", "s2 writes/s", "ours", "s2 GB", "ours"), rows
+    return ("table", "reads/s", "Tidings", "writes/s", "Tidings", "GB", "Tidings"), rows
 
 
 def _processes(fleet: Fleet, machine: Machine) -> str:
     return (
         f"Processes at the peak: {fleet.gateways:,} gateways of one core and "
         f"{machine.gateway_gb:g} GB ({fleet.gateways_by_memory:,} for {fleet.connections:,} "
-        f"connections, {fleet.gateways_by_processor:,} for the processor time of "
-        f"{figure(fleet.store_requests_per_second)} store requests a second), "
+        f"connections, {fleet.gateways_by_processor:,} for the CPU time of "
+        f"{figure(fleet.store_requests_per_second)} store requests per second), "
         f"{fleet.workers:,} delivery workers, {fleet.partitions:,} Kafka partitions "
         f"({figure(fleet.bus_megabytes_per_second)} MB/s)."
     )
@@ -111,26 +111,26 @@ def _cents_per_thousand(plan: CapacityPlan) -> str:
 
 
 def as_json(plan: CapacityPlan, fleet: Fleet, *, design: str | None = None) -> dict[str, Any]:
-    """Everything in the report, unrounded."""
+    """Return everything in the report, unrounded."""
     found: dict[str, Any] = {
         "load": {name: getattr(plan.load, name) for name in Traffic.__dataclass_fields__},
         "region": plan.prices.region,
         "messages_per_second": plan.load.messages_per_second,
         "tables": {
-            one.table: {
-                "read_units_per_second": one.average.read,
-                "write_units_per_second": one.average.write,
-                "peak_read_units_per_second": one.peak.read,
-                "peak_write_units_per_second": one.peak.write,
-                "gigabytes_a_month": one.gigabytes_a_month,
-                "gigabytes": one.gigabytes,
-                "on_demand_dollars": one.on_demand,
-                "provisioned_dollars": one.provisioned,
-                "storage_dollars": one.storage,
-                "suggested": one.mode,
-                "dollars": one.dollars,
+            table.table: {
+                "read_units_per_second": table.average.read,
+                "write_units_per_second": table.average.write,
+                "peak_read_units_per_second": table.peak.read,
+                "peak_write_units_per_second": table.peak.write,
+                "gigabytes_a_month": table.gigabytes_a_month,
+                "gigabytes": table.gigabytes,
+                "on_demand_dollars": table.on_demand,
+                "provisioned_dollars": table.provisioned,
+                "storage_dollars": table.storage,
+                "suggested": table.mode,
+                "dollars": table.dollars,
             }
-            for one in plan.tables
+            for table in plan.tables
         },
         "use_cases": {
             flow.name: {
@@ -146,13 +146,13 @@ def as_json(plan: CapacityPlan, fleet: Fleet, *, design: str | None = None) -> d
             **{name: getattr(fleet, name) for name in Fleet.__dataclass_fields__},
         },
     }
-    if design == "s2":
-        found["s2"] = {name: one._asdict() for name, one in estimate(plan.load).items()}
+    if design == COUNTER_AND_ROWS.name:
+        found[design] = {table: row._asdict() for table, row in estimate(plan.load).items()}
     return found
 
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns, the first to the left and the others to the right."""
+    """Return the rows in columns, the first aligned left and the others right."""
     lines = [heads, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     return "\n".join(
@@ -165,10 +165,10 @@ def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def figure(value: float) -> str:
-    """A number with as many digits as help."""
+    """Return a number with three significant digits, or all digits before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def dollars(value: float) -> str:
-    """An amount."""
+    """Return an amount of dollars, with cents below $100."""
     return f"${value:,.0f}" if value >= 100 else f"${value:,.2f}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load to plan for, and how often each use case happens in it."""
+"""Load to plan for, and the rate of each use case in it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,62 +14,62 @@ DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What people do on a day; every share is between 0 and 1."""
+    """Daily activity of users; every share is between 0 and 1."""
 
     dau: int = 10_000
-    """Users who are there on a day."""
+    """Active users per day."""
     messages_per_day: float = 100.0
-    """Sent by each of them."""
+    """Messages that each user sends."""
     message_bytes: int = 200
     group_share: float = 0.3
-    """Of messages, and of chats."""
+    """Share of messages, and of chats, that are in groups."""
     group_size: int = 10
     online_share: float = 0.5
-    """Of readers who are connected when a message comes; the others fetch it when they return."""
+    """Share of readers connected when a message arrives; the others fetch it on their return."""
     chats: int = 50
-    """Of each user."""
+    """Chats of each user."""
     opens_per_day: float = 10.0
-    """How often each user comes back: a hello, a chat list, what was missed."""
+    """Returns of each user: a hello, a chat list, the missed entries."""
     reads_per_day: float = 20.0
-    """Pages of history each user looks at."""
+    """Pages of history that each user reads."""
     expiring_share: float = 0.0
     expiring_days: float = 1.0
     reactions_share: float = 0.1
-    """Reactions for each message."""
+    """Reactions per message."""
     edits_share: float = 0.02
     joins_per_day: float = 0.01
     """Changes of membership by each user."""
     retention_days: int = 365
-    """So many days of messages are in the tables."""
+    """Days of messages in the tables."""
     peak: float = 10.0
     """The busiest moment, as a multiple of the average."""
     connected_share: float = 0.2
-    """Of the day's users, who are connected at the busiest moment."""
+    """Share of the day's users connected at the busiest moment."""
 
     @property
     def messages(self) -> float:
-        """A day."""
+        """Messages per day."""
         return self.dau * self.messages_per_day
 
     @property
     def messages_per_second(self) -> float:
-        """On average."""
+        """Average over a day."""
         return self.messages / DAY_SECONDS
 
     @property
     def readers(self) -> float:
-        """Of a message, connected or not."""
+        """Readers of a message, connected or not."""
         return (1 - self.group_share) + self.group_share * (self.group_size - 1)
 
     @property
     def chat_count(self) -> float:
-        """All chats there are."""
+        """Number of all chats."""
         each = (1 - self.group_share) / 2 + self.group_share / self.group_size
         return self.dau * self.chats * each
 
     @property
     def missed(self) -> int:
-        """What a user who comes back has to fetch."""
+        """Entries that a returning user has to fetch."""
         received = self.messages_per_day * self.readers
         away = received * (1 - self.online_share) / max(1.0, self.opens_per_day)
         return min(round(away), limits.CATCH_UP_CHAT_ENTRIES_MAX)
@@ -77,7 +77,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A use case, and how often it happens in a second on average."""
+    """Use case with its average rate per second."""
 
     name: str
     per_second: float
@@ -85,7 +85,7 @@ class Flow:
 
 
 def flows(load: Traffic) -> Iterator[Flow]:
-    """All that a load consists of."""
+    """Yield every use case of a load with its rate."""
     rate = load.messages_per_second
     people = load.dau / DAY_SECONDS
     size = load.message_bytes
