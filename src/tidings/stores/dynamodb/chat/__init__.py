@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats on DynamoDB."""
+"""Chats on DynamoDB: the log, members, receipts, invitations and the chat list."""

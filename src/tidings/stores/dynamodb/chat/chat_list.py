@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chat list: receipt rows say which chats, head copies in which order, the rest one page.
+"""The chat list, built when it is read: no message is ever written to a user's list.
 
-No message is written to anybody's list: what a list shows is put together when it is asked for.
+Receipt rows give the chats, head copies give their order; all else is read for one page only.
 """
 
 from collections.abc import Sequence
@@ -30,37 +30,39 @@ from tidings.stores.dynamodb.patterns import (
 
 
 class DynamoChatList:
-    """What a user's chats look like to that user."""
+    """A user's chats, as that user sees them."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo
         self._heads = heads
 
     async def held(self, user: UserKey) -> list[HeldChat]:
-        """All chats of the user, read strongly, latest activity first."""
+        """Return all chats of the user from a strong read, latest activity first."""
         receipts = await self._receipts(user)
         copies = await self._copies(list(receipts), strong=True)
-        counts = await gather_bounded(partial(self._member_count, *one) for one in copies.items())
-        held = [
+        counts = await gather_bounded(
+            partial(self._member_count, chat, copy) for chat, copy in copies.items()
+        )
+        chats = [
             HeldChat(chat, copy.head, receipts[chat], count.members)
             for (chat, copy), count in zip(copies.items(), counts, strict=True)
         ]
-        held.sort(key=lambda one: (one.head.active_at, one.chat_id), reverse=True)
-        return held
+        chats.sort(key=lambda chat: (chat.head.active_at, chat.chat_id), reverse=True)
+        return chats
 
     async def ids(self, user: UserKey) -> list[ChatId]:
-        """All chats of the user, read strongly."""
+        """Return the ids of all chats of the user from a strong read."""
         return list(await self._receipts(user))
 
     async def heads(self, chats: Sequence[ChatId]) -> dict[ChatId, int]:
-        """Where the logs of these chats end, read strongly."""
+        """Return the head sequences of these chats from a strong read."""
         copies = await self._copies(chats, strong=True)
         return {chat: copy.head.sequence for chat, copy in copies.items() if copy.head.sequence}
 
     async def page(
         self, user: UserKey, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """A page of the list, from below (active_at, chat_id) on."""
+        """Return a page of the list, from below (active_at, chat_id) on."""
         receipts = await self._receipts(user)
         copies = await self._copies(list(receipts), strong=False)
         order = sorted(((copy.head.active_at, chat) for chat, copy in copies.items()), reverse=True)
@@ -68,12 +70,12 @@ class DynamoChatList:
         if not chats:
             return []
         rows = await self._rows({chat: (copies[chat].head, receipts[chat]) for chat in chats}, now)
-        # All that the rows show was read by now: whoever was removed meanwhile sees none of it.
+        # Everything in the rows has been read by now: a user removed meanwhile must not see it.
         still_in = await self._receipts(user)
         return [row for row in rows if row.chat_id in still_in]
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        """One chat as it stands in the list; None unless the user is in it, after all was read."""
+        """Return one row of the list; None unless the user is still a member after all was read."""
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
         if item is None:
             return None
@@ -91,7 +93,7 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): to_receipt(item) for item in items}
 
     async def _copies(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
-        """Where the logs end; one whose head copy is missing or may be old is looked at."""
+        """Return the heads of the logs; read the log if its head copy is missing or may be old."""
         copies = await self._heads.read(chats, strong=strong)
         unsure = [chat for chat in chats if chat not in copies or self._heads.must_look(chat)]
         heads = await gather_bounded(partial(head_of_chat, self._dynamo, chat) for chat in unsure)
@@ -111,7 +113,7 @@ class DynamoChatList:
         return count
 
     async def _rows(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[ChatRow]:
-        """The rows of these chats of one user, in their order."""
+        """Return the rows of these chats of one user, in order."""
         facts = await self._facts(list(chats))
         (user,) = {receipt.user for _, receipt in chats.values()}
         members = await self._memberships(user, list(chats))
@@ -127,22 +129,22 @@ class DynamoChatList:
         ]
 
     async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
-        """In each of the chats; a look at the log only where it is worth one."""
+        """Compute unread for each chat; read the log only where subtraction is not enough."""
         known = unread_of_page(chats.values())
         looks = [
             partial(count_unread, self._dynamo, chat, receipt, now)
-            for (chat, (_, receipt)), one in zip(chats.items(), known, strict=True)
-            if one is None
+            for (chat, (_, receipt)), unread in zip(chats.items(), known, strict=True)
+            if unread is None
         ]
         counted = iter(await gather_bounded(looks))
-        return [next(counted) if one is None else one for one in known]
+        return [next(counted) if unread is None else unread for unread in known]
 
     async def _facts(self, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
         items = await self._dynamo.batch_get(SHOW_CHATS, [{"chat_id": chat} for chat in chats])
         return {item["chat_id"]: item for item in items}
 
     async def _memberships(self, user: UserKey, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
-        """Roles and mutes. The index may not show a membership yet that the receipts do."""
+        """Return roles and mutes. The index may still lack a membership that the receipts have."""
         rows = await self._dynamo.query(LIST_ROLES, "#user_id = :user", {":user": user})
         found = {ChatId(row["chat_id"]): row for row in rows}
         missing = [member_key(chat, user) for chat in chats if chat not in found]

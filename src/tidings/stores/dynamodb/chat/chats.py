@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats on DynamoDB: making one, the chat list, members, mute."""
+"""The chats port on DynamoDB: creation, the chat list, members, mutes and acquaintances."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ _MUTE: Final = "SET #muted_until = :until"
 _UNMUTE: Final = "REMOVE #muted_until"
 
 FIRST_ENTRIES: Final = 200
-"""Of a direct chat from before that are looked at for an answer: at most some ten read units."""
+"""Entries of an old direct chat that are searched for an answer: about ten read units at most."""
 _WRITING: Final = {":created": "created", ":message": "message"}
 
 
@@ -61,7 +61,7 @@ class DynamoChats:
         return await self._list.row(user, chat, now)
 
     async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
-        # One query, at most a thousand rows, the reader's own among them: no second look is needed.
+        # One query of at most a thousand rows includes the reader's own: no second read is needed.
         members = await members_of(self._dynamo, chat)
         return members if reader in members else None
 
@@ -90,8 +90,11 @@ class DynamoChats:
         return {row["user_id"] for row, is_own in zip(rows, owns, strict=True) if is_own}
 
     async def _is_own(self, receipt: Item) -> bool:
-        """Whether a direct chat is the user's own. In one from before chats were counted apart the
-        first entries tell, as they do when somebody answered; they are looked at once."""
+        """Return whether a direct chat is the user's own: created by the user, or written in.
+
+        Receipts from before own chats were counted separately do not say; then the first entries
+        are searched, once, and the result is stored.
+        """
         if "own" in receipt:
             return bool(receipt["own"])
         user, chat = receipt["user_id"], receipt["chat_id"]
@@ -101,7 +104,7 @@ class DynamoChats:
             {":chat": chat, ":first": 1, ":last": FIRST_ENTRIES, ":user": user, **_WRITING},
             only="#sender = :user AND (#kind = :created OR #kind = :message)",
         )
-        with suppress(ConditionFailed):  # somebody else has looked, or the user has just written
+        with suppress(ConditionFailed):  # already stored, or the user has just written
             await self._dynamo.update(
                 MAKE_OWN,
                 receipt_key(user, chat),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making a chat: in one transaction with its first people, the others in steps after it.
+"""Creation of a chat: one transaction with its first members, then further members in steps.
 
-With a request key the first transaction also keeps the key, and with it the chat's id. Whoever
-repeats the request finds the id and goes on where the first one stopped.
+With a request key, the first transaction also stores the key with the chat's id. A repeated request
+finds the id and continues where the first attempt stopped.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ from tidings.stores.scheduler import Scheduler, in_turn
 ATTEMPTS_MAX: Final = 8
 LARGE_GROUPS_AT_ONCE: Final = 16
 USER_LARGE_GROUPS_AT_ONCE: Final = 2
-"""A group of a thousand is 34 transactions one after the other."""
+"""Low, as a group of a thousand takes 34 transactions, one after the other."""
 
 _FREE_REQUEST: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 
 
 class ChatMaker:
-    """Makes chats, each once."""
+    """Creator of chats: each request and each pair of users creates one chat only."""
 
     def __init__(self, dynamo: Dynamo, runs: Runs, heads: Heads) -> None:
         self._dynamo = dynamo
@@ -60,7 +60,7 @@ class ChatMaker:
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
-        """As `ports.chats.Chats.create` promises."""
+        """Create a chat, as `ports.chats.Chats.create` promises."""
         if len(entries) == 1:
             return await self._create(chat, entries, request, now)
         async with in_turn(self._large, current_requester()):
@@ -83,12 +83,12 @@ class ChatMaker:
             await self._finish(request)
         return Created(chat.chat_id, is_new=is_new)
 
-    # What is there already.
+    # Existing chats.
 
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
-        """The chat of the same request, made complete, or of the same pair; None: to be made."""
+        """Return the chat of the same request, completed, or of the same pair, if there is one."""
         if request is not None:
             kept = await self._dynamo.get(FIND_REQUEST, _request_key(request))
             if kept is not None and kept["expires_at"] > now:
@@ -118,12 +118,12 @@ class ChatMaker:
                     raise RequestConflict from None
         return Created(made, is_new=False)
 
-    # Making one.
+    # New chats.
 
     async def _begin(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> bool:
-        """Make the chat with its first people; False if somebody else was at it."""
+        """Create the chat with its first members; return False if another writer interfered."""
         if not await have_room(self._dynamo, entries, is_direct=chat.type == "direct"):
             raise LimitReached("somebody is in as many chats as one may be")
         created = entries[0]
@@ -146,10 +146,10 @@ class ChatMaker:
         return True
 
     async def _add_others(self, entries: list[Entry]) -> bool:
-        """Append the entries that add the others, as they are stamped.
+        """Append the entries that add the other members, with the sequences they already have.
 
-        False if somebody wrote to the chat in between: then they were added all the same, by other
-        entries than these.
+        Return False if another writer appended in between: then all members were added as well,
+        but by other entries than these.
         """
         for index, entry in enumerate(entries):
             match await self._runs.add_people(entry):
@@ -161,13 +161,13 @@ class ChatMaker:
         return True
 
     async def _add_missing(self, chat: ChatId, entries: list[Entry]) -> None:
-        """Add those of the entries' people whom no entry of the log has ever added."""
+        """Add the people of these entries whom no entry of the log has ever added."""
         failures = 0
         while failures < ATTEMPTS_MAX:
-            # The state first: whoever is added after it makes the slot after its head a taken one.
+            # Load the state first: an addition after it takes the slot after its head.
             state = await load_state(self._dynamo, chat)
             known = await self._ever_added(chat)
-            people = [one for entry in entries for one in entry.people if one.user not in known]
+            people = [p for entry in entries for p in entry.people if p.user not in known]
             if not people:
                 return
             if state is None:
@@ -192,7 +192,7 @@ class ChatMaker:
         return {person.user for item in items for person in to_entry(item).people}
 
     async def _finish(self, request: RequestKey) -> None:
-        """From now on a repeat need not look whether everyone was added."""
+        """Mark the request as finished, so that a repeat need not check its members."""
         try:
             await self._dynamo.update(
                 FINISH_REQUEST,
@@ -202,11 +202,11 @@ class ChatMaker:
                 {":yes": True, ":digest": request.digest},
             )
         except ConditionFailed:
-            return  # it expired, and another request has taken the key
+            return  # it has expired, and another request has claimed the key
 
 
 def _pair(entries: list[Entry]) -> str:
-    """What a direct chat is claimed by. No user key holds a #, so two pairs never look the same."""
+    """Return the key that claims a direct chat. No user key has a `#`, so pairs never collide."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)

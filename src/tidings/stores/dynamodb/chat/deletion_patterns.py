@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of deleting chats."""
+"""The access patterns of chat deletion."""
 
 from typing import Final
 

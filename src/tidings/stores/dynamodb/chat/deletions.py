@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting chats on DynamoDB: steps of 25 items, and how far it has come after each of them.
+"""Deletion of chats on DynamoDB, in steps of 25 items, with the progress stored after each step.
 
-A job is an item of its own. As long as there is something left to do another item names it in one
-partition: whoever looks for work reads just that.
+A job is one item. While it is unfinished, a second item lists it in the partition of open jobs,
+which is all that a search for work has to read.
 """
 
 from functools import partial
@@ -38,7 +38,7 @@ from tidings.stores.dynamodb.patterns import (
 )
 
 OPEN: Final = "deletions"
-"""The partition that names what is not done."""
+"""Partition that lists the unfinished jobs."""
 _JOB: Final = "deletion#"
 _FREE: Final = (
     "attribute_exists(#pk) AND"
@@ -54,7 +54,7 @@ _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
 
 
 class DynamoDeletions:
-    """Several processes may be at it; a lease keeps them from doing the same work."""
+    """Deletion jobs of all processes; a lease prevents that two do the same work."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -106,7 +106,7 @@ class DynamoDeletions:
                 return job
 
     async def _remove_members(self, job: Deletion) -> Deletion:
-        """The receipt first: who has a membership left is found again."""
+        """Remove some members, receipts first: a member whose row remains is found again."""
         chat = job.chat_id
         rows = await self._dynamo.query(
             LIST_MEMBERS, "#chat_id = :chat", {":chat": chat}, limit=BATCH_WRITE_MAX
@@ -135,7 +135,9 @@ class DynamoDeletions:
         items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
         reacted = [item["sequence"] for item in items if "reactions" in item]
         if not all(
-            await gather_bounded(partial(self._forget_reactions, chat, one) for one in reacted)
+            await gather_bounded(
+                partial(self._forget_reactions, chat, number) for number in reacted
+            )
         ):
             return job
         bodies = [body_key(chat, item[BODY]) for item in items if BODY in item]
@@ -157,7 +159,7 @@ class DynamoDeletions:
         )
 
     async def _forget_reactions(self, chat: ChatId, sequence: int) -> bool:
-        """Some of those to a message; whether none is left."""
+        """Delete some reactions to a message; return whether none is left."""
         rows = await self._dynamo.query(
             READ_REACTIONS,
             "#message_id = :message",
@@ -170,14 +172,14 @@ class DynamoDeletions:
 
 
 async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> None:
-    """Plan what goes with an entry `deleted`: the chat's mark, the pair's claim, the job."""
+    """Plan the writes beside a `deleted` entry: mark the chat, free the pair, add the job."""
     chat = {"chat_id": entry.chat_id}
     mark = {":now": entry.created_at}
     is_there = "attribute_exists(#chat_id) AND attribute_not_exists(#deleted_at)"
     plan.add(Update("chats", chat, "SET #deleted_at = :now", is_there, mark))
     rows = await dynamo.query(LIST_MEMBERS, "#chat_id = :chat", {":chat": entry.chat_id}, limit=3)
     if len(rows) == 2:
-        # A group of two has no claim, or another chat has it: the two may have a direct one.
+        # For a group of two, the pair has no claim, or the claim belongs to their direct chat.
         pair = {"chat_id": pair_of(*(row["user_id"] for row in rows))}
         found = await dynamo.get(FIND_PAIR, pair)
         if found is not None and found["made"] == entry.chat_id:
@@ -187,7 +189,7 @@ async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> 
 
 
 def deletion_items(job: Deletion) -> list[Item]:
-    """A job; and, unless it is done, what names it among those that are not."""
+    """Build the item of a job and, unless it is done, its item in the list of open jobs."""
     fields: dict[str, Any] = {name: getattr(job, name) for name in job.__struct_fields__}
     item: Item = {**_key(job.chat_id), **fields}
     if job.phase == "done":
@@ -196,7 +198,7 @@ def deletion_items(job: Deletion) -> list[Item]:
 
 
 def is_deletion(item: Item) -> bool:
-    """Whether an item of the tenants' table is about a deleted chat."""
+    """Return whether an item of the tenants' table belongs to a deletion job."""
     pk: str = item["pk"]
     return pk == OPEN or pk.startswith(_JOB)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries read from the log, with the content of those that expire fetched from where it is."""
+"""Reads of the log: entries with the content of expiring messages, the head, the chat state."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -31,7 +31,7 @@ from tidings.stores.dynamodb.patterns import (
 
 
 async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
-    """Up to so many entries after a sequence, as items."""
+    """Return up to `limit` entries after a sequence, as items."""
     return await dynamo.query(
         READ_LOG,
         "#chat_id = :chat AND #sequence > :after",
@@ -41,7 +41,7 @@ async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> l
 
 
 async def items_before(dynamo: Dynamo, chat: ChatId, before: int, limit: int) -> list[Item]:
-    """Up to so many entries before a sequence, the last first, as items."""
+    """Return up to `limit` entries before a sequence, newest first, as items."""
     return await dynamo.query(
         READ_LOG,
         "#chat_id = :chat AND #sequence < :before",
@@ -52,20 +52,20 @@ async def items_before(dynamo: Dynamo, chat: ChatId, before: int, limit: int) ->
 
 
 async def last_items(dynamo: Dynamo, chat: ChatId, limit: int) -> list[Item]:
-    """The last entries of a log, the very last first, as items."""
+    """Return the last entries of a log, newest first, as items."""
     return await dynamo.query(
         READ_LOG, "#chat_id = :chat", {":chat": chat}, limit=limit, backwards=True
     )
 
 
 async def head_of_chat(dynamo: Dynamo, chat: ChatId) -> Head:
-    """Where the log ends: read off its last entry."""
+    """Read the head of a log from its last entry."""
     items = await last_items(dynamo, chat, 1)
     return head_of_item(items[0]) if items else Head()
 
 
 async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
-    """The entries of these items, with their content."""
+    """Convert items to entries, with their content."""
     entries = [to_entry(item) for item in items]
     named = {
         (item["chat_id"], item[BODY]): entry
@@ -82,7 +82,7 @@ async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
 async def entries_at(
     dynamo: Dynamo, pattern: Pattern, places: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
-    """The entries at these places, those that are there."""
+    """Return the entries at these positions that exist."""
     keys = [place(chat, sequence) for chat, sequence in dict.fromkeys(places) if sequence > 0]
     if not keys:
         return {}
@@ -93,16 +93,16 @@ async def entries_at(
 async def last_messages(
     dynamo: Dynamo, places: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
-    """Messages for the previews of a chat list."""
+    """Return messages for the previews of a chat list."""
     return await entries_at(dynamo, SHOW_LAST, places)
 
 
 FOLDED_ENTRIES: Final = 20
-"""How many entries at the end of the log are folded over the rows: one would nearly always do."""
+"""Entries at the end of the log that are applied to the rows; one would nearly always do."""
 
 
 async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
-    """A chat's state as of a head that is at least the one at the time of the call."""
+    """Load a chat's state, at a head that is no older than this call."""
     page = await last_items(dynamo, chat, FOLDED_ENTRIES)
     facts = await dynamo.get(READ_CHAT, {"chat_id": chat}) if page else None
     if facts is None:
@@ -124,7 +124,7 @@ async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
 
 
 async def members_of(dynamo: Dynamo, chat: ChatId) -> dict[UserKey, Member]:
-    """All members, longest-standing first."""
+    """Return all members, longest-standing first."""
     rows = await dynamo.query(LIST_MEMBERS, "#chat_id = :chat", {":chat": chat})
     members = [(UserKey(row["user_id"]), to_member(row)) for row in rows]
     members.sort(key=lambda member: (member[1].joined, member[0]))
@@ -132,8 +132,8 @@ async def members_of(dynamo: Dynamo, chat: ChatId) -> dict[UserKey, Member]:
 
 
 async def membership_row(dynamo: Dynamo, chat: ChatId, user: UserKey) -> Item | None:
-    """The user's membership, read strongly; None unless a member.
+    """Return the user's membership from a strong read; None unless the user is a member.
 
-    What was read of the chat before this call may be shown to the user if there is a row.
+    If there is a row, the user may see everything that was read from the chat before this call.
     """
     return await dynamo.get(CHECK_MEMBER, member_key(chat, user))

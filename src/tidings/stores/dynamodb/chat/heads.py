@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head copies: where each log ends, for those who compare many chats at once.
+"""Head copies, which compare many chats with few reads, and the delivery store built on them.
 
-A copy is written after the entry, at most once a second for each chat, and only forwards: so it may
-be behind the log, never ahead of it. What makes the answers right all the same:
+A copy is written after the entry, at most once a second for each chat, and only forwards: it may be
+behind the log, but never ahead of it. Answers are correct all the same:
 
-- A copy counts as no older than the last head this process saw, written or not. So nobody who asks
-  the process that appended finds less than it answered.
-- A chat without a copy, one just made, has its log looked at.
-- A process that dies takes up to a second of copies with it. Where one process does it all, the
-  next one therefore looks at the log of each chat it meets for the first time, and from then on
-  knows better than any copy. Where many run, the relay, which compares the stream with the copies,
-  makes up for those that are missing.
+- This process merges a copy with the last head that it saw, written or not. A caller of the process
+  that appended never gets an older head than that process has already reported.
+- For a chat without a copy, such as a new one, the log itself is read.
+- A process that dies loses up to a second of copies. A single process therefore reads the log of
+  each chat once after its start, and from then on knows more than any copy. With many processes,
+  the relay compares the stream with the copies and makes up for missing ones.
 
-The copy also says how many members there are, from the last entry that changed it on.
+The copy also has the member count, as of the last entry that changed it.
 """
 
 import asyncio
@@ -54,30 +53,30 @@ _COUNTS_LATER: Final = "(attribute_not_exists(#counted) OR #counted < :counted)"
 
 
 class MemberCount(msgspec.Struct, frozen=True, order=True):
-    """How many members there are after the entry at `counted`."""
+    """Number of members after the entry with the sequence `counted`."""
 
     counted: int
     members: int
 
 
 class HeadCopy(msgspec.Struct, frozen=True):
-    """Where a log ends, and how many members the chat has, if that is known."""
+    """The head of a log, and the member count, if known."""
 
     head: Head
     count: MemberCount | None = None
 
     def merged(self, other: "HeadCopy") -> "HeadCopy":
-        """The later head and the later count of the two."""
-        counts = [one.count for one in (self, other) if one.count is not None]
+        """Return the later head and the later count of the two."""
+        counts = [copy.count for copy in (self, other) if copy.count is not None]
         head = max(self.head, other.head, key=lambda head: head.sequence)
         return HeadCopy(head, max(counts, default=None))
 
 
 class Heads:
-    """Writes and reads head copies."""
+    """Writer and reader of head copies."""
 
     def __init__(self, dynamo: Dynamo, *, writes: bool) -> None:
-        """With `writes` appends of this process advance the copies: nobody else delivers them."""
+        """With `writes`, appends of this process advance the copies, as there are no workers."""
         self._dynamo = dynamo
         self._writes = writes
         self._known: OrderedDict[ChatId, Head] = OrderedDict()
@@ -88,27 +87,27 @@ class Heads:
         self._closing = asyncio.Event()
 
     def known(self, chat: ChatId) -> Head:
-        """The last head seen by this process: the log reaches at least that far."""
+        """Return the last head that this process saw; the log is at least this long."""
         return self._known.get(chat, Head())
 
     def appended(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """This process has appended up to here; the count, if the entries changed it."""
+        """Note an append of this process up to `head`; the count only if the entries changed it."""
         self.saw(chat, head)
         if self._writes:
             self.advance(chat, head, member_count)
 
     def must_look(self, chat: ChatId) -> bool:
-        """Whether the copy may be that of a process that died before it wrote the last one."""
+        """Return whether the copy may be old, as a process may have died before it wrote it."""
         return self._writes and chat not in self._known
 
     def looked(self, chat: ChatId, copy: HeadCopy) -> None:
-        """So it is, by the log and the chat itself: a copy that says less is put right."""
+        """Note what the log and the chat themselves show, and correct a copy that is behind."""
         self.saw(chat, copy.head)
         if self._writes:
             self._keep(chat, copy)
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """The log reaches this far."""
+        """Note that the log reaches this head."""
         if head.sequence > self.known(chat).sequence:
             self._known[chat] = head
         if chat in self._known:
@@ -117,7 +116,7 @@ class Heads:
             self._known.popitem(last=False)
 
     def advance(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """Have the copy written: now, or when the last writing is a second ago."""
+        """Write the copy in the background: now, or one second after the last write."""
         count = None if member_count is None else MemberCount(head.sequence, member_count)
         self._keep(chat, HeadCopy(head, count))
 
@@ -135,15 +134,15 @@ class Heads:
                 is_written = await self._write(chat, copy)
                 if is_written and self._pending[chat] is copy:
                     del self._pending[chat]
-                    self._tell(chat, None)
+                    self._resolve_waiting(chat, None)
                 if not is_written and self._closing.is_set():
                     return
                 await self._pause()
         finally:
             self._in_flight.discard(chat)
-            self._tell(chat, StoreUnavailable())
+            self._resolve_waiting(chat, StoreUnavailable())
 
-    def _tell(self, chat: ChatId, refusal: StoreUnavailable | None) -> None:
+    def _resolve_waiting(self, chat: ChatId, refusal: StoreUnavailable | None) -> None:
         for waiting in self._waiting.pop(chat, ()):
             if waiting.done():
                 continue
@@ -153,10 +152,10 @@ class Heads:
                 waiting.set_exception(refusal)
 
     async def settled(self, chat: ChatId) -> None:
-        """Wait until the copy says all that it was advanced to: for whoever acts on it next.
+        """Wait until the stored copy has reached everything that it was advanced to.
 
         Raises:
-            StoreUnavailable: The store closes, and it could not be written.
+            StoreUnavailable: The store is closing, and the copy could not be written.
         """
         if chat in self._pending:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -171,7 +170,7 @@ class Heads:
             return
 
     async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
-        """Write what is later than what stands there; False if the store did not answer."""
+        """Write the parts newer than the stored ones; return False if the store did not answer."""
         try:
             async with self._dynamo.background:
                 await self._write_parts(chat, copy)
@@ -198,19 +197,20 @@ class Heads:
         return True
 
     async def read(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
-        """The copies of these chats; those without one are left out."""
+        """Return the copies of these chats; chats without a copy are left out."""
         pattern = READ_HEADS if strong else SHOW_HEADS
         items = await self._dynamo.batch_get(pattern, [{"chat_id": chat} for chat in chats])
         stored = {ChatId(item["chat_id"]): _to_copy(item) for item in items}
         copies = {}
         for chat in chats:
-            found = [one for one in (stored.get(chat), self._pending.get(chat)) if one is not None]
+            both = (stored.get(chat), self._pending.get(chat))
+            found = [copy for copy in both if copy is not None]
             if found:
                 copies[chat] = found[0].merged(found[-1]).merged(HeadCopy(self.known(chat)))
         return copies
 
     async def close(self) -> None:
-        """Write what is waiting; what the store does not take now is left to later appends."""
+        """Write the pending copies; later appends make up for those that cannot be written now."""
         self._closing.set()
         await self._tasks.finish()
 
@@ -222,7 +222,7 @@ def _to_copy(item: Item) -> HeadCopy:
 
 
 class DynamoDeliveryStore:
-    """Entries, head copies and mutes, for those who deliver."""
+    """Entries, head copies and mutes, as delivery reads and writes them."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo
@@ -231,7 +231,7 @@ class DynamoDeliveryStore:
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
         items = await items_after(self._dynamo, chat, after, limit)
         entries = await to_entries(self._dynamo, items)
-        places = [(chat, one.target) for one in entries if one.kind == "edited" and one.target]
+        places = [(chat, edit.target) for edit in entries if edit.kind == "edited" and edit.target]
         targets = await entries_at(self._dynamo, READ_ENTRIES, places)
         for entry in entries:
             if entry.kind == "edited" and entry.target is not None:
@@ -243,8 +243,7 @@ class DynamoDeliveryStore:
         await self._heads.settled(chat)
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        # What stands in the table and nothing else: what this process knows besides was perhaps
-        # never handed to anyone.
+        # Only what is stored: heads that this process knows besides were perhaps never delivered.
         keys = [{"chat_id": chat} for chat in dict.fromkeys(chats)]
         items = await self._dynamo.batch_get(CHECK_HEADS, keys)
         return {ChatId(item["chat_id"]): item.get("sequence", 0) for item in items}

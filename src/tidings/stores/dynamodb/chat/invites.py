@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invitations on DynamoDB: short-lived items of their user, among the claimed keys."""
+"""Invitations on DynamoDB: items that expire, in the table of claimed keys, by invited user."""
 
 from contextlib import suppress
 from typing import Final
@@ -20,13 +20,13 @@ from tidings.stores.dynamodb.patterns import (
 from tidings.stores.dynamodb.tables import TTL, invites_of, ttl_seconds
 
 _NOT_DECLINED: Final = "attribute_not_exists(#declined_at) OR #expires_at <= :now"
-_WAITS: Final = (
+_IS_PENDING: Final = (
     "attribute_exists(#chat_id) AND attribute_not_exists(#declined_at) AND #expires_at > :now"
 )
 
 
 class DynamoInvites:
-    """Invitations that wait, and that were declined."""
+    """Pending and declined invitations."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -44,10 +44,10 @@ class DynamoInvites:
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
         item = await self._dynamo.get(READ_INVITE, _key(user, chat))
         invite = None if item is None else to_invite(item)
-        return invite if invite is not None and _waits(invite, now) else None
+        return invite if invite is not None and _is_pending(invite, now) else None
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
-        return [one for one in await self._kept(user, now) if one.declined_at is None]
+        return [invite for invite in await self._kept(user, now) if invite.declined_at is None]
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
         until = now + limits.INVITE_DECLINED_MS
@@ -56,7 +56,7 @@ class DynamoInvites:
                 DECLINE_INVITE,
                 _key(user, chat),
                 f"SET #declined_at = :now, #expires_at = :until, #{TTL} = :ttl",
-                _WAITS,
+                _IS_PENDING,
                 {":now": now, ":until": until, ":ttl": ttl_seconds(until)},
             )
 
@@ -68,7 +68,7 @@ class DynamoInvites:
             only="#expires_at > :now",
         )
         found = [to_invite(item) for item in items]
-        return sorted(found, key=lambda one: (one.invited_at, one.chat_id), reverse=True)
+        return sorted(found, key=lambda invite: (invite.invited_at, invite.chat_id), reverse=True)
 
     async def remove(self, user: UserKey, chat: ChatId) -> None:
         await self._dynamo.delete(DROP_INVITE, _key(user, chat))
@@ -78,12 +78,12 @@ def _key(user: UserKey, chat: ChatId) -> Item:
     return {"chat_id": invites_of(user), "claim": chat}
 
 
-def _waits(invite: Invite, now: int) -> bool:
+def _is_pending(invite: Invite, now: int) -> bool:
     return invite.declined_at is None and invite.expires_at > now
 
 
 def invite_item(invite: Invite) -> Item:
-    """An invitation."""
+    """Convert an invitation to its item."""
     item: Item = {
         **_key(invite.user_id, invite.chat_id),
         "inviter": invite.inviter,
@@ -97,7 +97,7 @@ def invite_item(invite: Invite) -> Item:
 
 
 def to_invite(item: Item) -> Invite:
-    """The invitation of an item."""
+    """Convert an item to its invitation."""
     return Invite(
         user_id=UserKey(item["chat_id"].removeprefix(invites_of(""))),
         chat_id=ChatId(item["claim"]),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Items of the tables: entries and the rest as plain values, and back.
+"""Conversion of entries, keys, reactions, members, receipts and heads to items, and back.
 
-An item is billed by its size, names included. So what is empty is left out, and of a message also
-what follows from the rest of it.
+An item is billed by its size, names included. Empty fields are therefore left out, and so are
+fields of a message that follow from its other fields.
 """
 
 from typing import Any, Final
@@ -22,14 +22,14 @@ _IF_ANY: Final = (
     "name",
 )  # fmt: skip
 BODY: Final = "body_id"
-"""In an entry: the name of the item that holds its content."""
+"""Attribute of an entry that names the item with its content."""
 
 
 # Entries.
 
 
 def entry_item(entry: Entry, body_id: str | None = None) -> Item:
-    """An entry as it is first written. Only a message keeps content, or the name of its body."""
+    """Convert a new entry to its item. Only a message has content, or the name of its body."""
     item: Item = {name: getattr(entry, name) for name in _ALWAYS}
     for name in _IF_ANY:
         if value := getattr(entry, name):
@@ -38,7 +38,7 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
     if entry.content_type is not None and not (is_message and entry.content_type == PLAIN_TEXT):
         item["content_type"] = entry.content_type
     if entry.people:
-        item["people"] = [{"user": one.user, "role": one.role} for one in entry.people]
+        item["people"] = [{"user": person.user, "role": person.role} for person in entry.people]
     if not is_message:
         item["last_message"], item["active_at"] = entry.last_message, entry.active_at
     elif body_id is not None:
@@ -49,14 +49,14 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
 
 
 def to_entry(item: Item) -> Entry:
-    """The entry of an item; that of a message that expires is still without its content."""
+    """Convert an item to its entry; an expiring message is still without its content."""
     fields = {name: item[name] for name in _ALWAYS}
     for name in _IF_ANY:
         if name in item:
             fields[name] = item[name]
     is_message = item["kind"] == "message"
     if "people" in item:
-        fields["people"] = tuple(Person(one["user"], one["role"]) for one in item["people"])
+        fields["people"] = tuple(Person(each["user"], each["role"]) for each in item["people"])
     return Entry(
         **fields,
         content_type=item.get("content_type", PLAIN_TEXT if is_message else None),
@@ -68,7 +68,7 @@ def to_entry(item: Item) -> Entry:
 
 
 def head_of_item(item: Item) -> Head:
-    """The head of a log that ends with this entry's item."""
+    """Return the head of a log that ends with this entry's item."""
     is_message = item["kind"] == "message"
     return Head(
         item["sequence"],
@@ -79,12 +79,12 @@ def head_of_item(item: Item) -> Head:
 
 
 def place(chat: ChatId, sequence: int) -> Item:
-    """The key of an entry."""
+    """Return the key of an entry."""
     return {"chat_id": chat, "sequence": sequence}
 
 
 def body_item(entry: Entry, body_id: str) -> Item:
-    """The content of a message that expires."""
+    """Build the item with the content of an expiring message."""
     assert entry.expires_at is not None
     return {
         **body_key(entry.chat_id, body_id),
@@ -96,7 +96,7 @@ def body_item(entry: Entry, body_id: str) -> Item:
 
 
 def body_key(chat: ChatId, body_id: str) -> Item:
-    """The key of a body."""
+    """Return the key of a body."""
     return {"chat_id": chat, "body_id": body_id}
 
 
@@ -104,12 +104,12 @@ def body_key(chat: ChatId, body_id: str) -> Item:
 
 
 def claim_key(chat: ChatId, key: SendKey) -> Item:
-    """Where a send's key stands. Neither part has a `#`, so two keys never look the same."""
+    """Return the key of a send's claim. Neither part has a `#`, so no two sends share a key."""
     return {"chat_id": chat, "claim": f"{key.sender}#{key.client_message_id}"}
 
 
 def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
-    """A claimed key: the entry stands at the hint or after it, or nowhere."""
+    """Build the item of a claimed key: the entry is at the hint or after it, or nowhere."""
     return {
         **claim_key(chat, key),
         "hint": entry.sequence,
@@ -121,17 +121,17 @@ def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
 
 
 def reactions_of(chat: ChatId, sequence: int) -> str:
-    """The partition that holds who reacted to a message."""
+    """Return the partition of the reactions to a message."""
     return f"{chat}#{sequence}"
 
 
 def reaction_key(chat: ChatId, sequence: int, emoji: str, user: UserKey) -> Item:
-    """Where one reaction stands. A user has no `#`, so the last one ends the emoji."""
+    """Return the key of a reaction. A user key has no `#`, so the last `#` ends the emoji."""
     return {"message_id": reactions_of(chat, sequence), "reaction": f"{emoji}#{user}"}
 
 
 def to_reaction(item: Item) -> tuple[str, UserKey, int]:
-    """Emoji, user and time."""
+    """Convert an item to emoji, user and time."""
     emoji, _, user = item["reaction"].rpartition("#")
     return emoji, UserKey(user), item["created_at"]
 
@@ -140,12 +140,12 @@ def to_reaction(item: Item) -> tuple[str, UserKey, int]:
 
 
 def member_key(chat: ChatId, user: UserKey) -> Item:
-    """Where a membership stands."""
+    """Return the key of a membership."""
     return {"chat_id": chat, "user_id": user}
 
 
 def member_item(entry: Entry, person: Person) -> Item:
-    """The membership that begins with this entry."""
+    """Build the item of a membership that begins with this entry."""
     return {
         **member_key(entry.chat_id, person.user),
         "role": person.role,
@@ -155,19 +155,19 @@ def member_item(entry: Entry, person: Person) -> Item:
 
 
 def to_member(item: Item) -> Member:
-    """A membership."""
+    """Convert an item to its membership."""
     return Member(item["role"], item["joined_at"], item["joined"])
 
 
 def receipt_key(user: UserKey, chat: ChatId) -> Item:
-    """Where a receipt stands."""
+    """Return the key of a receipt."""
     return {"user_id": user, "chat_id": chat}
 
 
 def receipt_item(entry: Entry, user: UserKey) -> Item:
-    """The receipt of a user who joins with this entry; it says if the chat is the user's own.
+    """Build the receipt of a user who joins with this entry; `own` marks a chat as the user's own.
 
-    One that does not say so is from before chats were counted apart.
+    Receipts without `own` are from before own chats were counted separately.
     """
     return {
         **receipt_key(user, entry.chat_id),
@@ -179,20 +179,20 @@ def receipt_item(entry: Entry, user: UserKey) -> Item:
 
 
 def to_receipt(item: Item) -> Receipt:
-    """A receipt. Reading is also receiving: the marks are kept apart and compared here."""
+    """Convert an item to its receipt. What was read is received: the stored marks are separate."""
     return Receipt(
         item["user_id"], max(item["delivered"], item["read"]), item["read"], item["read_number"]
     )
 
 
 def pair_of(one: UserKey, other: UserKey) -> str:
-    """Where the direct chat of two is claimed, whoever comes first."""
+    """Return the key that claims the direct chat of two users, in either order."""
     first, second = sorted((one, other))
     return f"d#{first}#{second}"
 
 
 def head_values(head: Head) -> dict[str, Any]:
-    """The head as values of an expression."""
+    """Convert a head to the values of an expression."""
     return {
         ":sequence": head.sequence,
         ":number": head.number,
@@ -202,5 +202,5 @@ def head_values(head: Head) -> dict[str, Any]:
 
 
 def to_head(item: Item) -> Head:
-    """The head of a head copy."""
+    """Convert a head copy to its head."""
     return Head(item["sequence"], item["number"], item["last_message"], item["active_at"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log on DynamoDB. Runs of one chat are written one after the other, of several at once."""
+"""The log on DynamoDB. Runs of one chat are written in order, runs of several chats at once."""
 
 import logging
 from collections import deque
@@ -31,12 +31,12 @@ log = logging.getLogger("tidings.dynamodb")
 
 CHATS_AT_ONCE: Final = 64
 WAITING_MAX: Final = 512
-"""A chat takes one claim after the other, a hundred and more a second: so this is a few seconds,
-and room for what somebody wrote while away."""
+"""Requests that may wait for one chat, which takes them one by one, a hundred or more a second:
+a few seconds of work, and room for what a user wrote while offline."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
 SEARCHED_ENTRIES_MAX: Final = 100
-"""A search longer than this moves the hint, so that it is not made again."""
+"""A search through more entries than this moves the hint, so that it is not repeated."""
 
 
 class DynamoLog:
@@ -52,7 +52,7 @@ class DynamoLog:
 
     @property
     def run_entries_max(self) -> int:
-        """A message alone costs one unit, a message among others in a transaction two."""
+        """Always 1: a single message costs one unit, a message in a transaction two."""
         return 1
 
     @property
@@ -67,7 +67,7 @@ class DynamoLog:
         self._start_some()
 
     def _start_some(self) -> None:
-        """Have as many chats written to as may be at once; a run waits for those of its chat."""
+        """Start writing to as many chats as allowed; a run waits for earlier runs of its chat."""
         while self._to_make and len(self._waiting) < CHATS_AT_ONCE:
             run = _made(self._to_make.popleft())
             if run is None:
@@ -95,7 +95,7 @@ class DynamoLog:
         self._start_some()
 
     async def close(self) -> None:
-        """Write what is waiting."""
+        """Write all waiting runs."""
         await self._tasks.finish()
         await self._runs.close()
 
@@ -118,7 +118,7 @@ class DynamoLog:
         return Sent(digest=claim["digest"], entry=entries[0] if entries else None)
 
     async def _search(self, chat: ChatId, key: SendKey, claim: Item) -> Item | None:
-        """Read on from the hint to the head; nearly always the first entry is the one."""
+        """Search from the hint to the head; nearly always the first entry matches."""
         last, step = claim["hint"] - 1, SEARCH_STEP_FIRST
         while True:
             items = await items_after(self._dynamo, chat, last, step)
@@ -137,7 +137,7 @@ class DynamoLog:
         return None
 
     async def _move_hint(self, chat: ChatId, key: SendKey, claim: Item, hint: int) -> None:
-        """The entry is not below: those places are all taken, by others."""
+        """Skip the searched entries from now on: all of those sequences belong to other sends."""
         try:
             await self._dynamo.update(
                 MOVE_HINT,
@@ -147,7 +147,7 @@ class DynamoLog:
                 {":hint": hint, ":mark": claim["mark"]},
             )
         except ConditionFailed:
-            return  # somebody moved it further, or claimed the key anew
+            return  # another call moved it further or claimed the key again
 
     async def page(
         self,
@@ -179,7 +179,7 @@ class DynamoLog:
         if await membership_row(self._dynamo, chat, reader) is None:
             return None
         given = [to_reaction(row) for row in rows]
-        given.sort(key=lambda one: (one[2], one[0], one[1]))
+        given.sort(key=lambda reaction: (reaction[2], reaction[0], reaction[1]))
         return given[:limit]
 
 

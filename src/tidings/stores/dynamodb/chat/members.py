@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Membership rows: written with their entry, together with the receipt row and the chat's item.
+"""The plan of a transaction that appends entries, and the changes of members in it.
 
-The chat's item says how many members there are and names the eleven who are there longest: enough
-for everyone's list of ten others. It is changed on condition that it is still the one that was
-read; each change leaves the sequence of its entry in it.
+Membership and receipt rows are written in one transaction with their entry and the chat's item.
+The chat's item has the member count and the eleven longest-standing members: enough to show ten
+others to every member. Each change writes its entry's sequence to the item, on condition that the
+item is still at the sequence that was read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,26 +34,26 @@ SLOT_TAKEN: Final = SlotTaken()
 
 
 class TransactionPlan:
-    """The writes of one run that go together."""
+    """The writes of one run, to be carried out in one transaction."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
         self.member_count: int | None = None
-        """How many members there will be, if the run changes that."""
+        """Member count after the run; None if the run does not change it."""
         self._meanings: list[Outcome] = []
 
     def add(self, write: Write, meaning: Outcome = SLOT_TAKEN) -> None:
-        """Add a write; `meaning` is what comes of the run if its condition does not hold.
+        """Add a write; `meaning` is the outcome of the run if the write's condition fails.
 
-        The usual meaning: another writer was first, and the chat has to be looked at again.
+        By default another writer was first, and the chat has to be read again.
         """
         self.writes.append(write)
         self._meanings.append(meaning)
 
     def outcome(self, canceled: Canceled) -> Outcome:
-        """What came of the run. A lost slot explains everything else, so it goes first.
+        """Return the outcome of the run. A lost slot explains all other failures, so it wins.
 
-        A conflict is a lost slot as well: another transaction is at work on the same chat.
+        A conflict is also a lost slot: another transaction is changing the same chat.
         """
         failed = [
             meaning
@@ -69,16 +70,16 @@ MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
 
 
 class Stale(Exception):
-    """The chat is further than the run believes: its slot is taken."""
+    """The chat has more entries than the run assumes: its slot is taken."""
 
 
 async def plan_people(
     dynamo: Dynamo, plan: TransactionPlan, chat: ChatId, entries: Sequence[Entry]
 ) -> None:
-    """Plan the rows of everyone whom the entries add, remove or give another role.
+    """Plan the rows of all users whom the entries add, remove or give another role.
 
     Raises:
-        Stale: The run has lost its slot already.
+        Stale: The run has already lost its slot.
     """
     for entry in entries:
         match entry.kind:
@@ -103,7 +104,7 @@ async def plan_people(
 
 
 def plan_joining(plan: TransactionPlan, entry: Entry) -> None:
-    """The entry's people become members, with receipts at the entry. Joining again is joining."""
+    """Make the entry's people members, with receipts at the entry; past memberships are ignored."""
     for person in entry.people:
         plan.add(Put("chat_memberships", member_item(entry, person)))
         plan.add(Put("delivery_state", receipt_item(entry, person.user)))
@@ -144,7 +145,7 @@ async def _plan_chat(
 
 
 def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:
-    """How many there are after these entries, and who of those known before comes first."""
+    """Return the member count after these entries, and the known first members that remain."""
     for entry in entries:
         users = sorted(person.user for person in entry.people)
         if entry.kind in {"created", "added"}:
@@ -159,7 +160,7 @@ def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[
 
 
 async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry]) -> list[UserKey]:
-    """Who comes first when one of the first has gone: all members have to be looked at."""
+    """Find the first members after one of them left: this reads all members."""
     state = await load_state(dynamo, chat)
     if state is None or state.head != entries[0].sequence - 1:
         raise Stale
@@ -170,7 +171,7 @@ async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry])
 
 
 def chat_item(chat: Chat, created: Entry) -> Item:
-    """What a chat is, after its first entry."""
+    """Build the item of a chat after its first entry."""
     count, first = _after(0, [], [created])
     item: Item = {
         "chat_id": chat.chat_id,
@@ -186,17 +187,19 @@ def chat_item(chat: Chat, created: Entry) -> Item:
 
 
 async def have_room(dynamo: Dynamo, entries: Iterable[Entry], *, is_direct: bool = False) -> bool:
-    """Whether everyone whom these entries bring into a chat may be in one more.
+    """Return whether all users whom these entries add may be in one more chat.
 
-    Two who add the same user at the same moment may both find the last place free: the limit keeps
-    lists readable, and one or two chats beyond it do no harm.
+    Two callers who add the same user at the same moment may both find room for one more chat. The
+    limit keeps chat lists readable, and one or two chats beyond it do no harm.
     """
     ways = {
         person.user: way_into(person.user, entry.sender, is_direct=is_direct)
         for entry in entries
         for person in entry.people
     }
-    return all(await gather_bounded(partial(_has_room, dynamo, *one) for one in ways.items()))
+    return all(
+        await gather_bounded(partial(_has_room, dynamo, user, way) for user, way in ways.items())
+    )
 
 
 async def _has_room(dynamo: Dynamo, user: UserKey, way: Way) -> bool:

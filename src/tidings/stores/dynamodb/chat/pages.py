@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of a log. Whatever a page shows is read first, the reader's membership last."""
+"""Pages of a log. The reader's membership is checked last, after all that the page shows."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -33,12 +33,12 @@ from tidings.stores.dynamodb.patterns import (
 )
 
 SCAN_ENTRIES_MAX: Final = 1_000
-"""How many entries one page of messages looks through."""
+"""Entries that are searched for one page of messages."""
 SCAN_STEP_MAX: Final = 250
 
 
 class FoundEntries(msgspec.Struct):
-    """The entries of a page, as items, and what they say about the log."""
+    """The entries of a page, as items, with the log's head and where the next page starts."""
 
     items: list[Item]
     next: int | None
@@ -48,8 +48,8 @@ class FoundEntries(msgspec.Struct):
 async def find_up(
     dynamo: Dynamo, chat: ChatId, after: int, limit: int, *, only_messages: bool
 ) -> FoundEntries:
-    """The entries after a sequence, upwards."""
-    seen, wanted = await _look(dynamo, chat, after, limit, only_messages, up=True)
+    """Find the entries after a sequence, in ascending order."""
+    seen, wanted = await _search(dynamo, chat, after, limit, only_messages, up=True)
     most = SCAN_ENTRIES_MAX if only_messages else limit
     is_end = len(seen) < most and len(wanted) < limit
     head = head_of_item(seen[-1]) if is_end and seen else await head_of_chat(dynamo, chat)
@@ -60,10 +60,10 @@ async def find_up(
 async def find_down(
     dynamo: Dynamo, chat: ChatId, before: int, limit: int, *, only_messages: bool
 ) -> FoundEntries:
-    """The entries before a sequence, downwards."""
-    seen, wanted = await _look(dynamo, chat, before, limit, only_messages, up=False)
+    """Find the entries before a sequence, in descending order."""
+    seen, wanted = await _search(dynamo, chat, before, limit, only_messages, up=False)
     if seen and seen[0]["sequence"] < before - 1:
-        head = head_of_item(seen[0])  # nothing stands between it and `before`
+        head = head_of_item(seen[0])  # no entry lies between it and `before`
     else:
         head = await head_of_chat(dynamo, chat)
     reached = seen[-1]["sequence"] if seen else 1
@@ -72,13 +72,13 @@ async def find_down(
     return FoundEntries(wanted, reached if reached > 1 else None, head)
 
 
-async def _look(
+async def _search(
     dynamo: Dynamo, chat: ChatId, start: int, limit: int, only_messages: bool, *, up: bool
 ) -> tuple[list[Item], list[Item]]:
-    """Entries from a place on: all that were looked at, and of them those wanted.
+    """Return the entries read from a sequence on, and those among them that the page wants.
 
-    Most entries are messages, so a page of messages first looks at no more than it may show, then
-    at twice as many.
+    Most entries are messages, so a page of messages first reads only as many entries as it may
+    show, then twice as many at each step.
     """
     read = items_after if up else items_before
     if not only_messages:
@@ -99,9 +99,9 @@ async def _look(
 
 
 async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
-    """The page of what was found; None unless the reader is a member after all of it was read."""
+    """Complete the page; return None unless the reader is still a member after all was read."""
     entries, (member_count, receipts) = await gather_two(
-        _content(dynamo, chat, reader, found.items), _about(dynamo, chat)
+        _content(dynamo, chat, reader, found.items), _count_and_receipts(dynamo, chat)
     )
     row = await membership_row(dynamo, chat, reader)
     if row is None:
@@ -117,7 +117,7 @@ async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntri
 
 
 async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
-    """The entries with their content, the targets of edits, and the reader's own reactions."""
+    """Return the entries with their content, the targets of edits, the reader's own reactions."""
     entries = await to_entries(dynamo, items)
     edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
     targets = await entries_at(
@@ -145,11 +145,11 @@ async def _attach_own_reactions(
         entry.mine = tuple(sorted((*entry.mine, emoji)))
 
 
-async def _about(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[Receipt]]:
-    """How many members there are, and in a small chat their receipts, longest-standing first."""
+async def _count_and_receipts(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[Receipt]]:
+    """Return the member count and, for a small chat, the receipts, earliest member first."""
     facts = await dynamo.get(SHOW_CHAT, {"chat_id": chat})
     if facts is None:
-        facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # one just made
+        facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # it was created a moment ago
     if facts is None:
         return 0, []
     count, users = facts["member_count"], facts["first_members"]
@@ -161,7 +161,7 @@ async def _about(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[Receipt]]:
 
 
 async def receipts_of(dynamo: Dynamo, chat: ChatId, users: Iterable[UserKey]) -> list[Receipt]:
-    """The receipts of these users, in their order; those who have gone have none."""
+    """Return the receipts of these users, in order; users who left the chat have none."""
     users = list(users)
     items = await dynamo.batch_get(SHOW_RECEIPTS, [receipt_key(user, chat) for user in users])
     by_user = {item["user_id"]: to_receipt(item) for item in items}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts on DynamoDB, and the one function that computes unread.
+"""Receipts on DynamoDB, and the only function that computes unread.
 
-The marks for received and read are kept apart and each only ever set to more than it is; reading
-counts as receiving when a receipt is read. So a move is one conditional update, and what it may
-not do twice it cannot do twice.
+The marks for received and read are stored separately, and each is only ever increased; a receipt
+that is loaded treats what was read as received. Each move is therefore one conditional update, and
+its condition makes a repeat harmless.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from tidings.stores.dynamodb.patterns import (
 )
 
 _Places = dict[tuple[ChatId, int], int]
-"""Of entries that are there: how many messages the log holds up to them."""
+"""Number of messages in the log up to each of some existing entries."""
 
 _RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
 _READ: Final = "attribute_exists(#user_id) AND #read < :read"
@@ -41,15 +41,15 @@ _OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
 _SET_RECEIVED: Final = "SET #delivered = :delivered"
 _SET_READ: Final = "#read = :read, #read_number = :read_number"
 
-# The same as model.receipts.counts_as_unread, which the contract suite holds it to.
-_COUNTS: Final = (
+# The same rule as model.receipts.counts_as_unread; the contract suite checks both.
+_IS_UNREAD: Final = (
     "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
     " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
 )
 
 
 class DynamoReceipts:
-    """How far each user is in each chat."""
+    """How far each user has received and read each chat."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo
@@ -74,7 +74,7 @@ class DynamoReceipts:
     async def _move_in_turn(
         self, moves: Sequence[Move | OwnSends], numbers: _Places
     ) -> Receipt | None:
-        """Moves of one receipt, one after the other; where it stands if it is further."""
+        """Apply moves of one receipt in order; return the receipt if any of them advanced it."""
         moved = None
         async with self._dynamo.background:
             for move in moves:
@@ -90,8 +90,8 @@ class DynamoReceipts:
         if far > head.sequence and await self._receipt(move.user, move.chat) is not None:
             raise ReceiptBeyondHead(f"the log ends at {head.sequence}")
         moved = await self._apply(move, await self._numbers([move]))
-        standing = moved or await self._receipt(move.user, move.chat)
-        return None if standing is None else (standing, head)
+        current = moved or await self._receipt(move.user, move.chat)
+        return None if current is None else (current, head)
 
     async def of_chat(self, chat: ChatId, reader: UserKey) -> list[Receipt] | None:
         receipts = await receipts_of(self._dynamo, chat, await members_of(self._dynamo, chat))
@@ -109,10 +109,10 @@ class DynamoReceipts:
         return to_receipt(item) if item else None
 
     async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Places:
-        """Which of the places moved to are there, with their numbers.
+        """Return the message numbers of the entries that the moves refer to and that exist.
 
-        Logs have no holes: that an entry stands at a place means "not beyond the head". What the
-        last head this process saw tells needs no reading.
+        Logs have no gaps, so an existing entry is not beyond the head. The last head that this
+        process saw answers some of the questions without a read.
         """
         numbers: _Places = {}
         wanted: dict[tuple[ChatId, int], None] = {}
@@ -122,16 +122,16 @@ class DynamoReceipts:
                 if sequence == head.sequence:
                     numbers[move.chat, sequence] = head.number
                 elif sequence < head.sequence and sequence == _only_received(move):
-                    numbers[move.chat, sequence] = 0  # its number is not asked for
+                    numbers[move.chat, sequence] = 0  # its number is not needed
                 else:
                     wanted[move.chat, sequence] = None
-        keys = [place(*one) for one in wanted]
+        keys = [place(chat, sequence) for chat, sequence in wanted]
         for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
             numbers[item["chat_id"], item["sequence"]] = item["number"]
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """The same with one span: a read is half of what a write costs that does nothing."""
+        """Reduce to the one span that can apply; this read costs half of a write that fails."""
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
         async with self._dynamo.background:
@@ -142,7 +142,7 @@ class DynamoReceipts:
         return None if span is None else OwnSends(move.user, move.chat, (span,))
 
     async def _apply(self, move: Move | OwnSends, numbers: _Places) -> Receipt | None:
-        """Move one receipt; where it stands if it is further than before."""
+        """Apply one move; return the receipt if it advanced."""
         places = _places_of(move)
         if not places or any((move.chat, sequence) not in numbers for sequence in places):
             return None
@@ -161,7 +161,7 @@ class DynamoReceipts:
         )
 
     async def _make_own(self, item: Item) -> None:
-        """Keep that the user wrote in the chat, where that moves no mark: once for each chat."""
+        """Record that the user wrote in the chat if no mark moves: once for each chat."""
         if item.get("own"):
             return
         key = receipt_key(item["user_id"], item["chat_id"])
@@ -171,7 +171,7 @@ class DynamoReceipts:
             )
 
     async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
-        """Move one mark or both: together if they can, else the one that has to."""
+        """Move one mark or both: in one update if both advance, else each on its own."""
         received = {":delivered": move.delivered}
         if not move.read:
             return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
@@ -188,7 +188,7 @@ class DynamoReceipts:
     async def _update(
         self, key: Item, update: str, condition: str, new: Item, others: Item | None = None
     ) -> Receipt | None:
-        """Set these attributes, named after their values; None if the condition does not hold."""
+        """Set attributes named after their values; return None if the condition fails."""
         values = new | others if others else new
         try:
             item = await self._dynamo.update(MOVE_RECEIPT, key, update, condition, values)
@@ -202,7 +202,7 @@ class DynamoReceipts:
 
 
 def _places_of(move: Move | OwnSends) -> list[int]:
-    """The places that have to be there; those below a place that is there are."""
+    """Return the sequences whose entries must exist; all lower entries then exist too."""
     if isinstance(move, OwnSends):
         return [span.to_sequence for span in move.spans]
     if move.delivered <= move.read:
@@ -211,7 +211,7 @@ def _places_of(move: Move | OwnSends) -> list[int]:
 
 
 def _only_received(move: Move | OwnSends) -> int:
-    """The place that is received and not read; 0 if there is none."""
+    """Return the sequence that was received but not read; 0 if there is none."""
     return move.delivered if isinstance(move, Move) and move.delivered > move.read else 0
 
 
@@ -220,13 +220,13 @@ def _read_values(sequence: int, number: int) -> Item:
 
 
 async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """What the receipt's user has not read: a subtraction, then at most one bounded look."""
+    """Compute what the receipt's user has not read: by subtraction, else by one bounded query."""
     known = unread_without_a_look(head, receipt)
     return await count_unread(dynamo, chat, receipt, now) if known is None else known
 
 
 async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> Unread:
-    """What stands in the log after the receipt: a look at no more than a thousand entries."""
+    """Count unread messages in the log after the receipt, in at most a thousand entries."""
     count = await dynamo.count(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",
@@ -238,7 +238,7 @@ async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int)
             ":reader": receipt.user,
             ":now": now,
         },
-        only=_COUNTS,
+        only=_IS_UNREAD,
     )
     return Unread(count)
 

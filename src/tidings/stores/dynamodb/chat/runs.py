@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing a run: its keys, then its entries, and what each kind of entry brings with it.
+"""Writes of a run: first its idempotency keys, then its entries and all that they change.
 
-A single message is two writes of one unit: the key, then the entry at its slot. All else is one
-transaction, which costs twice as much for each item.
+A single message takes two writes of one unit each: the key, then the entry at its slot. Every other
+run is one transaction, which costs twice as much for each item.
 """
 
 import logging
@@ -58,7 +58,7 @@ _SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
 
 
 class Runs:
-    """Writes runs, one call for each."""
+    """Writer of runs, one call for each run."""
 
     def __init__(
         self, dynamo: Dynamo, heads: Heads, chance: Chance, failpoints: Failpoints
@@ -70,7 +70,7 @@ class Runs:
         self._tasks = Tasks("runs")
 
     async def write(self, run: Run) -> Outcome:
-        """Write a run, all or none of its entries. Never raises: unknown outcomes are Failed."""
+        """Write all entries of a run or none. Never raises: an unknown outcome is Failed."""
         try:
             self._failpoints.reach("before_commit")
             if taken := await self._claim_keys(run):
@@ -88,7 +88,7 @@ class Runs:
         return outcome
 
     async def add_people(self, entry: Entry) -> Outcome:
-        """Append an `added` entry of people who are known to have room for one more chat.
+        """Append an `added` entry for users who are known to have room for one more chat.
 
         Raises:
             StoreUnavailable: Unknown outcome.
@@ -98,21 +98,21 @@ class Runs:
         return await self._transact(entry.chat_id, [entry], plan)
 
     async def close(self) -> None:
-        """Wait for what goes on after the answers."""
+        """Wait for the work that continues after the answers."""
         await self._tasks.finish()
 
     # Keys.
 
     async def _claim_keys(self, run: Run) -> tuple[int, ...]:
-        """Claim the keys; returns the indexes of those that another send holds."""
+        """Claim the keys; return the indexes of keys that another send has claimed."""
         wanted = [index for index, key in enumerate(run.keys) if key is not None]
         if len(wanted) == 1:
             return () if await self._claim(run, wanted[0]) else (wanted[0],)
         claimed = await gather_bounded(partial(self._claim, run, index) for index in wanted)
-        return tuple(index for index, mine in zip(wanted, claimed, strict=True) if not mine)
+        return tuple(index for index, is_ours in zip(wanted, claimed, strict=True) if not is_ours)
 
     async def _claim(self, run: Run, index: int) -> bool:
-        """Claim one key: its age decides whether it is held, not that it is there."""
+        """Claim one key. A stored key that has expired is free, even if it is not deleted yet."""
         key, entry = run.keys[index], run.entries[index]
         assert key is not None
         item = claim_item(run.chat_id, key, entry)
@@ -132,11 +132,11 @@ class Runs:
         return await self._change(run, bodies)
 
     async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Put what is sealed only while its key counts, and be sure that it still did.
+        """Write encrypted content only while its data key is valid, and verify that it still was.
 
-        A key is not destroyed sooner than `SEALED_WRITE_SECONDS_MAX` after it may be used last. So
-        what was put within that time was there before. What took longer may have come too late,
-        unless the key counts still: then the outcome is unknown, as it is without an answer.
+        A key is destroyed no sooner than `SEALED_WRITE_SECONDS_MAX` after its last permitted use,
+        so a write within that time came before the destruction. A slower write may have come too
+        late: unless the key is still valid, its outcome is unknown, as without an answer.
         """
         if not run.may_write():
             return SLOT_TAKEN
@@ -148,10 +148,10 @@ class Runs:
         return outcome
 
     async def _put_bodies(self, run: Run) -> list[str | None]:
-        """Write the content of messages that expire; the names of the bodies, entry by entry.
+        """Write the content of expiring messages; return the names of the bodies, by entry.
 
-        The name is new with every attempt: two writers who want the same slot never share a body.
-        One whose entry never comes is deleted when its time is over.
+        Each attempt uses a new name, so two writers that want the same slot never share a body.
+        A body whose entry is never written is deleted when it expires.
         """
         names: list[str | None] = []
         for entry in run.entries:
@@ -225,7 +225,7 @@ class Runs:
     # After a redaction.
 
     async def _delete_reactions(self, chat: ChatId, sequence: int) -> None:
-        """Nobody is shown who reacted to a redacted message: this only keeps the table clean."""
+        """Delete reactions that are no longer shown: this only keeps the table clean."""
         try:
             rows = await self._dynamo.query(
                 READ_REACTIONS, "#message_id = :message", {":message": reactions_of(chat, sequence)}
@@ -234,6 +234,6 @@ class Runs:
             await self._dynamo.batch_write(FORGET_REACTIONS, deletes=keys)
         except StoreUnavailable:
             log.warning(
-                "reactions to a redacted message were left",
+                "reactions to a redacted message were not deleted",
                 extra={"action": "reactions_left", **place(chat, sequence)},
             )

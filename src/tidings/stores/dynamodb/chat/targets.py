@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a message: edits, redactions, reactions, each with the entry that tells of it.
+"""Changes of a message: edits, redactions and reactions, each with the entry that records it.
 
-The target is read first, strongly, and changed on condition that it is still what was read. If it
-is not, although nobody took the slot, a transaction was caught half way: the run is tried again.
+The target is read first, strongly, and changed on condition that it is still as it was read. If
+that fails although the slot was free, the read saw a transaction half done: the run is repeated.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ _IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted
 async def plan_target(
     dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
 ) -> Declined | None:
-    """Plan what the entry at this index does to its target, or say why it cannot be done."""
+    """Plan the change of the entry's target, or return why it is declined."""
     assert entry.target is not None
     target = await dynamo.get(READ_ENTRY, place(entry.chat_id, entry.target))
     if entry.kind in {"reacted", "unreacted"}:
@@ -56,14 +56,14 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         plan.add(Update("messages", key, update, _IS_LIVE, {**at, **content}))
         return
     plan.add(Update("messages", key, "SET #edited_at = :now", _IS_LIVE, at))
-    # If the body has gone meanwhile, its time is over: the next look at the target will tell.
+    # A missing body has expired: the repeated run finds the target expired.
     body = body_key(entry.chat_id, target[BODY])
     update = "SET #box = :box, #box_key = :box_key"
     plan.add(Update("bodies", body, update, "attribute_exists(#chat_id)", content))
 
 
 def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
-    """Take away the content; who reacted is not shown any more, and swept afterwards."""
+    """Remove the content and the reaction counts; the reactions themselves are deleted later."""
     update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
     key = place(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
