@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the actions need from the world: small protocols, with their guarantees in prose."""
+"""Protocols of everything the actions depend on, each with its guarantees in prose."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token buckets: how often something may be done, with a burst now and then."""
+"""Port for the token buckets of rate limits."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -9,51 +9,51 @@ import msgspec
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Holds `burst` tokens when full; `per_second` flow in. The name says whose it is."""
+    """A token bucket that holds `burst` tokens when full and refills by `per_second`."""
 
     policy: str
-    """Which limit this is: what clients are told."""
+    """Name of the limit, as clients see it."""
     subject: str
-    """Whom it limits."""
+    """User, tenant or address that is limited."""
     per_second: float
     burst: int
 
     @property
     def seconds(self) -> int:
-        """How long an empty one takes to fill, in whole seconds."""
+        """Whole seconds in which an empty bucket fills."""
         return ceil(self.burst / self.per_second)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What became of a request for tokens."""
+    """Answer to a request for tokens."""
 
     is_allowed: bool
     tightest: Bucket
-    """The one with the least left, or the one that was empty."""
+    """The bucket with the least left, or the bucket that had too few."""
     left: int
-    """Whole tokens in it."""
+    """Whole tokens left in the tightest bucket."""
     wait_ms: int
-    """Until it has as many tokens as were asked for; 0 if it has."""
+    """Time until the tightest bucket has as many tokens as requested; 0 if it has them."""
 
 
 class Buckets(Protocol):
-    """Buckets by name, shared by all processes that have to; a bounded number of them.
+    """A bounded number of buckets by name, shared by all processes that need to share them.
 
-    One that is not there is full. Nothing is promised over a restart.
+    A bucket that is not stored is full. Nothing is promised across a restart.
     """
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
-        """Take so many tokens out of each, or none if one has fewer. At least one bucket is given.
+        """Take this many tokens from each bucket, or none if any has fewer; at least one bucket.
 
-        What costs more than a bucket holds takes all of it: else it could never be had.
-        Never raises: where the buckets cannot be reached, a process counts for itself.
+        A request for more than a bucket can hold takes all of it: otherwise it could never succeed.
+        Never raises: a process that cannot reach the shared buckets counts for itself.
         """
         ...
 
 
 class OwnBuckets(Buckets, Protocol):
-    """Buckets that this process has for itself: there is nobody to wait for."""
+    """Buckets of this process alone, which can be used without waiting."""
 
     def take_now(self, bucket: Bucket) -> int:
-        """Take a token; returns 0, or how many milliseconds it is until there is one."""
+        """Take a token and return 0, or return the milliseconds until there is a token."""
         ...

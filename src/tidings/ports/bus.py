@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts on their way from those who store them to those who deliver them."""
+"""Events about stored facts, and the ports that carry them to delivery: the bus and the feed."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,34 +17,34 @@ class Appended(msgspec.Struct, frozen=True):
 
     entry: Entry
     state: ChatState
-    """The chat after the entry. Read it, do not keep it: it moves on."""
+    """The chat after the entry. Read it at once and do not keep it: it changes later."""
 
 
 class ReceiptMoved(msgspec.Struct, frozen=True):
-    """A member of a small chat is further than before."""
+    """The receipt of a member of a small chat moved."""
 
     chat: ChatId
     receipt: Receipt
     by_reading: bool
-    """Whether the user read something: what is left unread has changed then."""
+    """Whether the read mark moved, which changes the unread count."""
 
 
 class Typing(msgspec.Struct, frozen=True):
-    """A member of a small chat is writing."""
+    """A member of a small chat is typing."""
 
     chat: ChatId
     user: UserKey
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """The sweeper emptied these messages."""
+    """The sweeper removed the content of these messages."""
 
     chat: ChatId
     sequences: tuple[int, ...]
 
 
 class Invited(msgspec.Struct, frozen=True):
-    """Somebody asks a user into a group."""
+    """A user was invited into a group."""
 
     user: UserKey
     chat: ChatId
@@ -52,7 +52,7 @@ class Invited(msgspec.Struct, frozen=True):
 
 
 class CopiesMade(msgspec.Struct, frozen=True, tag="copies"):
-    """These users have a notification now."""
+    """These users got a copy of a notification."""
 
     tenant: str
     inbox: str
@@ -62,7 +62,7 @@ class CopiesMade(msgspec.Struct, frozen=True, tag="copies"):
 
 
 class BroadcastPosted(msgspec.Struct, frozen=True, tag="announced"):
-    """Something for everyone stands in the log of an inbox."""
+    """A broadcast was appended to the log of an inbox."""
 
     tenant: str
     inbox: str
@@ -70,7 +70,7 @@ class BroadcastPosted(msgspec.Struct, frozen=True, tag="announced"):
 
 
 class Retracted(msgspec.Struct, frozen=True, tag="retracted"):
-    """A notification was taken back."""
+    """A notification was retracted."""
 
     tenant: str
     inbox: str
@@ -78,40 +78,40 @@ class Retracted(msgspec.Struct, frozen=True, tag="retracted"):
 
 
 class InboxRead(msgspec.Struct, frozen=True, tag="read"):
-    """A user marked something of an inbox as read."""
+    """A user marked notifications of an inbox as read."""
 
     user: UserKey
     inbox: str
 
 
 InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
-"""A hint and no more: whoever wants to know what there is to see reads the inbox."""
+"""Only a hint: the receiver reads the inbox to learn what a user has to see."""
 
 Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
 
 
 class Bus(Protocol):
-    """Hands every event published to every subscriber.
+    """Passes every published event to every subscriber.
 
-    Events of one chat arrive in the order they were published in. Delivery may be lost or
-    repeated: whoever depends on an entry reads the log.
+    Events of one chat arrive in the order in which they were published. Events may be lost or
+    repeated: a subscriber that depends on an entry reads the log.
     """
 
     def publish(self, event: Event) -> None:
-        """Send the event on its way. Never waits, never raises for what a subscriber does."""
+        """Publish an event. Never waits, and never raises because of a subscriber."""
         ...
 
     def subscribe(self, receive: Callable[[Event], None]) -> None:
-        """Call this with each event from now on, on the event loop."""
+        """Call `receive` with each later event, on the event loop."""
         ...
 
 
 class FeedUnavailable(Exception):
-    """The feed does not answer. Nothing is lost by it: the relay compares the log."""
+    """The feed does not answer. Nothing is lost: the relay compares the log."""
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An event with its place in the feed."""
+    """An encoded event with its place in the feed."""
 
     partition: int
     offset: int
@@ -119,14 +119,14 @@ class FeedEvent(msgspec.Struct, frozen=True):
 
 
 class Feed(Protocol):
-    """What is published, shared out among the workers of one group.
+    """Published events, divided among the workers of one group.
 
     Events of one chat come to one worker, in order. An event comes again, to this worker or to
-    another one, unless it was reported as finished; now and then even so.
+    another, unless it was reported as finished; sometimes even then.
     """
 
     async def take(self, most: int) -> Sequence[FeedEvent]:
-        """The next events, soon; perhaps none.
+        """Return the next events soon; perhaps none.
 
         Raises:
             FeedUnavailable: Try again later.
@@ -134,17 +134,17 @@ class Feed(Protocol):
         ...
 
     def finish(self, received: FeedEvent) -> None:
-        """All that the event asks for is done. It is finished for good once all before it are."""
+        """Report an event as done. It does not come again once all before it are done too."""
         ...
 
     async def dead_letter(self, received: FeedEvent, reason: str) -> None:
-        """Keep an event that nobody can deliver where an operator finds it, with the reason.
+        """Set aside an event that cannot be delivered, with the reason, for an operator.
 
         Raises:
-            FeedUnavailable: It is not kept.
+            FeedUnavailable: The event was not set aside.
         """
         ...
 
     async def close(self) -> None:
-        """Leave the group, having told it what is finished."""
+        """Report the finished events and leave the group."""
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats as their members see them: making one, the chat list, members, mute."""
+"""Ports for chats: creation, the chat list, members and mutes, invitations, and deletions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ from tidings.model.roles import Member
 
 
 class RequestKey(msgspec.Struct, frozen=True):
-    """What makes a request to create a chat idempotent."""
+    """Idempotency key of a request to create a chat."""
 
     user: UserKey
     key: str
@@ -24,7 +24,7 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Created(msgspec.Struct, frozen=True):
-    """Which chat there is now, and whether this call made it."""
+    """The chat that exists now, and whether this call created it."""
 
     chat_id: ChatId
     is_new: bool
@@ -36,14 +36,14 @@ class Chats(Protocol):
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
-        """Make a chat with its first entries, in one piece or resumable under the request key.
+        """Create a chat with its first entries, at once or resumable under the request key.
 
-        A direct chat is claimed by its pair: if the two have one, that one is the answer. The
-        same request key again, until it expires, answers with the chat of the first time.
+        Each pair of users has one direct chat: if it exists, it is returned. A repeat with the same
+        request key, until that expires, returns the chat of the first call.
 
         Raises:
             RequestConflict: The key was used with another digest.
-            LimitReached: One of the people is in as many chats as one may be.
+            LimitReached: One of the users has reached the limit of chats.
             StoreUnavailable: Unknown outcome; repeat with the same key.
         """
         ...
@@ -51,7 +51,7 @@ class Chats(Protocol):
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
-        """What `create` would answer if it would make nothing; None if it would make the chat.
+        """Return what `create` would return without creating; None if it would create the chat.
 
         Raises:
             RequestConflict: The key was used with another digest.
@@ -62,97 +62,97 @@ class Chats(Protocol):
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """A user's chats, latest activity first, from below (active_at, chat_id) on."""
+        """Return a user's chats, latest activity first, starting below (active_at, chat_id)."""
         ...
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        """One chat as it stands in the user's list; None if the user is not in it."""
+        """Return one chat as the user's chat list shows it; None if not a member."""
         ...
 
     async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
-        """All members, longest-standing first; None unless the reader is one."""
+        """Return all members, earliest joined first; None unless the reader is a member."""
         ...
 
     async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
-        """Keep until when the user wants no push from the chat; False if not a member. Durable."""
+        """Store until when the user wants no push from the chat, durably; False if not a member."""
         ...
 
     async def held(self, user: UserKey) -> list[HeldChat]:
-        """All chats of a user with heads and receipts, latest activity first; read strongly."""
+        """Return a user's chats with heads and receipts, latest activity first; read strongly."""
         ...
 
     async def ids(self, user: UserKey) -> list[ChatId]:
-        """The chats a user is in, in any order; read strongly."""
+        """Return the ids of a user's chats, in any order; read strongly."""
         ...
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
-        """Of these, those who made or have written in a direct chat with the user.
+        """Return the users among `others` who created or wrote in a direct chat with the user.
 
-        As of a moment ago: somebody who wrote within the last seconds may be missing.
+        A user who wrote within the last seconds may be missing.
         """
         ...
 
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """How far these logs reach, or were delivered; chats that do not exist are left out.
+        """Return how far these logs reach or were delivered; chats that do not exist are omitted.
 
-        Read strongly, and no less than this process has seen. It asks nobody who reads: it is for
-        finding out where to look.
+        Read strongly, and never behind what this process has seen. No membership is checked: the
+        caller only finds out which logs to read.
         """
         ...
 
 
 class InviteStore(Protocol):
-    """At most one for each user and chat. Every write is durable when it returns."""
+    """Invitations, at most one for each user and chat. Every write is durable when it returns."""
 
     async def put(self, invite: Invite, now: int) -> Asked:
-        """Keep it, in place of one into the same chat that waits, unless it is refused.
+        """Store an invitation, replacing a pending one into the same chat, unless it is refused.
 
-        `asking` says what comes of it. Two at the same moment may both find the last place.
+        `asking` decides. Two invitations at the same moment may both take the last place.
         """
         ...
 
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
-        """The one into this chat that waits; read strongly."""
+        """Return the pending invitation into this chat; read strongly."""
         ...
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
-        """Those that wait and have not expired, newest first; read strongly."""
+        """Return the pending invitations that have not expired, newest first; read strongly."""
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
-        """Let the one into this chat wait no longer, but keep for some days that it was declined.
+        """Decline the pending invitation into this chat, and store that for some days.
 
-        Nothing happens if none waits.
+        Does nothing if no invitation is pending.
         """
         ...
 
     async def remove(self, user: UserKey, chat: ChatId) -> None:
-        """Keep it no longer, if it is there."""
+        """Remove the invitation, if there is one."""
         ...
 
 
 class Deletions(Protocol):
-    """Chats that are being deleted, or were. Durable when a call returns."""
+    """Deletion jobs of chats, finished or not. Calls are durable when they return."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
-        """The job of this chat, if it is deleted; read strongly."""
+        """Return the deletion job of a chat, if the chat is deleted; read strongly."""
         ...
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:
-        """Some of the chats whose deletion began no later than `before` and is not done."""
+        """Return some chats whose deletion began no later than `before` and is not done."""
         ...
 
     async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
-        """Be the only one to work on it for a while; None if somebody else is.
+        """Take the lease on deleting a chat; None if another holder has it.
 
-        Two who work on the same chat do no harm. They would do everything twice, and pay for it.
+        Two holders at once do no harm, but the work would be done, and paid for, twice.
         """
         ...
 
     async def step(self, deletion: Deletion, holder: str, now: int) -> Deletion | None:
-        """Do the next part of the work, a bounded one, and return how far it is then.
+        """Do the next bounded part of the work, and return the progress.
 
-        The same step again changes nothing, so that a process may die anywhere. None: somebody
-        else holds the lease by now.
+        The same step again changes nothing, so that a process may die anywhere. None if another
+        holder has the lease by now.
         """
         ...

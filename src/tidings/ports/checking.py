@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checking a value by a schema that may take long: away from the event loop."""
+"""Port for schema checks that may take long, and therefore run outside the event loop."""
 
 from typing import Protocol
 
 
 class TookTooLong(Exception):
-    """The check was ended before it came to an end, and would be again."""
+    """The check was stopped at its time limit; a repeat would be stopped too."""
 
 
 class CheckerBusy(Exception):
-    """Nothing was checked; later it may be."""
+    """Nothing was checked, because too many checks wait; try again later."""
 
 
 class Checker(Protocol):
-    """Checks values without holding anything else up."""
+    """Checker that does not delay other work while it runs."""
 
     async def is_valid(self, schema: dict[str, object], value: object) -> bool:
-        """Whether the value is as the schema says.
+        """Return whether the value conforms to the schema.
 
         Raises:
-            TookTooLong: It takes longer than a check may.
-            CheckerBusy: Too many wait already.
+            TookTooLong: The check takes longer than the time limit.
+            CheckerBusy: Too many checks wait already.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing frames to the gateways that hold the connections they are for."""
+"""Ports between processes: handovers to gateways, and the registry of their connections."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -12,49 +12,49 @@ from tidings.ports.bus import InboxEvent
 
 
 class EncodedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry as everyone gets it, encoded once."""
+    """One entry, encoded once for all connections."""
 
     chat_id: ChatId
     sequence: int
     kind: Kind
     added: tuple[UserKey, ...] = ()
-    """Those for whom it is the first entry of the chat: it makes them members."""
+    """Users whom this entry makes members: it is their first entry of the chat."""
     removed: tuple[UserKey, ...] = ()
-    """Those for whom it is the last entry of the chat."""
+    """Users for whom this is the last entry of the chat."""
     is_small: bool
     frame: bytes
 
 
 class Handover(Protocol):
-    """The way from a worker to the gateways."""
+    """The sending side of handovers, from a worker to the gateways."""
 
     async def entries(
         self, encoded_entries: Sequence[EncodedEntry], users: Mapping[str, Sequence[UserKey]]
     ) -> Mapping[str, frozenset[str]]:
-        """Hand entries of one chat, in order, to gateways; for each, the users it is meant for.
+        """Send entries of one chat, in order, to gateways; `users` lists each gateway's users.
 
-        A gateway answers with the connections of those users that it holds, which have each been
-        handed all of the parcels: what they could not take they will read from the log. Gateways
-        that did not answer within a second are left out.
+        Each gateway answers with the connections of its users. All of them were given every entry;
+        a connection that could not take an entry will read it from the log. Gateways that did not
+        answer within a second are left out.
         """
         ...
 
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
-        """Hand over something without a sequence: best effort, no answer.
+        """Send a frame without a sequence: best effort, no answer.
 
-        What is about a chat reaches only connections that follow the chat.
+        A frame about a chat reaches only connections that follow the chat.
         """
         ...
 
     def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
-        """Tell a gateway, or all of them but one, of something about an inbox: best effort."""
+        """Send an inbox event to one gateway, or to all except `but_not`: best effort."""
         ...
 
 
 class HandoverTarget(Protocol):
-    """A gateway, as those see it who hand something over."""
+    """The receiving side of a gateway, as workers and other gateways see it."""
 
     def entries(
         self,
@@ -62,78 +62,78 @@ class HandoverTarget(Protocol):
         users: Sequence[UserKey],
         answer: Callable[[list[str]], None],
     ) -> None:
-        """Entries of one chat for users; soon `answer` is told which connections got them.
+        """Take entries of one chat for users, and call `answer` soon with their connections.
 
-        Nothing is answered by a gateway that is too far behind to take them: it compares heads.
+        A gateway that is too far behind to take them does not answer: it compares heads.
         """
         ...
 
     def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
-        """Something without a sequence."""
+        """Take a frame without a sequence."""
         ...
 
     def hint(self, event: InboxEvent) -> None:
-        """Something about an inbox: what is to be shown of it is looked up here."""
+        """Take an inbox event; the gateway itself reads what its users have to see."""
         ...
 
     def request_reconcile(self) -> None:
-        """Something may have been handed over that never came: heads have to be compared."""
+        """Compare heads, because a handover may have been lost."""
         ...
 
 
 class RegistryUnavailable(Exception):
-    """The registry does not answer. Nothing is lost by it: entries are in the log."""
+    """The registry does not answer. Nothing is lost: entries are in the log."""
 
 
 class ConnectionAddress(msgspec.Struct, frozen=True, order=True):
-    """Where a connection is held."""
+    """A connection and its gateway."""
 
     gateway: str
-    """The gateway's own random name: a process that starts again has another one."""
+    """The gateway's random name, new each time a process starts."""
     connection: str
 
 
 class Refreshed(msgspec.Struct, frozen=True):
-    """What became of registrations that were refreshed."""
+    """Outcome of refreshing registrations."""
 
     missing: list[tuple[UserKey, str]]
-    """These were not registered any more: nobody could find them for a while. Now they are."""
+    """Connections that were unregistered, so could not be found for a while, and now are again."""
     surplus: list[tuple[UserKey, str]]
-    """Neither were these, and they are not now: their users have as many others as they may."""
+    """Connections that stay unregistered: their users have reached the limit with others."""
 
 
 class Registry(Protocol):
-    """Registrations that last only as long as their gateway keeps refreshing them.
+    """Registrations of connections, which expire unless their gateway refreshes them.
 
     No user has more than `limits.USER_CONNECTIONS_MAX` of them, over all gateways.
     """
 
     async def enter(self, user: UserKey, connection: str) -> bool:
-        """This gateway holds the connection now; whoever looks after this returns finds it.
+        """Register a connection of this gateway; every `find` after this returns includes it.
 
-        False, and nothing is registered, if the user has as many connections as one may.
+        Returns False, and registers nothing, if the user has reached the limit of connections.
 
         Raises:
-            RegistryUnavailable: It may or may not be found; the gateway has to compare heads.
+            RegistryUnavailable: It may or may not be registered; the gateway must compare heads.
         """
         ...
 
     def leave(self, user: UserKey, connection: str) -> None:
-        """It holds the connection no longer. Soon, best effort: what stays behind runs out."""
+        """Remove a registration soon, best effort: if that fails, it expires."""
         ...
 
     async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
-        """This gateway still holds these connections: all are registered afterwards, or surplus.
+        """Renew the registrations of this gateway's connections; all are then valid or surplus.
 
         Raises:
-            RegistryUnavailable: Any of them may be registered or not, and may have been or not.
+            RegistryUnavailable: Nothing is known about any of them, before or after the call.
         """
         ...
 
     async def find(self, users: Iterable[UserKey]) -> Mapping[UserKey, list[ConnectionAddress]]:
-        """Where these users are connected, all in one round trip. Those who are not are left out.
+        """Return the connections of these users, in one round trip; users without any are omitted.
 
         Raises:
-            RegistryUnavailable: Nobody knows.
+            RegistryUnavailable: The connections are unknown.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What delivery asks of the store: entries as they are now, head copies, who wants no push."""
+"""Ports that delivery reads: entries, head copies and mutes of the store, and its change stream."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -11,46 +11,46 @@ from tidings.model.ids import ChatId, UserKey
 
 
 class DeliveryStore(Protocol):
-    """For those who deliver: nothing here asks who reads. What is handed out is judged by members.
+    """Store calls for delivery. They check no reader: delivery itself sends to members only.
 
     Every call raises StoreUnavailable if the store does not answer.
     """
 
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
-        """The next entries after a sequence, as they are now, read strongly.
+        """Return the next entries after a sequence in their current state, read strongly.
 
         `edited` entries come with their target as `shown`.
         """
         ...
 
     async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
-        """Have the head copy say: delivered up to here. Durable when it returns.
+        """Store in the head copy that entries up to `head` are delivered; durable on return.
 
-        Forwards only. A chat's copy is written at most once a second: a call within that second
-        waits for its end. The member count is given where the entries up to the head changed it.
+        The copy only moves forward. It is written at most once a second per chat: a call within
+        that second waits for its end. `member_count` is given if the entries changed it.
         """
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """How far the stored head copies reach, read strongly; chats without one are left out."""
+        """Return the sequences of the stored head copies, read strongly; others are omitted."""
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
-        """Until when members want no push from the chat; those who do want it are left out."""
+        """Return until when each member has muted the chat; members who did not are omitted."""
         ...
 
 
 class EntryWritten(msgspec.Struct, frozen=True):
-    """An entry stands at this place."""
+    """An entry was stored at this sequence."""
 
     chat: ChatId
     sequence: int
     at: int
-    """When, by the store's clock, about."""
+    """Approximate time of the write by the store's clock."""
 
 
 class ContentExpired(msgspec.Struct, frozen=True):
-    """The content that a message at this place had for a while is deleted."""
+    """The expired content of the message at this sequence was deleted."""
 
     chat: ChatId
     sequence: int
@@ -60,12 +60,12 @@ Change = EntryWritten | ContentExpired
 
 
 class Changes(Protocol):
-    """Every change of the last day, at least once after a start, in any order."""
+    """All changes of the last day, each at least once after a start, in any order."""
 
     async def poll(self) -> Sequence[Change]:
-        """Some changes not told yet; none if there are no more at the moment.
+        """Return some changes not returned yet; an empty list if there are no more now.
 
         Raises:
-            StoreUnavailable: Try again later; nothing is passed over.
+            StoreUnavailable: Try again later; nothing is skipped.
         """
         ...

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All facts of a deployment, as they travel from one engine to another.
+"""Facts of a deployment, in the form in which one engine exports them to another, and the ports.
 
-The fields and their order are a format that files are written in: what is released here is never
-changed, only followed by another version. The second one added the inbox, the third sessions, a
-tenant's own keys, and what users and tenants may not do, the fourth the audit trail and a keyed
-digest at the end. A deleted chat travels as what is left of one, whether its job is done or not:
-empty entries, of which `deleted` is the last. Nothing is opened on the way: content stays in its
-boxes, keys stay wrapped. Caches, which an engine makes of the facts, do not travel, and neither do
-codes that were sent and counts of what was spent: they are over soon.
+The fields and their order are a file format: a released version never changes, a new version
+follows it. Version 2 added the inbox; version 3 sessions, a tenant's own keys, and what users and
+tenants may not do; version 4 the audit trail and a keyed digest at the end. A deleted chat is
+exported as its remains, whether its deletion job is done or not: empty entries, the last of which
+is `deleted`. Nothing is decrypted: content stays in its boxes, keys stay wrapped. Caches, which an
+engine derives from the facts, are not exported, nor are login codes and counts of budgets, which
+expire soon.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ from tidings.ports.sessions import RevokedKind
 
 
 class ExportStart(FactBase, frozen=True, kw_only=True, tag="tidings-export"):
-    """The first line."""
+    """The first line of an export."""
 
     version: int
     epoch: str
@@ -53,7 +53,7 @@ class TenantFact(FactBase, frozen=True, kw_only=True, tag="tenant"):
 
 
 class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
-    """A tenant key's digest."""
+    """A tenant key, as its digest."""
 
     key_id: str
     tenant: str
@@ -63,7 +63,7 @@ class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
 
 
 class SigningKeyFact(FactBase, frozen=True, kw_only=True, tag="signing_key"):
-    """What signs a tenant's tokens, sealed."""
+    """A tenant's signing key, with the private half sealed."""
 
     tenant: str
     key_id: str
@@ -83,7 +83,7 @@ class IssuerFact(FactBase, frozen=True, kw_only=True, tag="token_issuer"):
 
 
 class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
-    """One place of the feed of revocations."""
+    """One place of the revocation feed."""
 
     place: int
     kind: RevokedKind
@@ -92,8 +92,8 @@ class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
 
 
 class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
-    """A user. A phone number is the user's alone: of two with the same one within a tenant, which
-    older files may hold, the first keeps it."""
+    """A user. A phone number is unique within a tenant: if two users of an older file have the
+    same number, the first keeps it."""
 
     user_id: UserKey
     display_name: str | None = None
@@ -129,7 +129,7 @@ class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
 
 
 class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
-    """A request to create a chat that still counts."""
+    """An unexpired key of a request to create a chat."""
 
     user_id: UserKey
     key: str
@@ -137,11 +137,11 @@ class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
     chat_id: ChatId
     expires_at: int
     is_finished: bool = True
-    """False: not all people of the chat are in it yet; a repeat of the request adds them."""
+    """False if members are still missing; a repeat of the request adds them."""
 
 
 class InviteFact(FactBase, frozen=True, kw_only=True, tag="invite"):
-    """An invitation that waits for an answer, or was declined not long ago."""
+    """An invitation that is pending, or was declined not long ago."""
 
     user_id: UserKey
     chat_id: ChatId
@@ -165,7 +165,7 @@ class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
 
 
 class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
-    """A membership with its receipt: the one exists just as long as the other."""
+    """A membership with its receipt, which exists exactly as long."""
 
     chat_id: ChatId
     user_id: UserKey
@@ -177,11 +177,11 @@ class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
     read: int
     read_number: int
     is_own: bool = False
-    """Whether the user made the chat or has written in it."""
+    """Whether the user created the chat or has written in it."""
 
 
 class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):
-    """An entry of the log, as it is now."""
+    """An entry of the log in its current state."""
 
     chat_id: ChatId
     sequence: int
@@ -207,7 +207,7 @@ class EntryFact(FactBase, frozen=True, kw_only=True, tag="entry"):
 
 
 class ReactionFact(FactBase, frozen=True, kw_only=True, tag="reaction"):
-    """Who reacted to the entry before it."""
+    """A reaction to the entry that precedes it."""
 
     chat_id: ChatId
     sequence: int
@@ -217,7 +217,7 @@ class ReactionFact(FactBase, frozen=True, kw_only=True, tag="reaction"):
 
 
 class SendKeyFact(FactBase, frozen=True, kw_only=True, tag="send_key"):
-    """A key claimed by a send that still counts."""
+    """An unexpired key claimed by a send."""
 
     chat_id: ChatId
     sender: UserKey
@@ -243,8 +243,8 @@ class AuditFact(FactBase, frozen=True, kw_only=True, tag="audit"):
 
 
 class ExportEnd(FactBase, frozen=True, kw_only=True, tag="end"):
-    """The last line: how many facts of each kind there are, and the SHA-256 of all lines before,
-    also keyed with what a master key brings forth."""
+    """The last line: the number of facts of each kind, the SHA-256 of all lines before, and a MAC
+    of it under a key derived from a master key."""
 
     counts: dict[str, int]
     sha256: str
@@ -276,51 +276,51 @@ _ENTRY_FIELDS: Final = EntryFact.__struct_fields__
 
 
 def entry_fact(entry: Entry, now: int) -> EntryFact:
-    """An entry as it travels. Content whose time is over stays behind, swept or not."""
+    """Return the fact of an entry, without its content if that expired, swept or not."""
     values = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
     if entry.box is None or entry.expired(now):
         values |= {"box": None, "box_key": 0}
-    # Engines keep the counts in different orders, and the order means nothing.
+    # Engines store the counts in different orders, and the order has no meaning.
     values["reactions"] = dict(sorted(entry.reactions.items())) if entry.reactions else None
     return EntryFact(**values)
 
 
 def to_entry(fact: EntryFact) -> Entry:
-    """The entry of a fact."""
+    """Return the entry of a fact."""
     return Entry(**{name: getattr(fact, name) for name in _ENTRY_FIELDS})
 
 
 class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
-    """What only the end of a chat's part of an export can tell."""
+    """Totals of a chat, known only after the last of its facts."""
 
     chat: ChatFact
     head: Head
     deletion: Deletion | None = None
-    """If the chat is deleted."""
+    """The deletion job, if the chat is deleted."""
     members: tuple[UserKey, ...]
-    """Longest-standing first."""
+    """Members, earliest joined first."""
 
 
 class UserCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many users a tenant has, which only the last of them can tell."""
+    """The number of users of a tenant, known only after the last of them."""
 
     tenant: str
     users: int
 
 
 Written = Fact | WholeChat | UserCount
-"""What an engine is given to keep: facts, and what they come to."""
+"""What an engine stores in an import: facts, and totals of them."""
 
 
 class ExportProgress(msgspec.Struct, frozen=True):
-    """How far an import has come: so many lines are kept, and this is their SHA-256."""
+    """Progress of an import: the number of lines stored, and their SHA-256."""
 
     lines: int = 0
     sha256: str = ""
 
 
 class Source(Protocol):
-    """An engine that is exported."""
+    """An engine to export from."""
 
     @property
     def epoch(self) -> str:
@@ -328,41 +328,41 @@ class Source(Protocol):
         ...
 
     def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
-        """Every fact that counts at `now`, some at a time, in bounded memory.
+        """Yield every fact that is valid at `now`, in batches, in bounded memory.
 
-        The order is the same for the same facts, whichever engine holds them: kinds in the order
-        in which they are declared, each sorted by its own key; of every chat its members, its
-        entries with the reactions to each, and its claimed keys; of every inbox its notifications,
-        its log and its claimed keys; of every user and inbox the copies and what else was read.
+        The order is the same for the same facts in any engine: kinds in the order in which they
+        are declared, each sorted by its own key; for each chat its members, its entries with the
+        reactions to each, and its claimed keys; for each inbox its notifications, its log and its
+        claimed keys; for each user and inbox the copies and then the other read marks.
         """
         ...
 
     async def changed(self) -> list[str]:
-        """Chats and inboxes that are not any more what was read of them: somebody wrote."""
+        """Return chats and inboxes that changed since they were read for the export."""
         ...
 
 
 class Target(Protocol):
-    """An engine that is imported into."""
+    """An engine to import into."""
 
     async def begin(self) -> ExportProgress:
-        """Be ready to write; returns how far an import that was stopped has come.
+        """Prepare for writing; return the progress of an import that was interrupted.
 
-        From now on the store counts as half imported, and no server opens it.
+        From now on the store is marked as half imported, and no server opens it.
 
         Raises:
-            StoreRefused: The store holds anything else already.
+            StoreRefused: The store already contains other data.
         """
         ...
 
     async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
-        """Keep these facts, and then that it has come this far; durable when it returns.
+        """Store these facts, and then the progress; durable when it returns.
 
-        The same facts again change nothing. What a chat is, is kept with `WholeChat`; who keeps a
-        count of users in any case passes over `UserCount`.
+        The same facts again change nothing. A chat itself is stored with `WholeChat`; an engine
+        that counts users anyway skips `UserCount`.
         """
         ...
 
     async def finish(self, epoch: str) -> None:
-        """The import is complete: servers may open the store, under the epoch it had before."""
+        """Complete the import: servers may open the store, under its previous epoch."""
         ...

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of the inbox, as they travel from one engine to another.
+"""Facts of the inbox, in the form in which one engine exports them to another.
 
-They are part of the format that `moving` describes. What has expired stays behind: notifications,
-copies, claimed keys and jobs; and copies beyond those that count.
+They are part of the format that `export_facts` describes. Expired notifications, copies, claimed
+keys and jobs are not exported, nor are copies beyond a user's limit.
 """
 
 from collections.abc import Iterable
@@ -26,14 +26,14 @@ class FactBase(
 
 
 class TenantSettingsFact(FactBase, frozen=True, kw_only=True, tag="tenant_settings"):
-    """What a tenant says about its inboxes."""
+    """A tenant's settings."""
 
     tenant: str
     settings: dict[str, object]
 
 
 class InboxFact(FactBase, frozen=True, kw_only=True, tag="inbox"):
-    """An inbox. What was posted to it follows, and then the next inbox."""
+    """An inbox. Its notifications, log and claimed keys follow, and then the next inbox."""
 
     tenant: str
     inbox: str
@@ -47,7 +47,7 @@ class InboxFact(FactBase, frozen=True, kw_only=True, tag="inbox"):
 
 
 class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
-    """One for listed users, with how far its delivery is."""
+    """A notification for listed users, with the progress of its delivery."""
 
     tenant: str
     inbox: str
@@ -59,7 +59,7 @@ class NotificationFact(FactBase, frozen=True, kw_only=True, tag="notification"):
     box: bytes | None = None
     box_key: int = 0
     finished_jobs: tuple[int, ...] = ()
-    """In order."""
+    """Numbers of the finished jobs, ascending."""
 
 
 class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):
@@ -80,11 +80,11 @@ class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):
     box: bytes | None = None
     box_key: int = 0
     is_last: bool = False
-    """Of its log: it travels even if it has expired, since the log goes on after it."""
+    """Whether it is last in its log: it is exported even if expired, since the log continues."""
 
 
 class PostKeyFact(FactBase, frozen=True, kw_only=True, tag="post_key"):
-    """A key claimed by a post that still counts."""
+    """An unexpired key claimed by a post."""
 
     tenant: str
     inbox: str
@@ -109,18 +109,18 @@ class CopyFact(FactBase, frozen=True, kw_only=True, tag="copy"):
 
 
 class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
-    """What else a user has read of an inbox; it follows the copies."""
+    """A user's read marks in an inbox that are not in the copies; it follows the copies."""
 
     user_id: UserKey
     inbox: str
     before: int = 0
     announced: int = 0
     singly: dict[int, int] = msgspec.field(default_factory=dict)
-    """In the order of the sequences."""
+    """Read time by sequence, ascending."""
 
 
 class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
-    """A delivery job in the queue that the store itself is."""
+    """A delivery job in the store's own queue."""
 
     tenant: str
     inbox: str
@@ -133,7 +133,7 @@ class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
 
 
 class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
-    """A job that nobody could do."""
+    """A job that was set aside."""
 
     aside_id: str
     job: JobFact
@@ -148,23 +148,23 @@ InboxFacts = TenantSettingsFact | OfInbox | OfUser | JobFact | DeadLetterFact
 _S = TypeVar("_S", bound=msgspec.Struct)
 
 
-def converted(kind: type[_S], one: msgspec.Struct, **others: object) -> _S:
-    """A noun as the fact that it travels as, or back; `others` are fields that `one` has not."""
+def converted(kind: type[_S], source: msgspec.Struct, **others: object) -> _S:
+    """Convert a struct to its fact, or back; `others` are fields that the source lacks."""
     fields = (name for name in kind.__struct_fields__ if name not in others)
-    return kind(**others, **{name: getattr(one, name) for name in fields})
+    return kind(**others, **{name: getattr(source, name) for name in fields})
 
 
-def announcement_fact(one: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
-    """An entry of a log as it travels. Content whose time is over stays behind, swept or not."""
-    fact = converted(BroadcastFact, one, is_last=is_last)
+def announcement_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
+    """Return the fact of a log entry, without its content if that expired, swept or not."""
+    fact = converted(BroadcastFact, broadcast, is_last=is_last)
     if fact.box is None or fact.expires_at <= now:
         return msgspec.structs.replace(fact, box=None, box_key=0)
     return fact
 
 
 def read_state_facts(user: UserKey, inbox: str, state: ReadState) -> Iterable[ReadStateFact]:
-    """What a user has read of an inbox as it travels; nothing if that is nothing."""
-    # Engines keep the single marks in different orders, and the order means nothing.
+    """Return the fact of a user's read marks in an inbox, or nothing if there are no marks."""
+    # Engines store the single marks in different orders, and the order has no meaning.
     singly = dict(sorted(state.singly.items()))
     if state.before or state.announced or singly:
         yield converted(ReadStateFact, state, user_id=user, inbox=inbox, singly=singly)

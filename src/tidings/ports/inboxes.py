@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes: their settings, notifications and announcements, and what each user has of them.
+"""Ports for inboxes: their settings, their notifications and broadcasts, and the users' copies.
 
 Every write is durable when it returns, and safe to repeat. Every call raises StoreUnavailable if
-the outcome is unknown or the store does not answer. What has expired may or may not be returned:
-whoever shows it looks at `expires_at`.
+the outcome is unknown or the store does not answer. Expired notifications may be returned: the
+caller checks `expires_at` before it shows them.
 """
 
 from collections.abc import Sequence
@@ -19,149 +19,152 @@ class PostKey(msgspec.Struct, frozen=True, kw_only=True):
     """An Idempotency-Key as it was claimed by the first request under it."""
 
     digest: bytes
-    """A keyed digest of what was asked for."""
+    """Keyed digest of the request."""
     notification_id: str | None
-    """Of one for listed users: the id it gets."""
+    """Id of the notification if it is for listed users, else None."""
     hint: int
-    """Of one for everyone: its announcement stands at this sequence or after it, if anywhere."""
+    """Lowest sequence at which a broadcast under this key can be in the inbox's log."""
     claimed_at: int
     expires_at: int
 
 
 class InboxSettings(Protocol):
-    """What a tenant says about its inboxes."""
+    """Settings of tenants and configurations of their inboxes."""
 
     async def settings(self, tenant: str) -> dict[str, object] | None:
-        """The tenant's settings; None if it never said any."""
+        """Return the tenant's settings; None if they were never set."""
         ...
 
     async def put_settings(self, tenant: str, settings: dict[str, object]) -> None:
-        """Replace the settings."""
+        """Replace the tenant's settings."""
         ...
 
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
-        """One inbox, read strongly."""
+        """Return the configuration of an inbox, read strongly."""
         ...
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
-        """Make or replace an inbox; True if it is new."""
+        """Create an inbox or replace its configuration; return True if it is new."""
         ...
 
 
 class Notifications(Protocol):
-    """What was posted."""
+    """Notifications for listed users, and the log of broadcasts of each inbox."""
 
     @property
     def announcements_age_ms(self) -> int:
-        """How old what a process remembers of an inbox's log may be: 0 where it is read each time.
+        """Greatest age of a process's cache of an inbox's log; 0 without a cache.
 
         A retraction is answered only when this much time has passed since it became durable.
         """
         ...
 
     async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
-        """Claim an Idempotency-Key; returns the claim that counts: this one, or an earlier one.
+        """Claim an Idempotency-Key; return the valid claim, which is `claim` or an earlier one.
 
-        One whose `expires_at` is not after this one's `claimed_at` counts no longer.
+        An earlier claim is valid only if its `expires_at` is after `claim.claimed_at`.
         """
         ...
 
     async def put(self, notification: Notification) -> None:
-        """Keep one for listed users, unless it is there: what is there stays as it is."""
+        """Store a notification for listed users; if it exists already, nothing changes."""
         ...
 
     async def get(
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
     ) -> list[Notification]:
-        """Those for listed users with these ids, in any order; missing ones are left out."""
+        """Return the notifications for listed users with these ids that exist, in any order."""
         ...
 
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
-        """Remove the content of one for listed users, for good."""
+        """Remove the content of a notification for listed users, for good."""
         ...
 
     async def announce(self, announcement: Broadcast) -> bool:
-        """Put the entry at its place in the inbox's log; False if something else stands there.
+        """Put the entry at its sequence in the inbox's log; False if another entry is there.
 
-        True as well if it stands there already with the same mark.
+        True as well if it is there already with the same mark.
         """
         ...
 
     async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
-        """Remove the content of a broadcast, for good. Its entry stays."""
+        """Remove the content of a broadcast, for good. Its entry remains."""
         ...
 
     async def announcements(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
-        """The next entries of the log after a sequence, in order, read strongly."""
+        """Return the next entries of the log after a sequence, in order, read strongly."""
         ...
 
     async def last_announcements(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
     ) -> list[Broadcast]:
-        """The newest entries of the log, or those right before a sequence; newest first, strong."""
+        """Return the last entries of the log, or the last before a sequence, newest first.
+
+        Read strongly.
+        """
         ...
 
     async def finish_job(self, tenant: str, inbox: str, notification_id: str, number: int) -> None:
-        """The job with this number, 0, 1, ..., is done."""
+        """Store that the job with this number (0, 1, ...) is done."""
         ...
 
     async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
-        """The numbers of the jobs that are done, read strongly."""
+        """Return the numbers of the jobs that are done, read strongly."""
         ...
 
 
 class Copies(Protocol):
-    """What each user has in an inbox."""
+    """Copies of notifications that each user has, and what each user has read."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
-        """Give each of at most 100 users this copy; one who has it keeps what is there.
+        """Give each of at most 100 users this copy; a user's existing copy does not change.
 
-        Returns those who did not have it.
+        Returns the users who did not have the copy before.
         """
         ...
 
     async def newest(
         self, user: UserKey, inbox: str, *, before: str | None, limit: int
     ) -> list[Copy]:
-        """A user's copies by their ids, newest first, below an id or from the top; read strongly.
+        """Return a user's copies by id, newest first, below an id or from the top; read strongly.
 
-        One query, however many are asked for, up to 1,000.
+        This is one query for any `limit` up to 1,000.
         """
         ...
 
     async def holders(
         self, users: Sequence[UserKey], inbox: str, notification_id: str
     ) -> list[UserKey]:
-        """Of at most 100 users, those who have a copy of this one."""
+        """Return which of at most 100 users have a copy of the notification."""
         ...
 
     async def mark_read(
         self, user: UserKey, inbox: str, notification_ids: Sequence[str], now: int
     ) -> None:
-        """These copies are read, at most 100; one that is read already keeps its time.
+        """Mark at most 100 copies as read; a copy that is read already keeps its time.
 
-        Those the user does not have are passed over.
+        Ids of which the user has no copy are skipped.
         """
         ...
 
     async def read_state(self, user: UserKey, inbox: str) -> ReadState:
-        """What else the user has read, read strongly."""
+        """Return the user's read marks that are not in the copies, read strongly."""
         ...
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
-        """All copies made up to the time, and announcements up to the sequence, are read.
+        """Mark all copies made up to `time` and broadcasts up to sequence `announced` as read.
 
-        Neither ever moves back. Single marks that it covers may go.
+        Neither mark ever moves back. Single marks that they cover may be removed.
         """
         ...
 
     async def read_announcements(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
     ) -> None:
-        """These announcements are read; one that is read already keeps its time.
+        """Mark single broadcasts as read; a broadcast that is read already keeps its time.
 
-        Of the single marks only the 1,000 with the highest sequences need to be kept.
+        Only the 1,000 single marks with the highest sequences need to be stored.
         """
         ...

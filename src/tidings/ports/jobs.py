@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs: the users of a notification, in portions, each to be given a copy."""
+"""Ports for delivery jobs and for the dead letters among them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,13 +8,13 @@ import msgspec
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """Give these users a copy each."""
+    """A delivery job: up to 100 users who each get a copy of a notification."""
 
     tenant: str
     inbox: str
     notification_id: str
     number: int
-    """0, 1, ...: which portion of the notification's users this is."""
+    """0, 1, ...: position of this portion among the notification's users."""
     users: tuple[str, ...]
     """At most 100 user ids of the tenant."""
     category: str | None
@@ -23,31 +23,31 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A job with what its queue knows it by."""
+    """A job that was taken, with its handle in the queue."""
 
     job: Job
     handle: str
     attempt: int
-    """1, 2, ...: how often it was taken, as far as the queue knows."""
+    """1, 2, ...: how often the job was taken, by the queue's count."""
 
 
 class JobsUnavailable(Exception):
-    """The queue does not answer. What was put may or may not be there."""
+    """The queue does not answer. Jobs that were put may or may not be in it."""
 
 
 class Jobs(Protocol):
-    """A queue that loses nothing. A job comes again unless it was finished; at times even so."""
+    """A queue that loses nothing. An unfinished job comes again; sometimes a finished job does."""
 
     async def put(self, jobs: Sequence[Job]) -> None:
-        """All of them are in the queue, durably. Safe to repeat: a job done twice changes nothing.
+        """Put all jobs into the queue, durably. Safe to repeat: a job done twice changes nothing.
 
         Raises:
-            JobsUnavailable: Some of them may be there.
+            JobsUnavailable: Some of the jobs may be in the queue.
         """
         ...
 
     async def take(self, most: int) -> Sequence[Taken]:
-        """The next jobs, waiting a moment for the first; perhaps none.
+        """Return the next jobs, after a short wait for the first; perhaps none.
 
         Raises:
             JobsUnavailable: Try again later.
@@ -55,7 +55,7 @@ class Jobs(Protocol):
         ...
 
     async def finish(self, taken: Taken) -> None:
-        """It is done and need not come again.
+        """Remove a job that is done from the queue.
 
         Raises:
             JobsUnavailable: It may come again.
@@ -63,12 +63,12 @@ class Jobs(Protocol):
         ...
 
     async def close(self) -> None:
-        """Take no more. What was taken and not finished comes again, here or elsewhere."""
+        """Take no more jobs. Jobs taken and not finished come again, here or elsewhere."""
         ...
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that nobody could do, where an operator finds it."""
+    """A job that failed too often and was set aside for an operator."""
 
     aside_id: str
     job: Job
@@ -77,20 +77,20 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Protocol):
-    """Jobs set aside, kept in the store whatever the queue is. Durable when a call returns."""
+    """Dead letters, in the store even if the queue is not. Writes are durable on return."""
 
     async def keep(self, aside: DeadLetter) -> None:
-        """Keep it; the same id again changes nothing."""
+        """Store a dead letter; the same id again changes nothing."""
         ...
 
     async def page(self, *, after: str | None, limit: int) -> list[DeadLetter]:
-        """Those that are kept, by their ids, after an id or from the first."""
+        """Return dead letters in the order of their ids, after an id or from the first."""
         ...
 
     async def get(self, aside_id: str) -> DeadLetter | None:
-        """One of them."""
+        """Return one dead letter."""
         ...
 
     async def drop(self, aside_id: str) -> None:
-        """Keep it no longer."""
+        """Remove a dead letter."""
         ...

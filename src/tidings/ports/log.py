@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of each chat: claiming slots, and reading for those who may."""
+"""Port for the log of each chat: appending runs of entries, and reading pages as a member."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol
@@ -18,10 +18,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class SlotTaken(msgspec.Struct, frozen=True):
-    """Another writer was first; no entry was written."""
+    """Another writer took a slot first; no entry was written."""
 
     keys_are_claimed: bool = False
-    """The run's keys are claimed nevertheless, for the slots it wanted."""
+    """Whether the run's keys are claimed nevertheless, for the slots it wanted."""
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
@@ -31,11 +31,11 @@ class KeyTaken(msgspec.Struct, frozen=True):
 
 
 class Declined(msgspec.Struct, frozen=True):
-    """The entry at this index asks for what cannot be done; nothing was written.
+    """The entry at this index cannot be applied; nothing was written.
 
-    target_gone: the target is no message, or has no content any more. no_change: that reaction is
-    there already, or is not there. too_many_emoji: the target has its full set of different ones.
-    too_many_chats: a user who would be added is in as many chats as one may be.
+    target_gone: the target is not a message, or its content is gone. no_change: the reaction to add
+    exists, or the reaction to remove does not. too_many_emoji: the target has the maximum of
+    different emoji. too_many_chats: a user who would be added has reached the limit of chats.
     """
 
     index: int
@@ -43,103 +43,104 @@ class Declined(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The store could not write: the outcome is unknown to the caller, a repeat will tell."""
+    """The store could not write: the outcome is unknown until the run is repeated."""
 
 
 Outcome = Kept | SlotTaken | KeyTaken | Declined | Failed
 
 
 def always() -> bool:
-    """Nothing is sealed that could not be written later."""
+    """Return True: content sealed now may be written at any later time."""
     return True
 
 
 class Run(msgspec.Struct, kw_only=True, eq=False):
-    """Entries for consecutive slots of one chat, stamped by one who knows the log up to there."""
+    """Entries for consecutive slots of one chat, by a writer that knows the log before them."""
 
     chat_id: ChatId
     entries: list[Entry]
     keys: list[SendKey | None]
-    """One for each entry: the key to claim with it, if it is a message."""
+    """For each entry the key to claim with it, or None unless it is a message."""
     settle: Callable[[Outcome], None]
     may_write: Callable[[], bool] = always
     """Whether the content may still be written as it is sealed.
 
-    An engine that several processes use asks when it is about to put the entries. If not, the
-    outcome is that of a lost slot: it is proposed again, and sealed anew.
+    An engine that several processes use calls this just before it puts the entries. On False the
+    outcome is that of a lost slot: the entries are proposed again, and sealed again.
     """
 
 
 class Page(msgspec.Struct, kw_only=True):
-    """Part of a log, as one reader may see it."""
+    """Part of a log, as one reader sees it."""
 
     entries: list[Entry]
     head: Head
     next: int | None
-    """Where to go on: the `after` or `before` of the next page; None at the end of the log."""
+    """The `after` or `before` of the next page; None at the end of the log."""
     role: Role
     member_count: int
     receipts: tuple[Receipt, ...]
-    """Of all members in a small chat; empty in a large one."""
+    """Receipts of all members in a small chat; empty in a large chat."""
 
 
 class Sent(msgspec.Struct, kw_only=True):
-    """What became of a claimed key."""
+    """A claimed key with the message that was sent under it."""
 
     digest: bytes
     entry: Entry | None
-    """The message, as it is now; None if the claim has no entry (yet)."""
+    """The message in its current state; None if the claim has no entry (yet)."""
 
 
 class Log(Protocol):
-    """The ordered entries of each chat: sequences 1..head, no hole, no place used twice."""
+    """Ordered entries of each chat: sequences 1..head, no gap, no sequence used twice."""
 
     @property
     def run_entries_max(self) -> int:
-        """How many messages a run should hold: more cost more than they save, or do not fit."""
+        """Most messages in a run: with more, a run costs more than it saves, or does not fit."""
         ...
 
     def append(self, run: Run) -> None:
         """Claim the run's keys and put its entries, each at its own slot if nothing is there.
 
-        Entries are all or none. Keys are claimed no later than the entries: a process that dies
-        in between leaves a claim without an entry, and nothing else. With its entry go, in one
-        transaction: for created, added, removed and role the membership and receipt rows and the
-        chat's member count; for renamed the name; for deleted the chat's mark, the job that removes
-        the rest, and the claim of a direct chat's pair; for edited the target's box, edited_at and
-        box_key (taken from the entry, which itself keeps none); for redacted the loss of the
-        target's content; for reacted and unreacted the reaction and the target's count.
+        All entries are written or none. Keys are claimed no later than the entries: a process that
+        dies in between leaves a claim without an entry, and nothing else. The transaction that
+        writes an entry also writes: for created, added, removed and role the membership and receipt
+        rows and the chat's member count; for renamed the name; for deleted the chat's mark, the job
+        that removes the rest, and the claim of a direct chat's pair; for edited the target's box,
+        edited_at and box_key (taken from the entry, which itself stores none); for redacted the
+        removal of the target's content; for reacted and unreacted the reaction and the target's
+        count.
 
-        `run.settle` is called exactly once, on the event loop, with the outcome; `Kept` only
-        after all of it is durable. Runs of one chat settle in the order they were given.
+        `run.settle` is called exactly once, on the event loop, with the outcome; with `Kept` only
+        after everything is durable. Runs of one chat settle in the order of the calls.
         """
         ...
 
     @property
     def waiting_max(self) -> int:
-        """How many proposals may wait for one chat: as many as it takes in a few seconds."""
+        """Most proposals that may wait for one chat: as many as it can write in a few seconds."""
         ...
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
-        """Append the run that `make_run` returns when the store is about to write, if any.
+        """Append the run that `make_run` returns, if any, when the store is about to write.
 
-        What comes until then can join it.
+        Proposals that arrive before then can join the run.
         """
         ...
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """A chat's state as of a head that is at least the one at the time of the call."""
+        """Return a chat's state at a head no older than the head at the time of the call."""
         ...
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
-        """For writers who lost a slot: the next entries after a sequence, up to a number of them.
+        """Return the next entries after a sequence, for a writer that lost a slot.
 
-        Fewer than `limits.TAIL_ENTRIES_MAX`: the log ends there.
+        If they are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends there.
         """
         ...
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
-        """Look for an earlier send under this sender and client_message_id.
+        """Return the earlier send under this sender and client_message_id.
 
         None if the key is not claimed, or its claim has expired at `now`.
         """
@@ -155,21 +156,22 @@ class Log(Protocol):
         limit: int,
         only_messages: bool = False,
     ) -> Page | None:
-        """Part of the log: upwards from `after`, or downwards from `before`; exactly one is given.
+        """Return part of the log, upwards from `after` or downwards from `before` (exactly one).
 
         The entries are read first and the reader's membership afterwards, or both from one
         snapshot: None unless the reader is a member at a moment not before the call. With
-        `only_messages` other kinds are passed over; such a page may be short or even empty
-        without being the last one. `edited` entries come with their target as `shown`, messages
-        with the reader's own reactions as `mine`.
+        `only_messages` other kinds are skipped; such a page may be short or even empty without
+        being the last. `edited` entries come with their target as `shown`, messages with the
+        reader's own reactions as `mine`.
         """
         ...
 
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
     ) -> list[tuple[str, UserKey, int]] | None:
-        """Who reacted to a message: emoji, user and time, oldest first. None: not for the reader.
+        """Return the reactions to a message as (emoji, user, time), oldest first.
 
-        Membership is judged as in `page`. Empty also if there is no such message.
+        None unless the reader is a member, checked as in `page`. Empty also if there is no such
+        message.
         """
         ...

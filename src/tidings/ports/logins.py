@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging in by phone: codes that were sent, and what may be spent on sending them."""
+"""Ports for login by phone: the codes that were sent, and the budgets for sending them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,18 +8,18 @@ import msgspec
 
 
 class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A code that was sent to a number; kept is only a keyed digest."""
+    """A code that was sent to a phone number, stored only as a keyed digest."""
 
     tenant: str
     phone_number: str
     digest: bytes
     expires_at: int
     asked_by: str | None = None
-    """A keyed digest of the address that asked for it; None: nobody knows, or it is not counted."""
+    """Keyed digest of the address that requested the code; None if unknown or not counted."""
 
 
 class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A code with the attempts that were counted."""
+    """A stored code with the attempts counted so far."""
 
     code: LoginCode
     attempts: int
@@ -27,19 +27,18 @@ class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoginCodes(Protocol):
-    """The newest code of each number of a tenant. Every write is durable when it returns."""
+    """Newest code of each phone number of a tenant. Every write is durable when it returns."""
 
     async def put(self, code: LoginCode) -> None:
-        """Keep it, in place of an earlier one, with no attempt counted yet."""
+        """Store a code in place of an earlier one, with no attempts counted."""
         ...
 
     async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
-        """The newest code, expired or not; None if there is none, or if it is used."""
+        """Return the newest code, expired or not; None if there is none, or if it was used."""
         ...
 
     async def restore(self, code: LoginCode, before: KeptCode) -> None:
-        """Put `before` back in the place of `code`, with its attempts, if that is still there and
-        not used."""
+        """Replace `code` by `before` and its attempts, if `code` is still stored and unused."""
         ...
 
     async def attempt(
@@ -47,43 +46,43 @@ class LoginCodes(Protocol):
     ) -> LoginCode | None:
         """Count an attempt from an address and return the code.
 
-        None if there is none, if it has expired, or if `limits.CODE_ATTEMPTS_MAX` were counted
-        before: however many attempts come at once, through however many processes. Also None if
-        the address is not the one that asked for the code, where that is known, and
-        `limits.CODE_ATTEMPTS_ELSEWHERE_MAX` of such were counted before: so whoever guesses from
-        elsewhere leaves some attempts to who asked.
+        None if there is no code, if it has expired, or if `limits.CODE_ATTEMPTS_MAX` attempts were
+        counted before, even with many attempts at once through many processes. Also None if
+        another address, as far as known, requested the code, and
+        `limits.CODE_ATTEMPTS_ELSEWHERE_MAX` attempts from other addresses were counted before: an
+        attacker who guesses from elsewhere leaves some attempts to the user.
         """
         ...
 
     async def use(self, code: LoginCode) -> bool:
-        """Take the code away; of all who try, one gets True."""
+        """Use up the code; exactly one of several callers gets True."""
         ...
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """So much of something, within a stretch of time that the name says."""
+    """A limit on a count within one period of time, which is part of the name."""
 
     name: str
-    """What is counted and for which stretch: another stretch has another name."""
+    """What is counted, and in which period: the next period has another name."""
     most: int
     expires_at: int
-    """When the stretch is over and the count may be forgotten."""
+    """When the period is over and the count may be removed."""
 
 
 class Budgets(Protocol):
     """Counts that many processes share and that outlive a restart."""
 
     async def spend(self, allowances: Sequence[Allowance]) -> str | None:
-        """Count one for each if none is used up; else count nothing and say which one is.
+        """Add 1 to each count if none is used up; else add nothing and return a used-up name.
 
-        At most 20 at once.
+        At most 20 allowances at once.
         """
         ...
 
     async def give_back(self, allowances: Sequence[Allowance]) -> None:
-        """Take one off each again, never below zero: what it was spent on did not happen."""
+        """Subtract 1 from each count, never below zero, because what it paid for did not happen."""
         ...
 
     async def add(self, allowance: Allowance, count: int) -> int:
-        """Count so many at once, whatever the most is; returns the sum."""
+        """Add `count` at once, whatever the limit is, and return the sum."""
         ...

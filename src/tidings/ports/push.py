@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling users who have no connection that something waits for them."""
+"""Ports that reach users without a connection: push notices, and texts to phones."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ from tidings.model.ids import ChatId, UserKey
 class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
     """A new message in a chat, for those of its members who are not connected.
 
-    It names the message and says nothing of its content.
+    It identifies the message and contains nothing of its content.
     """
 
     chat_id: ChatId
@@ -22,25 +22,25 @@ class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Push(Protocol):
-    """Hands notices on to whoever can reach the users' devices."""
+    """Service that can reach the users' devices."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
-        """Hand them on: at least tried once; a failure is logged, not raised."""
+        """Send the notices, with at least one attempt; a failure is logged, not raised."""
         ...
 
 
 class TextRejected(Exception):
-    """The provider works, but does not take this text: the number is none that it can reach."""
+    """The provider works but rejected this text, because it cannot reach the number."""
 
 
 class Sms(Protocol):
-    """Whoever can send texts to phones."""
+    """Provider that sends texts to phones."""
 
     async def send(self, phone_number: str, text: str) -> None:
-        """Hand the text on; it was taken over when this returns. Tried once, within a deadline.
+        """Send a text, in one attempt within a deadline; the provider has accepted it on return.
 
         Raises:
-            TextRejected: It was not taken over because of the number or the text.
-            SmsUnavailable: It was not taken over for another reason, or nobody knows.
+            TextRejected: The provider rejected the text because of the number or the content.
+            SmsUnavailable: The provider did not accept it for another reason, or it is unknown.
         """
         ...

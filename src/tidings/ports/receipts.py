@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts: how far each user is in each chat. They only ever move forward."""
+"""Port for receipts: how far each user has received and read each chat, moving forward only."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -21,7 +21,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class OwnSpan(msgspec.Struct, frozen=True):
-    """A user wrote all messages after one number up to another, nobody else one in between."""
+    """A span of consecutive messages by one user: after `from_number`, up to `to_number`."""
 
     from_number: int
     to_number: int
@@ -29,11 +29,11 @@ class OwnSpan(msgspec.Struct, frozen=True):
 
 
 class OwnSends(msgspec.Struct, frozen=True):
-    """What a user wrote of late, in spans that messages of others part, the earliest first.
+    """A user's recent messages, in spans separated by messages of others, earliest first.
 
-    It moves the read mark to the end of the span it stands in, if it stands in one: if nothing was
-    unread before the first message of it. Whether it moves or not, the chat is the user's own from
-    then on.
+    The read mark moves to the end of the span it is in, which means that nothing before the span's
+    first message was unread; outside all spans it does not move. In either case the chat becomes
+    the user's own.
     """
 
     user: UserKey
@@ -41,7 +41,7 @@ class OwnSends(msgspec.Struct, frozen=True):
     spans: tuple[OwnSpan, ...]
 
     def span_of(self, read_number: int) -> OwnSpan | None:
-        """The span in which a read mark stands."""
+        """Return the span that contains a read mark."""
         for span in self.spans:
             if span.from_number <= read_number <= span.to_number:
                 return span
@@ -49,12 +49,12 @@ class OwnSends(msgspec.Struct, frozen=True):
 
 
 class Receipts(Protocol):
-    """The receipt rows. A row exists just as long as its membership."""
+    """Receipt rows, which exist exactly as long as their membership."""
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
         """Move receipts, durably: forwards only, never beyond the head, only where a row exists.
 
-        Returns those that are further than before, as they stand now. The others are passed over.
+        Returns the receipts that moved, with their new values. All others are skipped.
 
         Raises:
             StoreUnavailable: Unknown outcome; safe to repeat.
@@ -62,7 +62,7 @@ class Receipts(Protocol):
         ...
 
     async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
-        """Move one receipt and answer, durably, with where it stands; None if not a member.
+        """Move one receipt, durably, and return it with the head; None if not a member.
 
         Raises:
             ReceiptBeyondHead: The log, read strongly, does not reach that far.
@@ -71,9 +71,9 @@ class Receipts(Protocol):
         ...
 
     async def of_chat(self, chat: ChatId, reader: UserKey) -> list[Receipt] | None:
-        """The receipts of all members; None unless the reader is one."""
+        """Return the receipts of all members; None unless the reader is a member."""
         ...
 
     async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
-        """What the user has not read; None if not a member."""
+        """Return what the user has not read; None if not a member."""
         ...

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On whose behalf the store is asked: what its scheduler tells requests apart by.
+"""The requester of a store call: the tenant and user by which the store's scheduler is fair.
 
-It travels in a context variable, so that no port has to hand it on. It is set where the caller
-becomes known, and holds for all that the same task does afterwards. Tasks that serve everybody
-start without one: what they read is background work.
+The requester is in a context variable, so that no port has to pass it on. It is set where the
+caller becomes known, and applies to everything that the same task does afterwards. Tasks that serve
+everybody start without a requester: their calls are background work.
 """
 
 from collections.abc import Iterator
@@ -14,39 +14,39 @@ from typing import Final, Literal, NamedTuple
 from tidings.model.ids import UserKey, tenant_of
 
 Lane = Literal["users", "credentials", "revocations"]
-"""Each has connections of its own: however much users ask for, who they are can still be looked up,
-and what was revoked can still be read."""
+"""Class of store calls with connections of its own: users' requests, however many, never block
+the lookup of credentials or the reading of revocations."""
 
 
 class Requester(NamedTuple):
-    """Whose turn it is: tenants take turns, and within a tenant its users."""
+    """Tenant and user that a store call serves: tenants take turns, and within them their users."""
 
     tenant: str
-    """Empty: the deployment itself."""
+    """Empty for the deployment itself."""
     user: str = ""
-    """Empty: the tenant itself, by one of its keys."""
+    """Empty for the tenant itself, which uses one of its keys."""
     lane: Lane = "users"
 
 
 BACKGROUND: Final = Requester("")
-"""Work that nobody in particular waits for, such as delivery and clearing up."""
+"""Requester of work that no user waits for, such as delivery and sweeping."""
 OPERATOR: Final = Requester("", "operator")
 REVOCATIONS: Final = Requester("", "", "revocations")
 
 _current: Final = ContextVar("requester", default=BACKGROUND)
 
 current_requester: Final = _current.get
-"""Who it is now; background work unless somebody said otherwise."""
+"""Returns the requester of the current task; `BACKGROUND` unless it was set."""
 
 
 def set_requester(requester: Requester) -> None:
-    """Until it is set again, whatever this task asks of the store is asked on this behalf."""
+    """Set the requester of all later store calls of this task."""
     _current.set(requester)
 
 
 @contextmanager
 def on_behalf_of(requester: Requester) -> Iterator[None]:
-    """Ask the store on somebody's behalf, for as long as this lasts."""
+    """Set the requester of the store calls within the body."""
     before = _current.set(requester)
     try:
         yield
@@ -55,10 +55,10 @@ def on_behalf_of(requester: Requester) -> Iterator[None]:
 
 
 def user_requester(user: UserKey) -> Requester:
-    """A user."""
+    """Return the requester for a user."""
     return Requester(tenant_of(user), user)
 
 
 def unknown_requester(address: str | None) -> Requester:
-    """Somebody whose credentials are being checked: all that is known is the address."""
+    """Return the requester for a caller whose credentials are not checked yet, by address."""
     return Requester(address or "", "", "credentials")

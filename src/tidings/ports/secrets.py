@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Master keys, data keys as they are kept (wrapped), and the deployment's own secrets."""
+"""Ports for master keys, wrapped data keys, and the deployment's epoch and sealed secrets."""
 
 import hashlib
 from typing import Final, Protocol
@@ -12,7 +12,7 @@ MASTER_KEY_BYTES: Final = 32
 
 
 class KeyRefused(Exception):
-    """A master or root key that cannot be used, and why; for the operator."""
+    """A master or root key cannot be used; the text gives the operator the reason."""
 
 
 class MasterKey(msgspec.Struct, frozen=True):
@@ -26,17 +26,17 @@ class MasterKey(msgspec.Struct, frozen=True):
 
 
 def master_key(secret: bytes) -> MasterKey:
-    """The master key with this secret; its id tells nothing about it."""
+    """Return the master key with this secret; its id reveals nothing about the secret."""
     assert len(secret) == MASTER_KEY_BYTES, f"a master key has 32 bytes, got {len(secret)}"
     return MasterKey(hashlib.sha256(b"tidings master key\0" + secret).hexdigest()[:16], secret)
 
 
 class MasterKeys(Protocol):
-    """The master keys this process holds."""
+    """Master keys of this process."""
 
     @property
     def current(self) -> MasterKey | None:
-        """The key that wraps everything new; None until there is a first one."""
+        """The key that wraps everything new; None until the first key is made."""
         ...
 
     @property
@@ -45,25 +45,25 @@ class MasterKeys(Protocol):
         ...
 
     async def ensure(self) -> None:
-        """Make the first key, durably, if there is none. Only for a store that holds nothing yet.
+        """Make the first key, durably, if there is none. Only for an empty store.
 
         Raises:
-            KeyRefused: It cannot be kept.
+            KeyRefused: The key cannot be stored.
         """
         ...
 
     async def begin_rotation(self) -> None:
-        """Have a new current key, the old one becoming previous; durable when it returns.
+        """Make a new current key, the old one becoming previous; durable when it returns.
 
-        Nothing is wrapped by the new key before. If a rotation is unfinished it goes on.
+        Nothing is wrapped by the new key before that. An unfinished rotation is resumed.
 
         Raises:
-            KeyRefused: There is no next key to be had this way, or it cannot be kept.
+            KeyRefused: This kind of key source cannot make a key, or the key cannot be stored.
         """
         ...
 
     async def finish_rotation(self) -> None:
-        """Forget the previous keys, durably where they are ours to forget.
+        """Remove the previous keys, durably where Tidings stores them itself.
 
         Raises:
             KeyRefused: They cannot be removed; the rotation stays unfinished.
@@ -76,52 +76,52 @@ class WrappedKey(msgspec.Struct, frozen=True, kw_only=True):
 
     author: UserKey
     generation: int
-    """1, 2, ...: an author gets a new one only after the earlier ones were destroyed."""
+    """1, 2, ...: an author gets a new key only after the earlier keys were destroyed."""
     wrapped: bytes
     master_key_id: str
     is_ending: bool = False
-    """It is about to be destroyed: nothing may be sealed with it or opened any more."""
+    """Whether the key is about to be destroyed: it may not seal or open anything any more."""
 
 
 class DataKeys(Protocol):
     """Wrapped data keys. Every write is durable when it returns."""
 
     async def current(self, author: UserKey) -> WrappedKey | None:
-        """The author's only key, also if it is ending; None if there is none (any more)."""
+        """Return the author's only key, even if it is ending; None if there is no key."""
         ...
 
     async def get(self, author: UserKey, generation: int) -> WrappedKey | None:
-        """The key a box was sealed with; None if it was destroyed, or is ending."""
+        """Return the key that sealed a box; None if the key was destroyed or is ending."""
         ...
 
     async def add(self, key: WrappedKey) -> WrappedKey:
-        """Keep the key unless the author has a current one; returns the one that counts now.
+        """Store the key unless the author has a current key; return the author's current key.
 
-        The generation of the argument is ignored: it gets the next one never used before.
+        The generation of the argument is ignored: the key gets the next unused generation.
         """
         ...
 
     async def end(self, author: UserKey, now: int) -> int | None:
-        """Begin to destroy the author's key, and tell the feed of it in the same transaction.
+        """Begin to destroy the author's key, and append this to the feed in one transaction.
 
-        Returns the generation that is ending, also if it was before; None if there is no key. An
-        engine that only one process uses may destroy it at once.
+        Returns the generation that is ending, even if it was ending before; None if there is no
+        key. An engine that only one process uses may destroy the key at once.
         """
         ...
 
     async def destroy(self, author: UserKey, generation: int) -> None:
-        """Forget a key that is ending, beyond recovery from the live store.
+        """Destroy a key that is ending, beyond recovery from the live store.
 
-        Any other key of the author stays. Safe to repeat.
+        Any other key of the author remains. Safe to repeat.
         """
         ...
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
-        """Some keys that another master key wraps; empty when there are none left."""
+        """Return some keys that another master key wraps; an empty list if none is left."""
         ...
 
     async def rewrap(self, keys: list[WrappedKey]) -> None:
-        """Replace the wrapping of keys that are still there; others are passed over."""
+        """Replace the wrapping of keys that still exist; other keys are skipped."""
         ...
 
 
@@ -130,26 +130,26 @@ class Deployment(Protocol):
 
     @property
     def epoch(self) -> str:
-        """Under which sequences are valid: changes only when the store is restored."""
+        """The epoch in which sequences are valid; it changes only when a backup is restored."""
         ...
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
-        """A deployment secret as it is kept: the id of the master key that seals it, and it."""
+        """Return the id of the master key that seals a deployment secret, and the sealed secret."""
         ...
 
     async def keep_first_sealed(
         self, name: str, master_key_id: str, sealed: bytes
     ) -> tuple[str, bytes]:
-        """Keep a deployment secret unless there is one; returns the one that counts now.
+        """Store a deployment secret unless there is one; return the stored secret.
 
-        Whatever processes do this at the same moment, they are all told the same.
+        All processes that call this at the same moment get the same secret.
         """
         ...
 
     async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
-        """Keep a deployment secret, sealed by a master key; durable when it returns.
+        """Store a deployment secret, sealed by a master key; durable when it returns.
 
-        What was replaced up to then, here and by `rewrap`, is beyond recovery from the live store
-        soon afterwards.
+        Values replaced before then, here and by `rewrap`, are soon beyond recovery from the live
+        store.
         """
         ...

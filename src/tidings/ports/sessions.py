@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions: a user logged in on a device, and what still counts of a user's credentials."""
+"""Ports for sessions, for the stored state of a user's credentials, and for the revocation feed."""
 
 from typing import Literal, Protocol
 
@@ -9,72 +9,74 @@ from tidings.model.ids import UserKey
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A login: user, device, end. Refresh tokens are kept as SHA-256 digests, never themselves."""
+    """A login of a user on a device. Refresh tokens are stored only as SHA-256 digests."""
 
     session_id: str
     """A ULID."""
     user: UserKey
     device: str
     refresh_digest: bytes
-    """Of the refresh token that counts now."""
+    """Digest of the valid refresh token."""
     previous_digest: bytes | None = None
-    """Of the one before it; None until the first rotation."""
+    """Digest of the refresh token before it; None until the first rotation."""
     sealed_refresh: bytes | None = None
-    """The token that counts now, sealed under a key that only the one before it opens: whoever
-    lost the answer to a rotation gets it again."""
+    """The valid refresh token, sealed under a key derived from the previous one: a client that
+    lost the answer to a rotation can get it again."""
     created_at: int
     rotated_at: int
-    """When the token that counts now was made."""
+    """When the valid refresh token was made."""
     expires_at: int
-    """Judged by whoever reads; each rotation moves it."""
+    """End of the session, checked by the reader; each rotation moves it."""
     revoked_at: int | None = None
 
 
 class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store says about a user's credentials at one moment, read strongly."""
+    """Stored state of a user's credentials at one moment, read strongly."""
 
     is_known: bool
-    """Whether there is such a user."""
+    """Whether the user exists."""
     deactivated_at: int | None = None
     revoked_at: int | None = None
-    """Tokens and sessions made up to this moment do not count any more."""
+    """Tokens and sessions made up to this moment are not valid."""
     session: Session | None = None
-    """The session asked for, whosever it is, ended or not."""
+    """The requested session, of any user, ended or not."""
 
 
 class Sessions(Protocol):
-    """Sessions. Every write is durable when it returns; ended ones may be forgotten after a while.
+    """Sessions. Every write is durable when it returns; ended sessions may be removed later.
 
     Raises everywhere:
         StoreUnavailable: Unknown outcome.
     """
 
     async def open(self, session: Session) -> None:
-        """Keep a new one."""
+        """Store a new session."""
         ...
 
     async def get(self, session_id: str) -> Session | None:
-        """One session, ended or not; read strongly."""
+        """Return a session, ended or not; read strongly."""
         ...
 
     async def rotate(self, before: Session, after: Session) -> bool:
-        """Replace it if its refresh token is still that of `before` and it is not revoked."""
+        """Replace the session if it still has the refresh token of `before` and is not revoked."""
         ...
 
     async def of(self, user: UserKey) -> list[Session]:
-        """A user's sessions, newest first, without revoked and, best effort, expired ones.
+        """Return a user's sessions, newest first; revoked and, best effort, expired are omitted.
 
-        One that was opened or ended a moment ago may be missing, or still be there.
+        A session opened a moment ago may be missing; one ended a moment ago may be included.
         """
         ...
 
     async def revoke(self, user: UserKey, session_id: str, now: int) -> bool:
-        """End one, together with its entry in the feed; False if the user has no such session
-        that is not revoked."""
+        """Revoke a session and append it to the feed in one transaction.
+
+        Returns False if the user has no such session, or if it is revoked already.
+        """
         ...
 
     async def standing(self, user: UserKey, session_id: str | None) -> StoredCredentials:
-        """How the user stands, and the session if one is named: one strong look."""
+        """Return the user's credential state, and the session if named, in one strong read."""
         ...
 
 
@@ -82,36 +84,37 @@ RevokedKind = Literal["tenant_key", "user", "tenant", "session", "signing_key", 
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that may not be used any more."""
+    """A credential or key that was revoked."""
 
     kind: RevokedKind
     subject: str
     """The id of the tenant key, session or signing key, the user's key, or the tenant.
 
-    What a user was given after `at` counts. `data_key` is about the user whose content is erased.
+    A user's credentials made after `at` are valid. `data_key` names the user whose content is
+    erased.
     """
     at: int
 
 
 class Revocations(Protocol):
-    """A log of its own: places 1, 2, ... without a hole, never changed.
+    """The revocation feed: a log with places 1, 2, ... without gaps, never changed.
 
-    Whoever has read up to a place misses nothing that is appended later. The other ports append by
-    themselves, together with what they revoke, where they say so.
+    A reader that has read up to a place misses nothing that is appended later. Other ports append
+    to it themselves, in the transaction that revokes, where their docstrings say so.
     """
 
     async def append(self, revocation: Revocation) -> None:
-        """Put it at the end; durable when it returns.
+        """Append a revocation; durable when it returns.
 
         Raises:
-            StoreUnavailable: Unknown outcome; a repeat puts it there twice, which is harmless.
+            StoreUnavailable: Unknown outcome; a repeat may append it twice, which is harmless.
         """
         ...
 
     async def head(self) -> int:
-        """The last place; 0 if there is none. Read strongly."""
+        """Return the last place, or 0 if the feed is empty; read strongly."""
         ...
 
     async def after(self, place: int) -> list[Revocation]:
-        """All that was appended after a place, in order, within a bound; read strongly."""
+        """Return the revocations after a place, in order, up to a bound; read strongly."""
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All ports of one open engine."""
+"""The ports of one open engine together, and the port for its sweeper."""
 
 from typing import Protocol
 
@@ -16,34 +16,33 @@ from tidings.ports.sessions import Revocations, Sessions
 
 
 class Sweeping(Protocol):
-    """Small steps, each short enough not to hold up a writer.
+    """Removal of expired data in steps short enough not to delay a writer.
 
-    An engine that deletes by itself what has expired, in its own time, has nothing to do here.
+    An engine that removes expired data by itself has nothing to do here.
     """
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         """Remove the content of some expired messages, never their entries.
 
-        Returns (chat, sequence) of those emptied; fewer than `limit` means that none is left that
-        the engine would not see to by itself.
+        Returns their (chat, sequence); fewer than `limit` means that nothing is left except what
+        the engine removes by itself.
         """
         ...
 
     async def forget_keys(self, now: int, limit: int) -> int:
-        """Remove some idempotency keys that no longer count, and codes, counts and sessions that
-        are over; returns how many."""
+        """Remove some expired idempotency keys, codes, counts and sessions; return how many."""
         ...
 
     async def forget_notifications(self, now: int, limit: int) -> int:
-        """Remove some notifications, copies and contents of announcements that nobody is shown.
+        """Remove some notifications, copies and contents of broadcasts that no user sees any more.
 
-        Returns about how many; fewer than `limit` means that what is left can wait.
+        Returns about how many; fewer than `limit` means that the rest can wait.
         """
         ...
 
 
 class Store(Protocol):
-    """What chat and inbox need to keep, whichever engine keeps it."""
+    """Everything that chat and inbox store, with any engine."""
 
     @property
     def log(self) -> Log: ...

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time and chance, as arguments: nothing below the assembly reads a clock or rolls a die."""
+"""Ports for the clock, for randomness, and for the failpoints that tests set.
+
+They are passed as arguments: no code below the assembly reads a clock or draws a random number.
+"""
 
 from typing import Final, Literal, Protocol
 
@@ -7,23 +10,23 @@ from tidings.model.ids import ulid
 
 
 class Clock(Protocol):
-    """Wall time. Labels and expiry only: no order depends on it."""
+    """Wall clock, for timestamps and expiry only: no order depends on it."""
 
     def now(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the milliseconds since 1970."""
         ...
 
 
 class Chance(Protocol):
-    """Randomness that nobody can guess."""
+    """Source of unpredictable random bytes."""
 
     def token(self, size: int) -> bytes:
-        """Random bytes."""
+        """Return this many random bytes."""
         ...
 
 
 def new_ulid(clock: Clock, chance: Chance) -> str:
-    """A fresh ULID."""
+    """Return a new ULID."""
     return ulid(clock.now(), chance.token(10))
 
 
@@ -37,26 +40,26 @@ PLACES: Final[tuple[Place, ...]] = (
 
 
 class Failpoints(Protocol):
-    """Told of every visit to a place."""
+    """Hook that the code calls at each named place, where a test may stop or delay it."""
 
     def armed(self, place: Place) -> bool:
-        """Whether anything would happen there: code may take a slower, more visible way."""
+        """Return whether a test acts at the place; the code may then take a slower path."""
         ...
 
     def reach(self, place: Place) -> None:
-        """Pass the place, or never return, or return late."""
+        """Return at once, return late, or never return, as the test has set."""
         ...
 
 
 class NoFailpoints:
-    """The usual case: every place is passed."""
+    """Failpoints of a production server, which never act."""
 
     def armed(self, place: Place) -> bool:
-        """Nothing is armed."""
+        """Return False."""
         return False
 
     def reach(self, place: Place) -> None:
-        """Pass."""
+        """Return at once."""
 
 
 _conforms: type[Failpoints] = NoFailpoints

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines that store data: one folder each, with sibling files of the same names."""
+"""Storage engines, one package each with the same layout, and the code they share."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with any store when it is opened."""
+"""The error that every engine raises when its store cannot be opened."""
 
 
 class StoreRefused(Exception):
-    """The store cannot be opened, and why; for the operator."""
+    """The store cannot be opened; the text gives the operator the reason."""

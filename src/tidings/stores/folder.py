@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that one process has to itself for as long as it lives."""
+"""A lock that gives one process a data folder to itself until the process ends."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ LOCK = "lock"
 
 
 def is_in_use(folder: Path) -> bool:
-    """Whether a process has this folder."""
+    """Return whether a process holds the folder's lock."""
     try:
         with (folder / LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -26,10 +26,10 @@ def is_in_use(folder: Path) -> bool:
 
 @contextmanager
 def only_process(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; the kernel lets go of it when the process dies, however it dies.
+    """Hold the folder's lock; the kernel releases it when the process ends, even by SIGKILL.
 
     Raises:
-        StoreRefused: Another process has it.
+        StoreRefused: Another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (folder / LOCK).open("a+") as lock:
@@ -39,7 +39,7 @@ def only_process(folder: Path) -> Iterator[None]:
             lock.seek(0)
             raise StoreRefused(
                 f"{folder} is in use by another Tidings process (pid {lock.read().strip()}): "
-                "stop that one first, or give this one another folder with --data"
+                "stop that process first, or choose another folder with --data"
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler in front of a store: who may ask now, and who has to wait.
+"""The scheduler in front of a store, which decides which request runs next and which waits.
 
-It does no I/O and knows no clock. Tenants take turns, and within a tenant its users, so that one
-who asks for a thousand things at once delays nobody else by more than a few of them. A user has
-only a few requests at the store at a time, and only so many that wait.
+It does no I/O and reads no clock. Tenants take turns, and within a tenant its users, so that a
+user with a thousand requests at once delays nobody else by more than a few of them. Both the
+running and the waiting requests of a user are bounded.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.requesters import Requester
 
 DEBT_TURNS_MAX: Final = 20.0
-"""Nobody sits out more turns than this, whatever a request has cost."""
+"""Most turns that a user or tenant is skipped, however expensive its requests were."""
 
 
 class Turn:
-    """One request: it waits, then it runs, then it is over."""
+    """One request, which waits, then runs, then is over."""
 
     __slots__ = ("_go", "_turn_away", "is_over", "is_running", "user")
 
@@ -37,26 +37,26 @@ class Turn:
         self._turn_away = turn_away
 
     def start(self) -> None:
-        """It is this one's turn."""
+        """Mark the request as running and call `go`."""
         self.is_running = True
         self._go(self)
 
     def turn_away(self, refusal: Refusal) -> None:
-        """It was taken in, and has to make room for somebody else after all."""
+        """End a request that waited, to make room for another one."""
         self.is_over = True
         self._turn_away(refusal)
 
 
 class RingMember(Protocol):
-    """Somebody in a ring."""
+    """A user or a tenant that takes turns in a ring."""
 
     debt: float
-    """How many turns what it had so far has cost beyond its own."""
+    """Turns still to be skipped, because earlier requests cost more than one turn each."""
     is_listed: bool
 
     @property
     def can_go(self) -> bool:
-        """Whether a request of it may start."""
+        """Whether one of its waiting requests may start."""
         ...
 
 
@@ -64,7 +64,7 @@ M = TypeVar("M", bound=RingMember)
 
 
 class Ring(Generic[M]):
-    """Those who take turns. Who has been expensive sits out as many turns as that was worth."""
+    """Round-robin over its members; a member whose requests were expensive skips turns."""
 
     def __init__(self) -> None:
         self._members: deque[M] = deque()
@@ -73,13 +73,13 @@ class Ring(Generic[M]):
         return bool(self._members)
 
     def add(self, member: M) -> None:
-        """Let it take part, unless it does."""
+        """Add the member at the end, unless it is in the ring."""
         if not member.is_listed:
             member.is_listed = True
             self._members.append(member)
 
     def next(self) -> M | None:
-        """Whose turn it is; None if nobody can go."""
+        """Return the member whose turn it is, or None if no request may start."""
         while self._members:
             member = self._members.popleft()
             if not member.can_go:
@@ -87,7 +87,7 @@ class Ring(Generic[M]):
                 continue
             self._members.append(member)
             if len(self._members) == 1:
-                member.debt = 0.0  # nobody was kept waiting
+                member.debt = 0.0  # no other member has to wait
             if member.debt < 1:
                 return member
             member.debt -= 1
@@ -95,7 +95,7 @@ class Ring(Generic[M]):
 
 
 class UserQueue:
-    """One user of a tenant, or the tenant itself."""
+    """Requests of one user, or of the tenant itself."""
 
     __slots__ = ("at_once", "debt", "is_listed", "running", "tenant", "waiting", "who")
 
@@ -114,7 +114,7 @@ class UserQueue:
 
 
 class TenantQueue:
-    """All users of a tenant that ask for something now."""
+    """Users of one tenant that have requests running or waiting."""
 
     __slots__ = ("debt", "is_listed", "ring", "users", "waiting")
 
@@ -131,12 +131,12 @@ class TenantQueue:
 
 
 def charge(member: RingMember, cost: float) -> None:
-    """Let it sit out what a request has cost beyond the one turn that it took."""
+    """Add the cost of a request beyond its one turn to the turns the member has to skip."""
     member.debt = min(DEBT_TURNS_MAX, member.debt + max(0.0, cost - 1.0))
 
 
 class Scheduler:
-    """Lets so many requests run at once, each when its turn has come."""
+    """Fair queue in front of a store, with at most `slots` requests running at once."""
 
     def __init__(
         self, *, slots: int, user_slots: int, user_waiting_max: int, waiting_max: int
@@ -152,12 +152,12 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """How many have to wait."""
+        """The number of waiting requests."""
         return self._waiting
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs or waits."""
+        """Whether no request runs or waits."""
         return not (self._running or self._waiting or self._tenants)
 
     def enter(
@@ -166,18 +166,18 @@ class Scheduler:
         go: Callable[[Turn], None],
         turn_away: Callable[[Refusal], None],
     ) -> Turn:
-        """Ask for a turn: `go` is called once, now or when it has come.
+        """Request a turn; `go` is called once, now or when the turn comes.
 
-        Whoever asked has to leave again, once, whatever became of it. `turn_away` is called instead
-        if the place is needed for a tenant of whose requests fewer wait.
+        `turn_away` is called instead if the place is needed for a tenant with fewer waiting
+        requests. The caller must call `leave` once in either case.
 
         Raises:
             RateLimited: Too many requests of this user wait already.
-            StoreUnavailable: Too many wait in all.
+            StoreUnavailable: Too many requests wait in all.
         """
         user = self._user(who)
         turn = Turn(user, go, turn_away)
-        # Whenever a slot is free, all who wait are held back by their own bound.
+        # While a slot is free, a request waits only because its own user has no slot left.
         if self._running < self._slots and user.running < user.at_once:
             self._start(turn)
             return turn
@@ -193,7 +193,7 @@ class Scheduler:
         return turn
 
     def leave(self, turn: Turn, cost: float = 1.0) -> None:
-        """It is done, or nobody wants it any more. `cost` is in turns of ordinary requests."""
+        """End a finished or cancelled request. `cost` is in turns of ordinary requests."""
         if turn.is_over:
             return
         turn.is_over = True
@@ -206,7 +206,7 @@ class Scheduler:
             self._list(user)
         else:
             user.waiting.remove(turn)
-            self._waits_no_more(user)
+            self._uncount_waiting(user)
         self._forget_if_idle(user)
         self._start_waiting()
 
@@ -220,26 +220,26 @@ class Scheduler:
         return user
 
     def _at_once(self, who: Requester) -> int:
-        """The deployment's own work and a tenant's backend ask for many users at once."""
+        """Return the user's slots: more for background work and tenant keys, which serve many."""
         if not who.tenant:
             return self._slots
         return self._user_slots if who.user else max(self._user_slots, self._slots // 2)
 
     def _check_room(self, user: UserQueue) -> None:
         if user.who.user and len(user.waiting) >= self._user_waiting_max:
-            raise RateLimited("too many requests of yours are waiting")
+            raise RateLimited("too many of your requests are waiting")
         if self._waiting < self._waiting_max:
             return
         longest = max(self._tenants.values(), key=lambda tenant: tenant.waiting)
         if longest.waiting <= user.tenant.waiting + 1:
             raise _too_many()
-        loudest = max(longest.users.values(), key=lambda one: len(one.waiting))
-        newest = loudest.waiting.pop()
-        self._waits_no_more(loudest)
-        self._forget_if_idle(loudest)
+        busiest = max(longest.users.values(), key=lambda queue: len(queue.waiting))
+        newest = busiest.waiting.pop()
+        self._uncount_waiting(busiest)
+        self._forget_if_idle(busiest)
         newest.turn_away(_too_many())
 
-    def _waits_no_more(self, user: UserQueue) -> None:
+    def _uncount_waiting(self, user: UserQueue) -> None:
         user.tenant.waiting -= 1
         self._waiting -= 1
 
@@ -257,7 +257,7 @@ class Scheduler:
         while self._running < self._slots and (tenant := self._ring.next()):
             if user := tenant.ring.next():
                 turn = user.waiting.popleft()
-                self._waits_no_more(user)
+                self._uncount_waiting(user)
                 self._start(turn)
 
     def _forget_if_idle(self, user: UserQueue) -> None:
@@ -274,27 +274,27 @@ def _too_many() -> StoreUnavailable:
 
 
 async def wait_for_turn(scheduler: Scheduler, who: Requester, until: float | None = None) -> Turn:
-    """A turn that has come; whoever gets it has to leave.
+    """Wait for a turn and return it; the caller must end it with `scheduler.leave`.
 
     Raises:
-        TimeoutError: It has not come until this moment of the loop's time.
-        RateLimited, StoreUnavailable: Too many wait.
+        TimeoutError: The turn did not come before `until`, a time on the event loop's clock.
+        RateLimited, StoreUnavailable: Too many requests wait.
     """
-    come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def go(_turn: Turn) -> None:
-        if not come.done():
-            come.set_result(None)
+        if not started.done():
+            started.set_result(None)
 
     def turn_away(refusal: Refusal) -> None:
-        if not come.done():
-            come.set_exception(refusal)
+        if not started.done():
+            started.set_exception(refusal)
 
     turn = scheduler.enter(who, go, turn_away)
     try:
         if not turn.is_running:
             async with asyncio.timeout_at(until):
-                await come
+                await started
     except BaseException:
         scheduler.leave(turn)
         raise
@@ -305,7 +305,7 @@ async def wait_for_turn(scheduler: Scheduler, who: Requester, until: float | Non
 async def in_turn(
     scheduler: Scheduler, who: Requester, until: float | None = None
 ) -> AsyncIterator[None]:
-    """Wait for a turn, as `wait_for_turn` does, and have it for as long as this lasts."""
+    """Run the body in a turn: wait as `wait_for_turn` does, and leave afterwards."""
     turn = await wait_for_turn(scheduler, who, until)
     try:
         yield
