@@ -131,7 +131,7 @@ async def test_an_id_that_no_request_could_bring_is_refused(
         if json.loads(line)["fact"] == kind and field in json.loads(line)
     )
     lines[at] = json.dumps({**json.loads(lines[at]), field: value}).encode() + b"\n"
-    with pytest.raises(Damaged, match="cannot be there"):
+    with pytest.raises(Damaged, match="impossible value"):
         check(with_a_right_end(lines))
 
 

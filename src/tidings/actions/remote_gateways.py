@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elsewhere: the other gateways, for what goes from one to another at best effort."""
+"""Best-effort frames and hints from this gateway to the other gateways."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,16 +9,16 @@ from tidings.ports.cluster import Handover, Registry, RegistryUnavailable
 
 
 class RemoteGateways:
-    """Who is connected to another gateway, and the way there."""
+    """The other gateways: which users are connected there, and how to reach them."""
 
     def __init__(self, registry: Registry, handover: Handover, own: str) -> None:
-        """`own` is the name of this process among the gateways."""
+        """Take `own`, the name of this process among the gateways."""
         self._registry = registry
         self._handover = handover
         self._own = own
 
     async def find(self, users: Iterable[UserKey]) -> dict[str, list[UserKey]]:
-        """The other gateways with those of the users they hold; none if nobody can tell."""
+        """Return other gateways, each with its connected users; none without the registry."""
         try:
             found = await self._registry.find(users)
         except RegistryUnavailable:
@@ -32,10 +32,10 @@ class RemoteGateways:
     def send(
         self, frame: bytes, gateways: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
-        """Send a frame there; what is about a chat names it."""
+        """Send a frame to users on other gateways; `chat` is the chat it is about, if any."""
         if gateways:
             self._handover.notice(frame, gateways, chat)
 
     def hint(self, event: InboxEvent, gateway: str | None = None) -> None:
-        """Tell one of them, or all, of something about an inbox."""
+        """Send an event of an inbox to one other gateway, or to all of them."""
         self._handover.hint(event, gateway, but_not=self._own)

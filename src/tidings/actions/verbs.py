@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that users can do with chats, in one typed bundle for the API and the gateway."""
+"""Typed bundles of the verbs of chats, logins and inboxes, for the API and the gateway."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ from tidings.actions.inbox.showing import NotificationReader
 
 @dataclass(frozen=True, slots=True)
 class ChatVerbs:
-    """The verbs of chat."""
+    """The verbs of chats."""
 
     create: CreateChat
     list: ListChats
@@ -64,7 +64,7 @@ class ChatVerbs:
 
 @dataclass(frozen=True, slots=True)
 class LoginVerbs:
-    """The verbs of logging in, and of what comes of it."""
+    """The verbs of logging in, of sessions and of contacts."""
 
     request_code: RequestCode
     open_session: OpenSession
@@ -77,7 +77,7 @@ class LoginVerbs:
 
 @dataclass(frozen=True, slots=True)
 class InboxVerbs:
-    """The verbs of inboxes, and what delivery looks at before it shows something."""
+    """The verbs of inboxes, and the readers that delivery needs to show a notification."""
 
     settings: Settings
     configs: InboxConfigs

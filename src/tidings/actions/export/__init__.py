@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporting and importing all facts of a deployment."""
+"""Export of all facts of a deployment to a file, and import into an empty store."""

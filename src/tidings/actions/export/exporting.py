@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing all facts of a deployment as lines of JSON.
+"""Writing all facts of a deployment as lines of JSON, with a signed digest at the end.
 
-The same facts make the same bytes, whichever engine holds them: there is no time and no name of an
-engine in an export. So two exports can be compared, and a move there and back be checked.
+The same facts make the same bytes on every engine: an export contains neither its time nor the name
+of an engine. Two exports can therefore be compared, and a move there and back can be verified.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from tidings.ports.secrets import MasterKey, MasterKeys
 
 VERSION: Final = 4
 VERSIONS_READ: Final = frozenset({1, 2, 3, VERSION})
-"""Those before lack kinds and fields of facts, and differ in nothing else."""
+"""Readable versions; earlier versions only lack some kinds and fields of facts."""
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Ten times the largest entry: a file without line ends is not read into memory."""
+"""Ten times the largest entry, so that a file without line ends is not read into memory."""
 
 
 class Tally:
-    """Lines counted and digested as they pass."""
+    """Running count and digest of the lines of an export."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -34,23 +34,23 @@ class Tally:
         self._digest = hashlib.sha256()
 
     def add(self, line: bytes) -> None:
-        """A line, whatever it says."""
+        """Count and digest a line of any kind."""
         self.lines += 1
         self._digest.update(line)
 
     def count(self, fact: Fact) -> None:
-        """A line was this fact."""
+        """Count a fact by its kind."""
         tag = fact.__struct_config__.tag
         assert isinstance(tag, str), "every fact has a name"
         self.counts[tag] += 1
 
     @property
     def progress(self) -> ExportProgress:
-        """How far it has come."""
+        """Number and digest of the lines so far."""
         return ExportProgress(self.lines, self._digest.hexdigest())
 
     def closing(self) -> ExportEnd:
-        """What the last line has to say."""
+        """Return the last line of the export, unsigned."""
         return ExportEnd(counts=dict(sorted(self.counts.items())), sha256=self._digest.hexdigest())
 
 
@@ -61,35 +61,35 @@ _PURPOSE: Final = b"tidings export\0"
 
 
 class Unproven(Exception):
-    """The file cannot be trusted; says why."""
+    """The file cannot be trusted; the text gives the reason."""
 
 
 class ExportProof:
-    """Signs with the current master key, checks with any that is held."""
+    """Signature of an export: made by the current master key, checked by any available key."""
 
     def __init__(self, master: MasterKeys) -> None:
         self._master = master
 
     def sign(self, sha256: str) -> tuple[str, str]:
-        """The id of the master key, and the keyed digest of a digest.
+        """Return the id of the master key, and its MAC of the digest.
 
         Raises:
             Unproven: There is no master key.
         """
         current = self._master.current
         if current is None:
-            raise Unproven("the master key is missing: without it nobody could trust the export")
+            raise Unproven("the master key is missing: the export cannot be signed without it")
         return current.key_id, _mac(current, sha256)
 
     def check(self, closing: ExportEnd) -> None:
-        """Believe an export whose digest is that of its lines.
+        """Check the signature of an export whose digest has been compared with its lines.
 
         Raises:
-            Unproven: It was changed, or is not of a deployment with a master key that is held.
+            Unproven: It was changed, or it was signed with a master key that is not available.
         """
         if closing.master_key_id is None or closing.mac is None:
             raise Unproven("it has no signature at its end")
-        for key in self._held():
+        for key in self._available():
             if key.key_id == closing.master_key_id:
                 if not hmac.compare_digest(
                     _mac(key, closing.sha256).encode(), closing.mac.encode()
@@ -97,11 +97,11 @@ class ExportProof:
                     raise Unproven("it was changed after it was exported")
                 return
         raise Unproven(
-            f"it is signed with the master key {closing.master_key_id}, which is not at hand: give "
-            "the new deployment the master key of the old one first"
+            f"it is signed with the master key {closing.master_key_id}, which is not available: "
+            "give the new deployment the master key of the old deployment first"
         )
 
-    def _held(self) -> tuple[MasterKey, ...]:
+    def _available(self) -> tuple[MasterKey, ...]:
         current = self._master.current
         return (*self._master.previous, *([current] if current is not None else []))
 
@@ -112,7 +112,7 @@ def _mac(key: MasterKey, sha256: str) -> str:
 
 
 class ChangedDuringExport(Exception):
-    """Somebody wrote to these chats and inboxes during the export: it is of no use."""
+    """Chats or inboxes changed during the export, so it cannot be used."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"{len(names)} chats or inboxes changed during the export")
@@ -124,22 +124,22 @@ class Exported(msgspec.Struct, frozen=True):
 
     closing: ExportEnd
     jobs_elsewhere: int
-    """Delivery jobs that are not done and not in the store: they stay behind."""
+    """Number of unfinished delivery jobs outside the store, which the export does not contain."""
 
 
 async def export_all(
     source: Source,
     now: int,
     write: Callable[[bytes], object],
-    tell: Callable[[Tally], None],
+    report: Callable[[Tally], None],
     proof: ExportProof | None = None,
 ) -> Exported:
-    """Write every fact that counts at `now`, and last how many there are.
+    """Write every fact that is valid at `now`, then a last line with their counts.
 
-    `tell` is called now and then with what was written so far. With a `proof` the end is signed.
+    `report` is called with the tally after each batch. A `proof` signs the last line.
 
     Raises:
-        ChangedMeanwhile: What was written has no last line, and no import will take it.
+        ChangedDuringExport: The file has no last line, and no import accepts it.
     """
     tally = Tally()
     not_done = 0
@@ -149,7 +149,7 @@ async def export_all(
             tally.count(fact)
             not_done += _not_done(fact)
         write(b"".join(_line(tally, fact) for fact in facts))
-        tell(tally)
+        report(tally)
     if changed := await source.changed():
         raise ChangedDuringExport(changed)
     closing = tally.closing()
@@ -161,7 +161,7 @@ async def export_all(
 
 
 def _not_done(fact: Fact) -> int:
-    """How many jobs a notification still waits for; one that travels is none to worry about."""
+    """Return a notification's unfinished jobs; a job in the export counts as -1."""
     match fact:
         case NotificationFact() if fact.box is not None:
             return -(-fact.recipients // JOB_USERS_MAX) - len(fact.finished_jobs)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ids in an export, held to the alphabets that the server itself gives them.
+"""Checks the ids in an export against the alphabets that the server itself enforces.
 
-Engines make keys of ids. One that no request could have brought into a store must not come into it
-by a file either.
+Engines build keys from ids. An id that no request could have stored must not be imported either.
 """
 
 import re
@@ -30,9 +29,9 @@ from tidings.ports.export_inbox_facts import DeadLetterFact, JobFact
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
 _SENDER: Final = re.compile(rf"{_USER.pattern}|{ids.TENANT.pattern}:{ids.TENANT_ITSELF}")
 _AUTHOR: Final = re.compile(rf"{ids.TENANT.pattern}:(?:{ids.USER.pattern}|\*)")
-"""A tenant has a key of its own, for its inboxes."""
+"""A user, or `*` for the tenant's own key, which seals its inboxes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
-"""What the server makes up by itself: ULIDs, digests, random marks."""
+"""Names made by the server: ULIDs, digests, random marks."""
 
 _PATTERNS: Final[dict[str, re.Pattern[str]]] = {
     "tenant": ids.TENANT,
@@ -59,18 +58,18 @@ Check = Callable[[str], object]
 
 
 def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
-    """The name of a field that holds no id of its kind, or one of another tenant than the chat."""
+    """Return the name of a field with a malformed id or an id of another tenant, or None."""
     for name, is_good in _checks(type(fact)):
         value = getattr(fact, name)
         if value is None or (isinstance(fact, AuditFact) and not value):
-            continue  # what is about the deployment names no tenant
+            continue  # an audit entry about the deployment names no tenant
         if not is_good(value):
             return name
     if isinstance(fact, DeadLetterFact):
         return bad_id(fact.job, None)
     if isinstance(fact, JobFact) and not all(ids.USER.fullmatch(user) for user in fact.users):
         return "users"
-    if isinstance(fact, EntryFact) and not all(_is_person(one) for one in fact.people):
+    if isinstance(fact, EntryFact) and not all(map(_is_person, fact.people)):
         return "people"
     if any(tenant_of(user) != tenant for user, tenant in _of_one_tenant(fact, chat)):
         return "tenant"
@@ -79,7 +78,7 @@ def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
 
 @cache
 def _checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
-    """What to look at in facts of a kind."""
+    """Return the fields to check in facts of this kind, each with its check."""
     return tuple(
         (name, _PATTERNS[name].fullmatch) for name in kind.__struct_fields__ if name in _PATTERNS
     )
@@ -90,7 +89,7 @@ def _is_person(person: Person) -> bool:
 
 
 def _of_one_tenant(fact: Fact, chat: ChatFact | None) -> Iterable[tuple[UserKey, str]]:
-    """Users, each with the tenant that it has to belong to."""
+    """Yield users, each with the tenant that it must belong to."""
     match fact:
         case ChatFact():
             yield fact.creator, fact.tenant

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking an export into an empty store, in steps that a kill may come between.
+"""Importing an export into an empty store, in steps, so that a killed import can resume.
 
-After each step the store knows how many lines it holds and their digest. An import that is begun
-again reads those lines once more without writing them, which also shows that it is the same export.
+Each step stores the number of lines imported so far and their digest. A resumed import reads those
+lines again without writing them, which also verifies that it is the same export.
 """
 
 from collections import Counter
@@ -42,11 +42,11 @@ _decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
 
 
 class Damaged(Exception):
-    """What was read is not a whole export, or not one of this version; says where and why."""
+    """The file is incomplete or of another version; the text gives the line and the reason."""
 
 
 class OtherImport(Exception):
-    """The store holds part of another export than this one."""
+    """The store contains part of a different export."""
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -54,25 +54,25 @@ class Imported(msgspec.Struct, frozen=True):
 
     closing: ExportEnd
     master_keys: frozenset[str]
-    """The ids of the master keys that seal the deployment's secrets."""
+    """Ids of the master keys that seal the deployment's secrets."""
 
 
 async def import_all(
     target: Target,
     lines: Iterable[bytes],
-    tell: Callable[[Tally], None],
+    report: Callable[[Tally], None],
     proof: ExportProof | None = None,
 ) -> Imported:
-    """Write all facts of an export into an empty store, or go on where it was stopped.
+    """Write all facts of an export into an empty store, or resume an import that was stopped.
 
-    Without a `proof` whoever calls answers for the file.
+    Without a `proof` the caller is responsible for the file.
 
     Raises:
-        Unproven: It is not as it was exported; as for one that is damaged.
-        Damaged: It is no whole export; the store stays half imported, and no server opens it.
-        OtherImport: The store has taken in the beginning of another one.
+        Unproven: The file was changed. The store stays half imported, and no server opens it.
+        Damaged: The file is incomplete. The store is left in the same way.
+        OtherImport: The store contains the beginning of another export.
         StoreRefused: The store is not empty.
-        StoreUnavailable: Do it again; it goes on from there.
+        StoreUnavailable: Repeat the import; it resumes where it stopped.
     """
     reading = _FileReading(lines, proof)
     begun = await target.begin()
@@ -85,21 +85,21 @@ async def import_all(
         if len(step) >= STEP_FACTS:
             await target.write(step, reading.tally.progress)
             step = []
-            tell(reading.tally)
+            report(reading.tally)
     if reading.tally.lines < begun.lines:
         raise OtherImport
     await target.write(step, reading.tally.progress)
-    tell(reading.tally)
+    report(reading.tally)
     await target.finish(reading.opening.epoch)
     return Imported(reading.closing, frozenset(reading.master_keys))
 
 
 def check(lines: Iterable[bytes], proof: ExportProof | None = None) -> ExportEnd:
-    """Read an export through to its end, and say what is in it.
+    """Read an export to its end, and return its last line, which counts the facts.
 
     Raises:
-        Unproven: It is not as it was exported.
-        Damaged: It is not whole.
+        Unproven: The file was changed.
+        Damaged: The file is incomplete.
     """
     reading = _FileReading(lines, proof)
     for _ in reading:
@@ -113,10 +113,10 @@ def _compare(tally: Tally, begun: ExportProgress) -> None:
 
 
 class _FileReading:
-    """Lines made into facts, each at its right place."""
+    """Parser of an export, which checks the order of its lines and its end."""
 
     opening: ExportStart
-    """There after the first line, as the closing is after the last."""
+    """Set after the first line, as `closing` is after the last."""
     closing: ExportEnd
 
     def __init__(self, lines: Iterable[bytes], proof: ExportProof | None) -> None:
@@ -126,19 +126,21 @@ class _FileReading:
         self._lines = iter(lines)
         self._chat: _ChatReading | None = None
         self._users: Counter[str] = Counter()
-        """Of each tenant, as long as users come."""
+        """Users read so far by tenant, until another kind of fact follows."""
 
     def __iter__(self) -> Iterator[list[Written]]:
-        """What each line brings: its fact, and what those before it come to."""
+        """Yield each line's fact, after the sums over the facts that it closes."""
         opening = self._next()
         if not isinstance(opening, ExportStart):
-            raise self._damaged("an export begins with another line")
+            raise self._damaged("an export begins with a different line")
         if opening.version not in VERSIONS_READ:
-            raise self._damaged(f"version {opening.version}, this program knows {VERSION}")
+            raise self._damaged(
+                f"version {opening.version} is unknown; the latest known is {VERSION}"
+            )
         self.opening = opening
         while not isinstance(line := self._next(), ExportEnd):
             if isinstance(line, ExportStart):
-                raise self._damaged("another export begins")
+                raise self._damaged("another export begins here")
             self.tally.count(line)
             yield self._take(line)
         self.closing = line
@@ -159,23 +161,23 @@ class _FileReading:
         self.tally.add(text)
         return line
 
-    def _check_end(self, said: ExportEnd) -> None:
-        told = self.tally.closing()
-        if said.counts != told.counts:
-            raise self._damaged(f"the end says {said.counts}, there were {told.counts}")
-        if said.sha256 != told.sha256:
-            raise self._damaged("the digest at the end is not that of the lines before it")
+    def _check_end(self, closing: ExportEnd) -> None:
+        expected = self.tally.closing()
+        if closing.counts != expected.counts:
+            raise self._damaged(f"the end says {closing.counts}, but found {expected.counts}")
+        if closing.sha256 != expected.sha256:
+            raise self._damaged("the digest at the end does not match the lines before it")
         if next(self._lines, b""):
-            raise self._damaged("something comes after the end")
+            raise self._damaged("there are lines after the end")
         if self._proof is not None:
-            self._proof.check(said)
+            self._proof.check(closing)
 
     def _take(self, fact: Fact) -> list[Written]:
         if field := bad_id(fact, self._chat.chat if self._chat is not None else None):
-            raise self._damaged(f"{field} holds what cannot be there")
+            raise self._damaged(f"{field} has an impossible value")
         if isinstance(fact, MemberFact | EntryFact | ReactionFact | SendKeyFact):
             if self._chat is None or not self._chat.take(fact):
-                raise self._damaged("not a line that may follow the one before")
+                raise self._damaged("not a line that may follow the line before it")
             return [fact]
         if isinstance(fact, UserFact):
             self._users[tenant_of(fact.user_id)] += 1
@@ -191,7 +193,7 @@ class _FileReading:
         if self._chat is None:
             return []
         if not self._chat.is_whole:
-            raise self._damaged("the chat before is not whole")
+            raise self._damaged("the chat before this line is incomplete")
         whole, self._chat = self._chat.whole(), None
         return [whole]
 
@@ -204,7 +206,7 @@ class _FileReading:
 
 
 class _ChatReading:
-    """One chat's part of an export."""
+    """Parser of one chat's part of an export."""
 
     def __init__(self, chat: ChatFact) -> None:
         self.chat = chat
@@ -213,7 +215,7 @@ class _ChatReading:
         self._deleted: Entry | None = None
 
     def take(self, part: MemberFact | EntryFact | ReactionFact | SendKeyFact) -> bool:
-        """Take in what follows; False if it cannot follow here."""
+        """Add the next fact; return False if it cannot follow here."""
         if part.chat_id != self.chat.chat_id:
             return False
         match part:
@@ -232,14 +234,14 @@ class _ChatReading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is all that every chat has."""
+        """Whether all facts that every chat has are there."""
         if self._deleted is not None:
             return not self._members
         is_pair = len(self._members) == 2
         return self._head.sequence > 0 and (self.chat.type != "direct" or is_pair)
 
     def whole(self) -> WholeChat:
-        """What it came to."""
+        """Return the chat with its head, members and deletion."""
         members = tuple(user for _, user in sorted(self._members))
         deletion = None if self._deleted is None else finished(self._deleted)
         return WholeChat(chat=self.chat, head=self._head, deletion=deletion, members=members)
