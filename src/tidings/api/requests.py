@@ -15,6 +15,7 @@ from starlette.types import Scope
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.model import limits
 from tidings.model.refusals import Invalid, NotFound, TooLarge
+from tidings.wire.mistakes import explain
 
 B = TypeVar("B")
 Q = TypeVar("Q", bound="Query")
@@ -24,9 +25,6 @@ COMPLAINT_CHARS_MAX: Final = 200
 """How much of a field's own name an answer repeats."""
 
 _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
-_AT: Final = re.compile(r" - at `\$(.*)`$")
-_FIELD: Final = re.compile(r"(?:unknown|required) field `(.*)`$", re.DOTALL)
-_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _PLAIN: Final = rb"\s*+(?:" + _TEXT + rb"|[^\s\",:\[\]{}]++)\s*+"
 _TEXT_OR_PLAIN_LIST: Final = re.compile(_TEXT + rb"|\[" + _PLAIN + rb"(?:," + _PLAIN + rb")*+\]")
@@ -109,7 +107,7 @@ def read_json(body: bytes, kind: type[B]) -> B:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise _explained(str(error)) from None
+        raise _explained(error, "the body") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("the body is not valid JSON", "") from None
     except RecursionError:
@@ -145,7 +143,7 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
     try:
         query = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _explained(str(error)) from None
+        raise _explained(error, "the query") from None
     for name, text in given.items():
         # Refuses 1e2, 50.0 and null, which a lenient conversion lets through.
         if str(getattr(query, name)) != text:
@@ -215,14 +213,8 @@ def _check_names(pairs: list[tuple[str, object]]) -> None:
         seen.add(name)
 
 
-def _explained(text: str) -> Invalid:
-    """A complaint of the decoder, with a JSON pointer to what it is about."""
-    at = _AT.search(text)
-    message = text[: at.start()] if at else text
-    steps = [name or index for name, index in _STEP.findall(at[1])] if at else []
-    if field := _FIELD.search(message):
-        steps.append(field[1])
-    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+def _explained(complaint: msgspec.ValidationError, whole: str) -> Invalid:
+    message, pointer = explain(str(complaint), whole)
     return Invalid(message[:COMPLAINT_CHARS_MAX], pointer[:COMPLAINT_CHARS_MAX])
 
 
