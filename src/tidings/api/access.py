@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask how often, from where: what the guard counts and what answers tell of it."""
+"""Rate limits of the REST API: client addresses behind proxies, what requests cost, and headers."""
 
 import logging
 from collections.abc import Sequence
@@ -17,23 +17,23 @@ from tidings.ports.buckets import Bucket
 
 
 def client_address(scope: Scope, trusted: Networks) -> str | None:
-    """As whom the client is counted where addresses are; None if it is not to be counted.
+    """Return the address that rate limits count for a client; None if it must not be counted.
 
-    Behind one of the `trusted` proxies it is who they say it is.
+    Behind one of the `trusted` proxies it is the address that the proxy reports.
     """
     client = scope["client"]
     return counted_address(client[0] if client else None, forwarded_for(scope), trusted)
 
 
 def forwarded_for(scope: Scope) -> list[str]:
-    """What each `X-Forwarded-For` header of a request says, in their order."""
+    """Return the values of all `X-Forwarded-For` headers, in their order."""
     return [
         value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
     ]
 
 
 def came_encrypted(scope: Scope, trusted: Networks) -> bool:
-    """Whether a trusted proxy says that the client asked it over HTTPS."""
+    """Return whether a trusted proxy reports that the client used HTTPS."""
     client = scope["client"]
     if not trusted or client is None or not is_trusted(client[0], trusted):
         return False
@@ -43,50 +43,50 @@ def came_encrypted(scope: Scope, trusted: Networks) -> bool:
 
 log = logging.getLogger("tidings.serving")
 
-_TOLD: Final = (
-    "a proxy on this machine forwards requests, and TIDINGS_TRUSTED_PROXIES does not name it: "
-    "limits by address are off, and the checks for a public server were not made"
+_WARNING: Final = (
+    "a proxy on this machine forwards requests, but TIDINGS_TRUSTED_PROXIES does not list it: "
+    "rate limits by address and the start-up checks for a public server are off"
 )
 
 
 class UnnamedProxyWarning:
-    """Warns at the first forwarded request, where no proxy is trusted; silent after that."""
+    """Warning at the first forwarded request while no proxy is trusted; logged once per process."""
 
     def __init__(self) -> None:
-        self._is_told = False
+        self._has_warned = False
 
     def look(self, forwarded: Sequence[str]) -> None:
-        """A request from this machine came with these forwarding headers."""
-        if forwarded and not self._is_told:
-            self._is_told = True
-            log.warning(_TOLD, extra={"action": "proxy_not_named"})
+        """Warn if a request from this machine has these `X-Forwarded-For` headers."""
+        if forwarded and not self._has_warned:
+            self._has_warned = True
+            log.warning(_WARNING, extra={"action": "proxy_not_named"})
 
 
 _COUNTED: Final = "tidings_counted"
 _LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
-"""Where guessing could pay. Sessions are refreshed all the time, by a whole office at once."""
+"""Paths where guessing could pay. Refreshing is not among them: a whole office does it at once."""
 _SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may come in, as the settings say."""
+    """Rate limits, trusted proxies and allowed origins of this process."""
 
     limits: RateLimits | None = None
-    """None: nothing is counted."""
+    """None if nothing is counted."""
     trusted_proxies: Networks = ()
     allowed_origins: frozenset[str] = frozenset()
     unnamed_proxy: UnnamedProxyWarning = field(default_factory=UnnamedProxyWarning)
 
     def address(self, scope: Scope) -> str | None:
-        """As whom a client is counted; None if it is not."""
+        """Return the address that rate limits count for a client; None if it is not counted."""
         return client_address(scope, self.trusted_proxies)
 
     async def count_arrival(self, scope: Scope, operation: Operation | None) -> None:
-        """Count a request by its address, before anybody asks whose it is.
+        """Count a request by its address, before its credentials are checked.
 
         Raises:
-            RateLimited: It is one too many.
+            RateLimited: The address has no token left.
         """
         if self.limits is None or (operation is not None and operation.path in UNCOUNTED):
             return
@@ -96,10 +96,11 @@ class Access:
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
-        """Take what a request costs from its caller, as far as its address tells.
+        """Take the cost of a request from its caller's bucket, as far as path and query determine
+        it.
 
         Raises:
-            RateLimited: It is too much.
+            RateLimited: The bucket has too few tokens left.
         """
         if self.limits is None:
             return
@@ -109,10 +110,10 @@ class Access:
     async def count_body(
         self, scope: Scope, operation: Operation, caller: Caller | None, body: object
     ) -> None:
-        """Take what a request costs beyond that, if only its body tells.
+        """Take the rest of the cost, for operations where the body determines it.
 
         Raises:
-            RateLimited: It is too much.
+            RateLimited: The bucket has too few tokens left.
         """
         if self.limits is None or operation.body_cost is None:
             return
@@ -121,10 +122,10 @@ class Access:
             self._note(scope, await self.limits.request(caller, None, more))
 
     async def count_wrong(self, scope: Scope) -> None:
-        """Count a request whose credentials do not hold.
+        """Count a request whose credentials are not valid.
 
         Raises:
-            RateLimited: It is one too many: the caller is not told again that they do not.
+            RateLimited: The address has no token left; this replaces the answer 401.
         """
         if self.limits is not None:
             self._note(scope, await self.limits.wrong_credentials(self.address(scope)))
@@ -144,7 +145,7 @@ def _kind(operation: Operation | None) -> Kind | None:
 
 
 def rate_headers(scope: Scope) -> dict[str, str]:
-    """What a counted request's answer tells: the limits there are, and what is left of one."""
+    """Return the headers that report the limits of a counted request, and what is left of one."""
     outcome: Outcome | None = scope.get("state", {}).get(_COUNTED)
     if outcome is None:
         return {}

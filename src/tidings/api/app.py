@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST application: all resources, one way in, one way to say no."""
+"""The REST application: the list of all operations, and the router over them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -95,7 +95,7 @@ def make_app(
     pages: Mapping[str, Page],
     access: Access,
 ) -> Router:
-    """The application over these verbs, with these pages at their paths."""
+    """Return the application over these verbs, with these pages at their paths."""
     services = {
         "verbs": chat_verbs,
         "inbox_verbs": inbox_verbs,
@@ -111,20 +111,22 @@ def make_app(
         path: dict.fromkeys(METHODS, PageResponder(page, guard))
         for path, page in _files(pages).items()
     }
-    for one in OPERATIONS:
-        responder = OperationResponder(one, guard, large_bodies, services, recorder)
-        responders.setdefault(one.path, {})[one.method] = responder
+    for operation in OPERATIONS:
+        responder = OperationResponder(operation, guard, large_bodies, services, recorder)
+        responders.setdefault(operation.path, {})[operation.method] = responder
     return _make_router(responders, chance, access)
 
 
 def make_health_app(own_health: health.Health, chance: Chance) -> Router:
-    """The application of a process that answers no requests but those for its health."""
+    """Return the application of a process that answers requests for its health only."""
     access, large_bodies = Access(), LargeBodies()
     guard = Guard(_know_nobody, access)
     services = {"health": own_health}
     responders: dict[str, dict[str, Responder]] = {
-        one.path: {one.method: OperationResponder(one, guard, large_bodies, services)}
-        for one in health.OPERATIONS
+        operation.path: {
+            operation.method: OperationResponder(operation, guard, large_bodies, services)
+        }
+        for operation in health.OPERATIONS
     }
     return _make_router(responders, chance, access)
 
@@ -142,13 +144,13 @@ def _files(pages: Mapping[str, Page]) -> dict[str, Page]:
 def _make_router(
     by_path: Mapping[str, Mapping[str, Responder]], chance: Chance, access: Access
 ) -> Router:
-    """Starlette's router, without what it would answer by itself.
+    """Return Starlette's router without the answers that it would give by itself.
 
-    It takes the first path that fits. In their order as texts, names come before parameters: a
-    brace is behind all letters.
+    The router takes the first route that fits. Sorted as text, fixed names come before parameters,
+    because a brace sorts after all letters.
     """
     endpoints = [Endpoint(path, by_path[path]) for path in sorted(by_path)]
-    routes = [Route(path, one) for one in endpoints for path in _forms(one.path)]
+    routes = [Route(path, endpoint) for endpoint in endpoints for path in _forms(endpoint.path)]
     return Router(
         routes,
         redirect_slashes=False,
@@ -161,5 +163,5 @@ def _make_router(
 
 
 def _forms(path: str) -> set[str]:
-    """A path that ends in a slash is there without it, too."""
+    """Return a path with and without its final slash."""
     return {path, path.rstrip("/") or path}

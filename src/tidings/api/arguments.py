@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handlers get their arguments by the names of their parameters:
+"""Arguments of handlers, chosen by the names of their parameters:
 
-- a parameter of the path: its text;
-- `asked`: the query;
-- `caller`, `user`, `address`: who asks, and from where;
-- `chat`, `place`, `limit_in_path`: a parameter of the path, checked;
-- `request_key`: the header `Idempotency-Key`;
-- `data`: the body, which the endpoint reads before all of these;
-- any other name: what the application was made with, for example `verbs`.
+- a parameter of the path: its text; - `asked`: the query; - `caller`, `user`, `address`: the
+caller, its user, and the client's address; - `chat`, `place`, `limit_in_path`: a parameter of the
+path, checked; - `request_key`: the header `Idempotency-Key`; - `data`: the body, which the endpoint
+reads before all of these; - any other name: a service that the application was made with, for
+example `verbs`.
 """
 
 import inspect
@@ -22,7 +20,7 @@ from tidings.api.operations import Operation
 from tidings.api.requests import read_query
 
 Source = Callable[[Request], object]
-"""Where the value of an argument comes from."""
+"""Reads the value of one argument from a request."""
 
 _SOURCES: Final[Mapping[str, Source]] = {
     "caller": lambda request: request.user,
@@ -35,20 +33,20 @@ _SOURCES: Final[Mapping[str, Source]] = {
 
 
 class Arguments:
-    """Reads the arguments of one operation's handler, apart from the body."""
+    """Reader of the arguments of one operation's handler, apart from the body."""
 
     def __init__(
         self, operation: Operation, services: Mapping[str, object], address: Source
     ) -> None:
-        """Look once what the handler wants.
+        """Find the source of each parameter once.
 
         Args:
-            operation: Whose handler it is.
-            services: What the application was made with, by name.
-            address: Tells as whom a client is counted.
+            operation: The operation of the handler.
+            services: The services of the application, by name.
+            address: Returns the address that rate limits count for a client.
 
         Raises:
-            TypeError: A parameter has a name that nothing here has.
+            TypeError: A parameter has a name without a source.
         """
         sources = {**_SOURCES, "address": address}
         for name in operation.path_parameters:
@@ -66,10 +64,10 @@ class Arguments:
                 raise TypeError(f"{operation.name}: nothing is called {name}")
 
     def read(self, request: Request) -> dict[str, object]:
-        """The arguments for a request.
+        """Return the arguments for a request.
 
         Raises:
-            Refusal: The request names what cannot be.
+            Refusal: A parameter of the path or the query is not valid.
         """
         read = {name: source(request) for name, source in self._sources.items()}
         return {**self._fixed, **read}

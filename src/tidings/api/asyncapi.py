@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The AsyncAPI 3.0 document of the socket, made from the frames that the gateway speaks."""
+"""The AsyncAPI 3.0 document of the socket, generated from the frames in `wire.frames`."""
 
 from typing import Any, Final, get_args
 
@@ -35,7 +35,7 @@ _SCHEMA: Final = "#/components/schemas/{name}"
 
 
 def make_socket_document() -> Json:
-    """The document for the one channel there is."""
+    """Return the document, which has one channel."""
     kinds = (*_FROM_CLIENT, *_FROM_SERVER)
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_SCHEMA)
     messages = {kind.__name__: _message(kind) for kind in kinds}
@@ -56,8 +56,8 @@ def make_socket_document() -> Json:
             }
         },
         "operations": {
-            "fromClient": _operation("receive", _FROM_CLIENT, "What a client says."),
-            "toClient": _operation("send", _FROM_SERVER, "What the server says."),
+            "fromClient": _operation("receive", _FROM_CLIENT, "Frames from the client."),
+            "toClient": _operation("send", _FROM_SERVER, "Frames from the server."),
         },
         "components": {"messages": messages, "schemas": schemas},
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail: which administrative acts there were."""
+"""Reading the audit trail of administrative operations."""
 
 from typing import Final, Literal
 
@@ -19,16 +19,16 @@ TAG: Final = "Audit"
 
 
 class AuditQuery(Query, frozen=True):
-    """Which part of the trail."""
+    """Which part of the audit trail to list."""
 
     limit: Limit = limits.PAGE_DEFAULT
     cursor: str | None = None
 
 
 class AuditRecord(msgspec.Struct):
-    """An administrative act: who (`actor`, and of a tenant key its id), what (the operation's
-    name, and which fields were sent), on what, when, and what came of it. `unknown`: it was begun,
-    and nobody recorded its end."""
+    """An administrative operation: by whom (`actor`, and the id of a tenant key), what (the
+    operation's name and the fields that were sent), on which target, when, and with which outcome.
+    The outcome is `unknown` if the operation was started and its end was not recorded."""
 
     id: str
     at: str
@@ -44,7 +44,7 @@ class AuditRecord(msgspec.Struct):
 
 
 class AuditList(msgspec.Struct):
-    """Some of the acts, and where the list goes on."""
+    """A page of the audit trail; `next_cursor` is null on the last page."""
 
     data: list[AuditRecord]
     next_cursor: str | None
@@ -54,7 +54,7 @@ class AuditList(msgspec.Struct):
     "GET",
     "/v1/tenants/{tenant}/audit",
     tag=TAG,
-    summary="List the administrative acts of a tenant",
+    summary="List the administrative operations of a tenant",
     key="tenant",
     refusals=(TenantNotFound, CursorInvalid),
 )
@@ -64,7 +64,7 @@ async def list_tenant_audit(
     asked: AuditQuery,
     audit_reading: ReadAudit,
 ) -> AuditList:
-    """What was done to the tenant in the last 400 days, by its own keys and by root, newest
+    """Return what root and the tenant's keys did to the tenant in the last 400 days, newest
     first."""
     return _list(*await audit_reading.of_tenant(caller, tenant, asked.cursor, asked.limit))
 
@@ -73,33 +73,34 @@ async def list_tenant_audit(
     "GET",
     "/v1/audit",
     tag=TAG,
-    summary="List all administrative acts",
+    summary="List all administrative operations",
     key="root",
     refusals=(CursorInvalid,),
 )
 async def list_audit(caller: Caller, asked: AuditQuery, audit_reading: ReadAudit) -> AuditList:
-    """Of all tenants and of the deployment, in the last 400 days, newest first."""
+    """Return the administrative operations on all tenants and on the deployment in the last 400
+    days, newest first."""
     return _list(*await audit_reading.of_all(caller, asked.cursor, asked.limit))
 
 
 def _list(acts: list[RecordedAct], cursor: str | None) -> AuditList:
-    return AuditList([_record(one) for one in acts], cursor)
+    return AuditList([_record(recorded) for recorded in acts], cursor)
 
 
-def _record(one: RecordedAct) -> AuditRecord:
-    entry = one.entry
+def _record(recorded: RecordedAct) -> AuditRecord:
+    entry = recorded.entry
     return AuditRecord(
-        id=one.act_id,
-        at=rfc3339(one.act.at),
+        id=recorded.act_id,
+        at=rfc3339(recorded.act.at),
         actor=entry.actor,
         actor_id=entry.actor_id,
         action=entry.action,
         tenant=entry.tenant or None,
-        target=one.act.target,
+        target=recorded.act.target,
         fields=list(entry.fields),
         outcome=entry.outcome or "unknown",
         code=entry.code,
-        request_id=one.act.request_id,
+        request_id=recorded.act.request_id,
     )
 
 

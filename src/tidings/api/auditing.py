@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every administrative operation is recorded: with a key of root or a tenant, and not only reading.
+"""Recording of every administrative operation: it needs a root or tenant key and changes something.
 
-It is the declaration of the operation that has it recorded, so that nobody can forget to: who has a
-reason not to has to say so there.
+The declaration of the operation turns recording on, so that no handler can forget it; an exception
+is declared there with its reason.
 """
 
 import re
@@ -28,11 +28,11 @@ _FORMS: Final = {
     "key_id": re.compile(r"[0-9a-f]{16}|" + KEY_ID.pattern),
     "signing_key_id": KEY_ID,
 }
-"""What a target has to look like: somebody may have put a whole key where its id belongs."""
+"""The form of each kind of target: somebody may have put a whole key where its id belongs."""
 
 
 class Recorder:
-    """Calls handlers, and records what they do."""
+    """Recorder of administrative operations, around the call of their handlers."""
 
     def __init__(self, trail: AuditTrail, chance: Chance) -> None:
         self._trail = trail
@@ -80,7 +80,7 @@ def _tenant(path: Mapping[str, Any], caller: Caller) -> str:
 
 
 def _target(path: list[str], name: str | None, said: object) -> str | None:
-    """What it is done to, from the outside in; None if nothing says so, or not yet."""
+    """Return the target, outermost part first; None if nothing names it, or not yet."""
     value = getattr(said, name, None) if name else None
     own = [_part(name, value)] if name and isinstance(value, str) else []
     return "/".join([*path, *own]) or None
@@ -108,7 +108,8 @@ def _is_plain(value: object) -> bool:
 
 
 def _fields(body: object) -> tuple[str, ...]:
-    """What a body says: names, and no values but true and false, which are never secret."""
+    """Return the names of the fields sent, and no values but true and false, which are never
+    secret."""
     if not isinstance(body, msgspec.Struct):
         return ()
     kind = type(body)

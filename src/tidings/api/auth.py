@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging in by phone, and staying logged in. Whoever asks here has nothing to show yet."""
+"""Login by phone, and refreshing sessions. Callers here have no credentials yet."""
 
 from typing import Final
 
@@ -22,22 +22,22 @@ from tidings.model.refusals import (
 )
 from tidings.model.times import rfc3339
 
-TAG: Final = "Logging in"
+TAG: Final = "Login"
 
 
 class CodeRequest(Body, frozen=True):
-    """Where to send a code."""
+    """The phone number to send a code to."""
 
     tenant: TenantName
     phone_number: PhoneNumber
 
 
 class CodeRecord(msgspec.Struct):
-    """Nothing: whether a code is under way, the phone will show."""
+    """An empty object: the answer never shows whether a code was sent."""
 
 
 class Login(Body, frozen=True):
-    """The code that came, and the device that it is for."""
+    """The code that arrived, and the device to log in."""
 
     tenant: TenantName
     phone_number: PhoneNumber
@@ -46,13 +46,13 @@ class Login(Body, frozen=True):
 
 
 class Refresh(Body, frozen=True):
-    """The refresh token that came last."""
+    """The newest refresh token of the session."""
 
     refresh_token: RefreshToken
 
 
 class SessionTokens(msgspec.Struct):
-    """What a client keeps of a session: `expires_at` is when the access token ends."""
+    """The tokens of a session; `expires_at` is when the access token expires."""
 
     access_token: str
     refresh_token: str
@@ -65,14 +65,14 @@ class SessionTokens(msgspec.Struct):
     "POST",
     "/v1/auth/codes",
     tag=TAG,
-    summary="Have a login code sent",
+    summary="Request a login code",
     key=None,
     statuses=(202,),
     refusals=(LoginOff, RateLimited, SmsUnavailable, StoreUnavailable),
 )
 async def request_code(data: CodeRequest, address: str | None, logins: LoginVerbs) -> CodeRecord:
-    """The same answer for every number, whosever it is, and for tenants whose users do not log in
-    by phone."""
+    """Send a login code by text message. The answer is the same for every number, known or unknown,
+    and for tenants whose users do not log in by phone."""
     await logins.request_code(data.tenant, data.phone_number, address)
     return CodeRecord()
 
@@ -87,7 +87,8 @@ async def request_code(data: CodeRequest, address: str | None, logins: LoginVerb
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
 async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> SessionTokens:
-    """The user is made if the number is nobody's yet and the tenant lets unknown numbers in."""
+    """Open a session. If the number is unknown and the tenant lets unknown numbers register,
+    this creates the user."""
     return _tokens(
         await logins.open_session(data.tenant, data.phone_number, data.code, data.device, address)
     )
@@ -97,13 +98,13 @@ async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> 
     "POST",
     "/v1/auth/refresh",
     tag=TAG,
-    summary="Get new tokens for a refresh token",
+    summary="Refresh a session",
     key=None,
     refusals=(RefreshRefused, StoreUnavailable),
 )
 async def refresh_session(data: Refresh, logins: LoginVerbs) -> SessionTokens:
-    """Asked again within half a minute, the answer is the same. A token that was used before
-    ends the session."""
+    """Replace both tokens. Within half a minute a repeated request gets the same answer; after
+    that, a refresh token that was used before ends the session."""
     return _tokens(await logins.refresh(data.refresh_token))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls: taken from `Authorization: Bearer`, checked before anything of a request is read."""
+"""The guard of the API: reads `Authorization: Bearer` and checks it before the body is read."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ from tidings.ports.requesters import (
 )
 
 Authenticating = Callable[[str], Awaitable[Caller]]
-"""Finds out whose a credential is, or raises `Unauthenticated`."""
+"""Returns the caller that a credential belongs to, or raises `Unauthenticated`."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityVerbs:
-    """All that concerns tenants, their keys and their users, in one typed bundle."""
+    """The verbs for tenants, their keys and their users."""
 
     authenticate: Authenticate
     put_tenant: PutTenant
@@ -62,19 +62,19 @@ class IdentityVerbs:
 
 
 class Guard:
-    """Checks every request before its body is read: limits, credentials, and no unknown query."""
+    """Checks before a request's body is read: limits, credentials, and no unknown query."""
 
     def __init__(self, authenticate: Authenticating, access: Access) -> None:
         self._authenticate = authenticate
         self._access = access
 
     async def admit(self, scope: Scope, operation: Operation | None) -> None:
-        """Let a request for an operation, or for a page, in; the caller becomes its `user`.
+        """Admit a request for an operation or a page; its caller becomes the `user` of the scope.
 
         Raises:
-            Refusal: It may not come in.
+            Refusal: The request is not admitted.
         """
-        # Before the credentials, which cost a read of the store if they are new here.
+        # Before the credentials, which cost a read of the store if they are not cached.
         await self._access.count_arrival(scope, operation)
         set_requester(unknown_requester(self.address(scope)))
         caller = await self._caller(scope, operation)
@@ -89,15 +89,15 @@ class Guard:
             check_no_query(scope["query_string"])
 
     async def charge(self, scope: Scope, operation: Operation, body: object) -> None:
-        """Take what only the body tells that a request costs.
+        """Take the part of the cost that the body determines.
 
         Raises:
-            RateLimited: It is too much.
+            RateLimited: The caller's bucket has too few tokens left.
         """
         await self._access.count_body(scope, operation, scope.get("user"), body)
 
     def address(self, scope: Scope) -> str | None:
-        """As whom a client is counted; None if it is not."""
+        """Return the address that rate limits count for a client; None if it is not counted."""
         return self._access.address(scope)
 
     async def _caller(self, scope: Scope, operation: Operation | None) -> Caller | None:
@@ -114,8 +114,8 @@ def _check_key(caller: Caller, operation: Operation, path: Mapping[str, str]) ->
     if operation.key == "user":
         require_user(caller)  # no key acts in a user's name
     elif operation.key == "tenant":
-        # Here and not only by the handler, which is called when the body is read: nobody else
-        # makes us read one that may be large.
+        # The handler checks this too, but after the body was read: only the tenant's own keys may
+        # make us read a body that can be large.
         require_tenant(caller, path["tenant"])
     elif operation.key == "user or tenant" and isinstance(caller, Root):
         # The path does not name a tenant in whose name root could act.
@@ -133,10 +133,10 @@ def _requester(caller: Caller) -> Requester:
 
 
 def bearer(scope: Scope) -> str:
-    """The one bearer credential of a request.
+    """Return the bearer credential of a request.
 
     Raises:
-        Unauthenticated: There is none, or more than one, or of another scheme.
+        Unauthenticated: There is none, more than one, or another scheme.
     """
     given: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(given) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats: making one, the chat list, one chat, its name, its mute."""
+"""Chats: create, list, get, rename, mute and delete."""
 
 from typing import Final, Literal
 
@@ -38,32 +38,32 @@ class NewChat(Body, frozen=True, kw_only=True):
 
 
 class ChatChange(Body, frozen=True):
-    """A chat's new name."""
+    """The new name of a chat."""
 
     name: Name
 
 
 class MuteChange(Body, frozen=True):
-    """Until when the chat should not disturb; null: it may."""
+    """When the mute ends; null unmutes the chat."""
 
     until: Time | None
 
 
 class MuteState(msgspec.Struct):
-    """Until when a chat does not disturb."""
+    """When the mute of the chat ends; null if it is not muted."""
 
     muted_until: str | None
 
 
 class ChatsQuery(Query, frozen=True):
-    """Which part of the chat list."""
+    """Which part of the chat list to return."""
 
     limit: Limit = limits.PAGE_DEFAULT
     cursor: str | None = None
 
 
 class ChatList(msgspec.Struct):
-    """Part of the chat list, and where it goes on."""
+    """A page of the chat list; `next_cursor` is null on the last page."""
 
     data: list[ChatRecord]
     next_cursor: str | None
@@ -73,7 +73,7 @@ class ChatList(msgspec.Struct):
     "POST",
     "/v1/chats",
     tag=TAG,
-    summary="Make a chat",
+    summary="Create a chat",
     statuses=(201, 200),
     headers=("Idempotency-Key",),
     refusals=(UserNotFound, ChatNotFound, LimitReached, QuotaReached, RequestConflict),
@@ -85,9 +85,9 @@ async def create_chat(
     verbs: ChatVerbs,
     request_key: str | None,
 ) -> Answer[ChatRecord]:
-    """A direct chat is one per pair: asked for again, it is found (200). With an `Idempotency-Key`
-    the same request answers with the chat it made the first time, as long as the caller is in it.
-    """
+    """Create a direct chat or a group. A pair of users has one direct chat: if it exists, the
+    answer is that chat with status 200. With an `Idempotency-Key`, a repeated request returns the
+    chat that the first one created, while the caller is a member of it."""
     others = _users(user, data.members)
     created = await verbs.create(user, data.type, data.name, others, request_key)
     row = await verbs.get(user, created.chat_id)
@@ -103,14 +103,14 @@ async def create_chat(
     cost=lambda asked: costs.chat_list(asked.limit),
 )
 async def list_chats(user: UserKey, asked: ChatsQuery, verbs: ChatVerbs) -> ChatList:
-    """Latest activity first, with previews and unread counts."""
+    """Return the caller's chats with previews and unread counts, latest activity first."""
     rows, cursor = await verbs.list(user, asked.cursor, asked.limit)
     return ChatList([chat_record(row) for row in rows], cursor)
 
 
 @operation("GET", "/v1/chats/{chat_id}", tag=TAG, summary="Get a chat", refusals=(ChatNotFound,))
 async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
-    """One chat, as it stands in the chat list."""
+    """Return a chat as the chat list shows it."""
     return chat_record(await verbs.get(user, chat))
 
 
@@ -124,7 +124,7 @@ async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
 async def rename_chat(
     user: UserKey, chat: ChatId, data: ChatChange, verbs: ChatVerbs
 ) -> ChatRecord:
-    """For admins and owners."""
+    """Change the name of a group. Needs the role admin or owner."""
     await verbs.rename(user, chat, data.name)
     return chat_record(await verbs.get(user, chat))
 
@@ -137,7 +137,8 @@ async def rename_chat(
     refusals=(ChatNotFound,),
 )
 async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVerbs) -> MuteState:
-    """No push until then, for the caller only; null ends it."""
+    """Send the caller no push for this chat until the given time; null ends the mute. Other members
+    are not affected."""
     until = None if data.until is None else _time(data.until)
     await verbs.mute(user, chat, until)
     return MuteState(None if until is None else rfc3339(until))
@@ -153,9 +154,9 @@ async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVe
     refusals=(ChatNotFound, DirectChatFixed),
 )
 async def delete_chat(caller: Caller, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
-    """An owner deletes a group, a tenant key any chat of the tenant. After the answer the chat
-    accepts nothing; a job removes its members and messages. A repeat by the same caller gets the
-    current state of that job.
+    """Delete a group as its owner, or any chat of the tenant with a tenant key. After the answer
+    the chat accepts nothing; a job removes members and messages. A repeated request by the same
+    caller returns that job with its progress.
     """
     if isinstance(caller, UserCaller):
         return job_record(await verbs.delete.as_owner(caller.user, chat))
@@ -167,7 +168,8 @@ def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
     for index, member in enumerate(members):
         if USER.fullmatch(member) is None:
             raise Invalid(
-                "user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", f"/members/{index}"
+                f"members[{index}] must be 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..",
+                f"/members/{index}",
             )
     return [user_key(tenant_of(creator), member) for member in members]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts: finding the users behind phone numbers."""
+"""Contacts: finding users by their phone numbers."""
 
 from typing import Final
 
@@ -19,13 +19,13 @@ TAG: Final = "Users"
 
 
 class ContactSearch(Body, frozen=True):
-    """Numbers to look up."""
+    """The phone numbers to look up."""
 
     phone_numbers: PhoneNumbers
 
 
 class ContactRecord(msgspec.Struct):
-    """A user, by the number as it was given."""
+    """A user, with the phone number as it was given."""
 
     phone_number: str
     user_id: str
@@ -33,7 +33,7 @@ class ContactRecord(msgspec.Struct):
 
 
 class ContactList(msgspec.Struct):
-    """The numbers that are somebody's."""
+    """The users found; unknown numbers are left out."""
 
     data: list[ContactRecord]
 
@@ -47,9 +47,10 @@ class ContactList(msgspec.Struct):
     body_cost=lambda search: costs.look_up(len(search.phone_numbers)),
 )
 async def find_contacts(caller: Caller, data: ContactSearch, logins: LoginVerbs) -> ContactList:
-    """Of the caller's own tenant. A user looks up 2,000 numbers in a day at the most."""
+    """Return the users of the caller's own tenant who have these numbers. A user can look up at
+    most 2,000 numbers a day."""
     found = await logins.find_contacts(caller, data.phone_numbers)
-    return ContactList([_record(one) for one in found])
+    return ContactList([_record(contact) for contact in found])
 
 
 def _record(contact: Contact) -> ContactRecord:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a request to its answer: what the router calls for a path, and what answers a method of it.
+"""The way from a request to its answer: the application of a path, the responder of an operation.
 
-A request is let in, its body is read, its handler is called, and what that returns is encoded.
-Whatever goes wrong on the way is an answer, too.
+A request is admitted, its body is read, its handler is called, and the result is encoded. Every
+error on the way becomes an answer, too.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,10 +32,10 @@ Responder = Callable[[Request], Awaitable[Response]]
 
 
 class Endpoint:
-    """The ASGI application of one path; without methods that of all paths that are not there."""
+    """ASGI application of one path; without methods, the application of all unknown paths."""
 
     def __init__(self, path: str, responders: Mapping[str, Responder]) -> None:
-        """Answer requests for a path by their method; its parameters are in braces."""
+        """Answer requests for a path by their method; parameters of the path are in braces."""
         self.path = path
         self._responders = responders
 
@@ -61,7 +61,7 @@ class Endpoint:
 
 
 class OperationResponder:
-    """Answers the requests for one operation."""
+    """Responder for the requests of one operation."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class OperationResponder:
         services: Mapping[str, object],
         recorder: Recorder | None = None,
     ) -> None:
-        """Without a recorder there can be no operation that has to be recorded."""
+        """Without a recorder, the operation must not be one that is recorded."""
         self._operation = operation
         self._guard = guard
         self._large_bodies = large_bodies
@@ -80,11 +80,11 @@ class OperationResponder:
         )
         self._call = partial(_call, operation)
         if isinstance(operation.audit, Audited):
-            assert recorder is not None, "an administrative act is recorded"
+            assert recorder is not None, "an administrative operation needs a recorder"
             self._call = partial(recorder.record, operation.audit, operation)
 
     async def __call__(self, request: Request) -> Response:
-        """Let the request in, call the handler, and answer with what it returns."""
+        """Admit the request, call the handler, and answer with what it returns."""
         operation = self._operation
         await self._guard.admit(request.scope, operation)
         async with AsyncExitStack() as taken:
@@ -99,7 +99,7 @@ class OperationResponder:
         return Response(content, answer.status, answer.headers, JSON)
 
     async def _body(self, request: Request, taken: AsyncExitStack) -> dict[str, object]:
-        """The argument for the body, if the handler takes one and the request has one."""
+        """Return the argument for the body, if the handler takes one and the request has one."""
         operation = self._operation
         if operation.body is None:
             return {}
@@ -107,7 +107,7 @@ class OperationResponder:
         if not body:
             if operation.is_body_optional:
                 return {}
-            raise Invalid("a body is needed", "")
+            raise Invalid("the body is missing", "")
         check_media_type(request.headers)
         await taken.enter_async_context(self._large_bodies.turn_to_decode(body))
         charge = partial(self._guard.charge, request.scope, operation)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fields of requests may hold.
+"""The types of request fields: bounds, patterns and lengths.
 
-Bounds of numbers are enforced where a request is read. The form of texts is only told here: the
-actions check it for every way in, with codes of their own.
+Bounds of numbers are enforced when a request is read. Patterns and lengths of strings are only
+documented here: the actions enforce them for REST and sockets alike, with codes of their own.
 """
 
 import re
@@ -36,12 +36,12 @@ from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, Tenan
 QUOTA_MAX: Final = 10**12
 
 
-def _told(**schema: object) -> msgspec.Meta:
+def _documented(**schema: object) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema=schema)
 
 
 def _matching(pattern: re.Pattern[str]) -> msgspec.Meta:
-    return _told(pattern=f"^({pattern.pattern})$")
+    return _documented(pattern=f"^({pattern.pattern})$")
 
 
 Quota = Annotated[int, msgspec.Meta(ge=0, le=QUOTA_MAX)]
@@ -53,22 +53,22 @@ TokenSeconds = Annotated[int, msgspec.Meta(ge=1, le=limits.TOKEN_SECONDS_MAX)]
 UserId = Annotated[str, _matching(USER)]
 Device = Annotated[str, _matching(DEVICE)]
 TenantName = Annotated[str, _matching(TENANT)]
-Code = Annotated[str, _told(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
+Code = Annotated[str, _documented(pattern=f"^[0-9]{{{limits.CODE_DIGITS}}}$")]
 RefreshToken = Annotated[str, _matching(REFRESH_TOKEN)]
 ClientMessageId = Annotated[str, _matching(CLIENT_MESSAGE_ID)]
 PhoneNumber = Annotated[
-    str, _told(maxLength=NUMBER_CHARS_MAX, examples=["+14155550123", "+41 79 123 45 67"])
+    str, _documented(maxLength=NUMBER_CHARS_MAX, examples=["+14155550123", "+41 79 123 45 67"])
 ]
 PhoneNumbers = Annotated[
     list[PhoneNumber], msgspec.Meta(min_length=1, max_length=limits.CONTACTS_MAX)
 ]
 ChatIds = Annotated[
-    list[Annotated[str, _matching(CHAT)]], _told(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
+    list[Annotated[str, _matching(CHAT)]], _documented(minItems=1, maxItems=limits.LEAVE_CHATS_MAX)
 ]
-Name = Annotated[str, _told(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
+Name = Annotated[str, _documented(minLength=1, maxLength=limits.NAME_CHARS_MAX)]
 IssuerKeys = Annotated[
     list[dict[str, Any]],
-    _told(
+    _documented(
         minItems=1,
         maxItems=limits.ISSUER_KEYS_MAX,
         items={
@@ -82,25 +82,25 @@ IssuerKeys = Annotated[
         },
     ),
 ]
-Content = Annotated[str, _told(minLength=1, maxLength=limits.CONTENT_BYTES_MAX)]
+Content = Annotated[str, _documented(minLength=1, maxLength=limits.CONTENT_BYTES_MAX)]
 ContentType = Annotated[
-    str, _told(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
+    str, _documented(pattern="^[!-.0-~][ -~]*/[ -~]+$", maxLength=limits.CONTENT_TYPE_CHARS_MAX)
 ]
-Time = Annotated[str, _told(format="date-time")]
+Time = Annotated[str, _documented(format="date-time")]
 
 Category = Annotated[str, _matching(CATEGORY)]
 NotificationId = Annotated[str, _matching(NOTIFICATION)]
 KeepDays = Annotated[int, msgspec.Meta(ge=1, le=limits.KEEP_DAYS_MAX)]
-Description = Annotated[str, _told(maxLength=limits.DESCRIPTION_CHARS_MAX)]
-SchemaVersion = Annotated[str, _told(minLength=1, maxLength=limits.SCHEMA_VERSION_CHARS_MAX)]
-Sender = Annotated[str, _told(maxLength=limits.SENDER_CHARS_MAX)]
-HostSystemId = Annotated[str, _told(maxLength=limits.HOST_SYSTEM_ID_CHARS_MAX)]
-Label = Annotated[str, _told(maxLength=limits.LABEL_CHARS_MAX)]
-Uids = Annotated[list[UserId], _told(minItems=1, maxItems=limits.BODY_PARTS_MAX)]
-ReadIds = Annotated[list[str], _told(minItems=1, maxItems=limits.READ_IDS_MAX)]
+Description = Annotated[str, _documented(maxLength=limits.DESCRIPTION_CHARS_MAX)]
+SchemaVersion = Annotated[str, _documented(minLength=1, maxLength=limits.SCHEMA_VERSION_CHARS_MAX)]
+Sender = Annotated[str, _documented(maxLength=limits.SENDER_CHARS_MAX)]
+HostSystemId = Annotated[str, _documented(maxLength=limits.HOST_SYSTEM_ID_CHARS_MAX)]
+Label = Annotated[str, _documented(maxLength=limits.LABEL_CHARS_MAX)]
+Uids = Annotated[list[UserId], _documented(minItems=1, maxItems=limits.BODY_PARTS_MAX)]
+ReadIds = Annotated[list[str], _documented(minItems=1, maxItems=limits.READ_IDS_MAX)]
 Message = Annotated[
     dict[str, Any],
-    _told(
+    _documented(
         required=["title", "body"],
         properties={
             "title": {"type": "string", "minLength": 1, "maxLength": limits.TITLE_BYTES_MAX},
@@ -145,31 +145,31 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "tenant": _path_matching(TENANT),
     "user_id": _path_matching(USER),
 }
-"""The form of each parameter, as the OpenAPI document tells it."""
+"""The schema of each path parameter, for the OpenAPI document."""
 
 
 def chat(chat_id: str) -> ChatId:
-    """The chat a path names."""
+    """Return the chat id of a path."""
     if CHAT.fullmatch(chat_id) is None:
         raise ChatNotFound
     return ChatId(chat_id)
 
 
 def place(sequence: str) -> int:
-    """The sequence a path names."""
+    """Return the sequence of a path."""
     if _SEQUENCE.fullmatch(sequence) is None or int(sequence) > SEQUENCE_MAX:
         raise MessageNotFound
     return int(sequence)
 
 
 def limit_in_path(limit: str) -> int:
-    """How many a path asks for."""
+    """Return the limit of a path."""
     if _LIMIT.fullmatch(limit) is None or int(limit) > limits.PAGE_MAX:
-        raise Invalid(f"limit: 1 to {limits.PAGE_MAX}", "/limit")
+        raise Invalid(f"limit must be between 1 and {limits.PAGE_MAX}", "/limit")
     return int(limit)
 
 
 def check_own_tenant(tenant: str, user: UserKey) -> None:
-    """Refuse a path that names another tenant than the user's own as one that is not there."""
+    """Raise TenantNotFound if a path names another tenant than the user's own."""
     if tenant_of(user) != tenant:
         raise TenantNotFound

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headers that every answer carries, whatever became of its request."""
+"""Headers of every answer: security, rate limits, CORS and the request id."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -25,7 +25,7 @@ _ENCRYPTED: Final = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 class HeadersMiddleware:
-    """Completes each answer's headers just before they leave."""
+    """Middleware that completes the headers of each answer."""
 
     def __init__(self, app: ASGIApp, chance: Chance, access: Access) -> None:
         self._app = app
@@ -69,7 +69,7 @@ _PREFLIGHT: Final = Response(
 
 
 def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:
-    """What the answer to a page's request says about who may read it."""
+    """Return the CORS headers of the answer to a request from a web page."""
     if not allowed:
         return {}
     origin = _allowed_origin(scope["headers"], allowed)
@@ -83,9 +83,9 @@ def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:
 
 
 class PreflightMiddleware:
-    """Answers browsers' questions before a request, for the list's origins.
+    """Middleware that answers CORS preflight requests from the allowed origins.
 
-    Everyone else's are answered like any other request with that method.
+    A preflight request from any other origin is answered like any other request with that method.
     """
 
     def __init__(self, app: ASGIApp, allowed: frozenset[str]) -> None:
@@ -104,7 +104,7 @@ def _is_preflight(scope: Scope, allowed: frozenset[str]) -> bool:
 
 
 def _allowed_origin(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[str]) -> str | None:
-    """The one origin of a request, if it is letter by letter one of these."""
+    """Return the origin of a request if it is exactly one of these."""
     given = [value for name, value in headers if name == b"origin"]
     if len(given) != 1:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Health: whether the process is alive, and whether it can serve."""
+"""Health and static pages: whether the process is alive and ready, and the pages it serves."""
 
 from typing import Final, Literal, Protocol
 
@@ -14,33 +14,33 @@ from tidings.model.refusals import Unavailable
 TAG: Final = "Health"
 
 Trouble = Literal["starting", "draining", "the store is broken"]
-"""Why requests cannot be served. Anybody may ask, so the details are in the log alone."""
+"""Why requests cannot be served. The endpoint is public, so the details are in the log only."""
 
 
 class Health(Protocol):
-    """What the server knows about itself."""
+    """Health of this process."""
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why requests cannot be served now; None if they can."""
+        """Return why requests cannot be served now; None if they can."""
         ...
 
 
 class Alive(msgspec.Struct):
-    """The process answers."""
+    """The process is alive."""
 
     status: Literal["alive"] = "alive"
 
 
 class Ready(msgspec.Struct):
-    """Requests can be served."""
+    """The process can serve requests."""
 
     status: Literal["ready"] = "ready"
 
 
-@operation("GET", "/healthz", tag=TAG, summary="Is the process alive", key=None)
+@operation("GET", "/healthz", tag=TAG, summary="Check that the process is alive", key=None)
 async def get_health() -> Alive:
-    """Looks at nothing but itself."""
+    """Return 200 while the process runs; nothing else is checked."""
     return Alive()
 
 
@@ -48,12 +48,12 @@ async def get_health() -> Alive:
     "GET",
     "/readyz",
     tag=TAG,
-    summary="Can requests be served",
+    summary="Check that requests can be served",
     key=None,
     refusals=(Unavailable,),
 )
 async def get_readiness(health: Health) -> Ready:
-    """503 while starting, draining, or without a store."""
+    """Return 503 while the server starts or drains, and when the store is broken."""
     if health.trouble is not None:
         raise Unavailable(health.trouble)
     return Ready()
@@ -63,7 +63,7 @@ OPERATIONS: Final = (get_health, get_readiness)
 
 
 Page = tuple[str, bytes]
-"""A media type and what to serve under it."""
+"""A media type and the content."""
 
 METHODS: Final = ("GET", "HEAD")
 CONTENT_SECURITY_POLICY: Final = (
@@ -72,7 +72,7 @@ CONTENT_SECURITY_POLICY: Final = (
 
 
 class PageResponder:
-    """Answers the requests for one page."""
+    """Responder for the requests of one page."""
 
     def __init__(self, page: Page, guard: Guard) -> None:
         media_type, content = page
@@ -81,6 +81,6 @@ class PageResponder:
         self._response = Response(content, 200, headers, media_type)
 
     async def __call__(self, request: Request) -> Response:
-        """The page, to everybody who does not ask too often."""
+        """Return the page, unless the client is over its rate limit."""
         await self._guard.admit(request.scope, None)
         return self._response

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of a chat: its messages, downwards or upwards, and the log itself."""
+"""History of a chat: pages of its messages in both directions, and pages of its log."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ TAG: Final = "Messages"
 
 
 class MessagesQuery(Query, frozen=True):
-    """Downwards from `before` (from the newest if it is absent), or upwards from `after`."""
+    """Backwards from `before` (from the newest if it is absent), or forwards from `after`."""
 
     limit: Limit = limits.PAGE_DEFAULT
     before: Sequence | None = None
@@ -27,7 +27,7 @@ class MessagesQuery(Query, frozen=True):
 
 
 class EntriesQuery(Query, frozen=True):
-    """Upwards from `after`."""
+    """Forwards from `after`."""
 
     limit: Limit = limits.PAGE_DEFAULT
     after: Sequence = 0
@@ -41,7 +41,7 @@ class MessagesBefore(msgspec.Struct):
 
 
 class MessagesAfter(msgspec.Struct):
-    """Messages, oldest first; only `next_after` null is the end, an empty page is not."""
+    """Messages, oldest first; `next_after` is null at the end. An empty page is not the end."""
 
     data: list[MessageRecord]
     next_after: int | None
@@ -49,7 +49,7 @@ class MessagesAfter(msgspec.Struct):
 
 
 class EntriesAfter(msgspec.Struct):
-    """Entries of the log, oldest first, without a hole."""
+    """Entries of the log, oldest first, without gaps."""
 
     data: list[EntryRecord]
     next_after: int | None
@@ -67,15 +67,14 @@ class EntriesAfter(msgspec.Struct):
 async def list_messages(
     user: UserKey, chat: ChatId, asked: MessagesQuery, verbs: ChatVerbs
 ) -> MessagesBefore | MessagesAfter:
-    """Newest first, or with `after` oldest first. Expired messages are left out, redacted ones stay
-    as tombstones.
-    """
+    """Return a page of messages, newest first, or oldest first with `after`. Expired messages are
+    left out; redacted messages appear as tombstones."""
     if asked.after is None:
         before = SEQUENCE_MAX if asked.before is None else asked.before
         page = await verbs.read.messages(user, chat, before=before, limit=asked.limit)
         return MessagesBefore(_messages(page), page.next)
     if asked.before is not None:
-        raise Invalid("before and after exclude each other", "/before")
+        raise Invalid("before and after cannot be combined", "/before")
     page = await verbs.read.messages(user, chat, after=asked.after, limit=asked.limit)
     return MessagesAfter(_messages(page), page.next, page.head.sequence)
 
@@ -91,7 +90,7 @@ async def list_messages(
 async def list_entries(
     user: UserKey, chat: ChatId, asked: EntriesQuery, verbs: ChatVerbs
 ) -> EntriesAfter:
-    """Everything that happened, tombstones included, oldest first."""
+    """Return a page of the log with all entries, tombstones included, oldest first."""
     page = await verbs.read.entries(user, chat, after=asked.after, limit=asked.limit)
     entries = [entry_record(entry) for entry in page.entries]
     return EntriesAfter(entries, page.next, page.head.sequence)

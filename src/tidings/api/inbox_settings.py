@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant says about its inboxes: of all of them, and of each."""
+"""Settings of a tenant: for all its inboxes, and for each inbox."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ TAG: Final = "Inbox settings"
 
 
 class InboxChange(Body, frozen=True, kw_only=True):
-    """All that an inbox is. What is absent is not said: then the tenant's settings count."""
+    """All settings of an inbox. For an absent field, the tenant's setting applies."""
 
     title: Name
     description: Description = ""
@@ -36,7 +36,7 @@ class InboxChange(Body, frozen=True, kw_only=True):
     refusals=(TenantNotFound,),
 )
 async def get_settings(caller: Caller, tenant: str, inbox_verbs: InboxVerbs) -> dict[str, Any]:
-    """As they were put; an empty object if none ever were."""
+    """Return the settings as they were stored; an empty object if there are none."""
     require_tenant(caller, tenant)
     return await inbox_verbs.settings.get(tenant)
 
@@ -53,12 +53,12 @@ async def get_settings(caller: Caller, tenant: str, inbox_verbs: InboxVerbs) -> 
 async def put_settings(
     caller: Caller, tenant: str, data: dict[str, Any], inbox_verbs: InboxVerbs
 ) -> dict[str, Any]:
-    """Any JSON object up to 16 KiB. `inbox` in it, `{keep_days?, late_joiners?}`, counts for all
-    inboxes that do not say it themselves. `login`, `{phone?, register?}`, says whether users log
-    in by phone, and whether unknown numbers become users; both are false unless they are said.
-    `invites`, `"open"` or `"ask"`, says whether strangers are in a group at once or are asked
-    first; open unless it is said. The rest is kept and not looked at.
-    """
+    """Replace all settings with a JSON object of up to 16 KiB. `inbox`, `{keep_days?,
+    late_joiners?}`, applies to every inbox that does not set the field itself. `login`,
+    `{phone?, register?}`, sets whether users log in by phone and whether unknown numbers become
+    users; both are false by default. `invites`, `"open"` or `"ask"`, sets whether strangers join
+    a group at once or are asked first; the default is open. All other fields are stored and
+    ignored."""
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)
     return data
@@ -75,7 +75,7 @@ async def put_settings(
 async def get_inbox(
     caller: Caller, tenant: str, inbox: str, inbox_verbs: InboxVerbs
 ) -> InboxRecord:
-    """As it was put, at most a second ago."""
+    """Return the inbox; the answer is at most a second old."""
     require_tenant(caller, tenant)
     return inbox_record(inbox, await inbox_verbs.configs.get(tenant, inbox))
 
@@ -84,7 +84,7 @@ async def get_inbox(
     "PUT",
     "/v1/tenants/{tenant}/inboxes/{inbox}",
     tag=TAG,
-    summary="Make or replace an inbox",
+    summary="Create or replace an inbox",
     key="tenant",
     statuses=(200, 201),
     refusals=(TenantNotFound,),
@@ -96,7 +96,8 @@ async def put_inbox(
     data: InboxChange,
     inbox_verbs: InboxVerbs,
 ) -> Answer[InboxRecord]:
-    """201 if it is new. What was posted before keeps the terms it was posted on."""
+    """Create or replace an inbox: 201 if it is new. Notifications posted before keep the settings
+    they were posted with."""
     require_tenant(caller, tenant)
     config = InboxConfig(
         title=data.title,

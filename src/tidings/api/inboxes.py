@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes, for the users who read them: the list, the unread count, marking as read."""
+"""Inboxes, for the users who read them: listing, counting unread, marking as read."""
 
 from typing import Final, Literal
 
@@ -25,7 +25,7 @@ TAG: Final = "Inboxes"
 
 
 class PartQuery(Query, frozen=True, kw_only=True):
-    """Which part of the inbox: from where on, of a category, unread or read."""
+    """Which part of the inbox to list: cursor, category, unread or read."""
 
     cursor: str | None = None
     category: Category | None = None
@@ -33,27 +33,27 @@ class PartQuery(Query, frozen=True, kw_only=True):
 
 
 class NotificationsQuery(PartQuery, frozen=True, kw_only=True):
-    """Likewise, and how much of it."""
+    """Which part of the inbox to list, and how many notifications."""
 
     limit: Limit = limits.PAGE_DEFAULT
 
 
 class NotificationList(msgspec.Struct):
-    """Part of an inbox, newest first; only `next_cursor` null is the end, an empty page is not."""
+    """A page of an inbox, newest first; the end is `next_cursor` null, not an empty page."""
 
     data: list[NotificationRecord]
     next_cursor: str | None
 
 
 class ReadChange(Body, frozen=True):
-    """What is read: these notifications, or all that came up to a time. One of the two."""
+    """The notifications to mark as read: either these ids, or all received up to a time."""
 
     ids: ReadIds | None = None
     before: Time | None = None
 
 
 def mark_cost(change: ReadChange) -> int:
-    """What marking costs, whichever path the request came by."""
+    """Return the cost of marking, for both paths of the operation."""
     return costs.look_up(len(change.ids or ()))
 
 
@@ -71,7 +71,8 @@ async def list_notifications(
     asked: NotificationsQuery,
     inbox_verbs: InboxVerbs,
 ) -> NotificationList:
-    """Newest first. What was taken back or has expired is left out."""
+    """Return a page of the caller's notifications, newest first, without retracted and expired
+    ones."""
     return await listed(inbox_verbs, user, inbox, asked, asked.limit)
 
 
@@ -86,7 +87,8 @@ async def list_notifications(
 async def mark_notifications_read(
     user: UserKey, inbox: str, data: ReadChange, inbox_verbs: InboxVerbs
 ) -> UnreadRecord:
-    """Ids that the user does not have are passed over. Answers with what is left unread."""
+    """Mark notifications as read and return the unread counts that remain. Ids of notifications
+    that the user does not have are ignored."""
     return await marked(inbox_verbs, user, inbox, data)
 
 
@@ -98,14 +100,15 @@ async def mark_notifications_read(
     refusals=(InboxNotFound,),
 )
 async def count_unread(user: UserKey, inbox: str, inbox_verbs: InboxVerbs) -> UnreadRecord:
-    """Those without a category count in the total only."""
+    """Return the number of unread notifications in total and by category. Notifications without
+    a category are in the total only."""
     return unread_record(await inbox_verbs.unread(user, inbox))
 
 
 async def listed(
     verbs: InboxVerbs, user: UserKey, inbox: str, asked: PartQuery, limit: int
 ) -> NotificationList:
-    """The list, whichever path the request came by."""
+    """Return a page of notifications, for both paths of the operation."""
     wanted = ListFilter(
         limit=limit,
         cursor=asked.cursor,
@@ -114,14 +117,18 @@ async def listed(
     )
     page, cursor = await verbs.list(user, inbox, wanted)
     return NotificationList(
-        [notification_record(one.received, one.shown.text) for one in page], cursor
+        [
+            notification_record(notification.received, notification.shown.text)
+            for notification in page
+        ],
+        cursor,
     )
 
 
 async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChange) -> UnreadRecord:
-    """Mark as read, whichever path the request came by."""
+    """Mark as read, for both paths of the operation."""
     if (change.ids is None) == (change.before is None):
-        raise Invalid("either ids or before is needed", "")
+        raise Invalid("either ids or before must be given", "")
     if change.ids is not None:
         return unread_record(await verbs.read.some(user, inbox, change.ids))
     assert change.before is not None

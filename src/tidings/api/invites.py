@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invitations into groups: what one is asked, and one's answers."""
+"""Invitations into groups: list, accept and decline."""
 
 from typing import Final
 
@@ -18,8 +18,7 @@ TAG: Final = "Invitations"
 
 
 class InviteRecord(msgspec.Struct):
-    """Somebody asks a user into a group. Until it is accepted the user sees nothing of it but
-    this."""
+    """An invitation into a group. Until the user accepts, this is all they see of the group."""
 
     chat_id: str
     name: str
@@ -31,7 +30,7 @@ class InviteRecord(msgspec.Struct):
 
 
 class InviteList(msgspec.Struct):
-    """What waits for an answer, newest first."""
+    """The caller's open invitations, newest first."""
 
     data: list[InviteRecord]
     next_cursor: None = None
@@ -39,7 +38,7 @@ class InviteList(msgspec.Struct):
 
 @operation("GET", "/v1/me/invites", tag=TAG, summary="List my invitations")
 async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
-    """All at once: at most 100 wait. After 30 days one is gone."""
+    """Return all open invitations: at most 100. An invitation expires after 30 days."""
     return InviteList([invite_record(invite) for invite in await verbs.invites(user)])
 
 
@@ -51,7 +50,7 @@ async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
     refusals=(InviteNotFound, ChatNotFound, LimitReached),
 )
 async def accept_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
-    """The caller is a member from then on; who is one already gets the same answer."""
+    """Make the caller a member of the group. For a member the answer is the same."""
     await verbs.accept_invite(user, chat)
     return chat_record(await verbs.get(user, chat))
 
@@ -65,13 +64,13 @@ async def accept_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRe
     refusals=(ChatNotFound,),
 )
 async def decline_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> None:
-    """Nobody is told. It need not be there. For 7 days nobody can ask the caller into this group
-    again."""
+    """Decline an invitation, if there is one. Nobody is notified. For 7 days nobody can invite the
+    caller into this group again."""
     await verbs.decline_invite(user, chat)
 
 
 def invite_record(invite: Invite) -> InviteRecord:
-    """An invitation as its user and its inviter see it."""
+    """Return an invitation as its user and its inviter see it."""
     return InviteRecord(
         invite.chat_id,
         invite.name,

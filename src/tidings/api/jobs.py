@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs that were set aside: for whoever runs the deployment."""
+"""Dead letters among the delivery jobs: list, replay and drop, for operators."""
 
 from typing import Final
 
@@ -19,14 +19,14 @@ TAG: Final = "Jobs"
 
 
 class AsideQuery(Query, frozen=True):
-    """Which part of the list."""
+    """Which part of the list to return."""
 
     limit: Limit = limits.PAGE_DEFAULT
     cursor: str | None = None
 
 
 class AsideRecord(msgspec.Struct):
-    """A delivery job that nobody could do: who should have got which notification, and why not."""
+    """A delivery job that failed too often: the notification, the users who miss it, and why."""
 
     id: str
     tenant: str
@@ -38,7 +38,7 @@ class AsideRecord(msgspec.Struct):
 
 
 class AsideList(msgspec.Struct):
-    """Some of the jobs set aside, and where the list goes on."""
+    """A page of dead letters; `next_cursor` is null on the last page."""
 
     data: list[AsideRecord]
     next_cursor: str | None
@@ -48,30 +48,31 @@ class AsideList(msgspec.Struct):
     "GET",
     "/v1/jobs/aside",
     tag=TAG,
-    summary="List jobs set aside",
+    summary="List dead letters",
     key="root",
     refusals=(CursorInvalid,),
 )
 async def list_jobs_aside(
     caller: Caller, asked: AsideQuery, jobs_aside: DeadLetterJobs
 ) -> AsideList:
-    """Those that failed too often to be tried again by themselves; oldest notification first."""
+    """Return the jobs that failed too often to be retried, oldest notification first."""
     require_root(caller)
     page, cursor = await jobs_aside.page(asked.cursor, asked.limit)
-    return AsideList([_record(one) for one in page], cursor)
+    return AsideList([_record(dead_letter) for dead_letter in page], cursor)
 
 
 @operation(
     "POST",
     "/v1/jobs/aside/{aside_id}/replay",
     tag=TAG,
-    summary="Try a job again",
+    summary="Replay a dead letter",
     key="root",
     statuses=(202,),
     refusals=(JobNotFound, QueueUnavailable),
 )
 async def replay_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) -> AsideRecord:
-    """It goes back into the queue; users who have their copy keep it as it is."""
+    """Put a dead letter back into the queue. Users who have their copy already keep it
+    unchanged."""
     require_root(caller)
     return _record(await jobs_aside.replay(aside_id))
 
@@ -80,13 +81,13 @@ async def replay_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) 
     "DELETE",
     "/v1/jobs/aside/{aside_id}",
     tag=TAG,
-    summary="Drop a job",
+    summary="Drop a dead letter",
     key="root",
     statuses=(204,),
     refusals=(JobNotFound,),
 )
 async def drop_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) -> None:
-    """Nobody will do it; the notification it belongs to never counts as delivered to all."""
+    """Drop a dead letter for good. Its notification will never be reported as delivered to all."""
     require_root(caller)
     await jobs_aside.drop(aside_id)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys that seal content: changing the master key, destroying what seals one author's content."""
+"""Content keys: rotating the master key, and destroying the keys of one author."""
 
 from typing import Final
 
@@ -15,20 +15,20 @@ TAG: Final = "Keys"
 
 
 class RotationRecord(msgspec.Struct):
-    """A finished rotation: which master key there is now, and how many secrets it took over."""
+    """A finished rotation: the id of the new master key, and how many secrets it now protects."""
 
     master_key_id: str
     rewrapped: int
 
 
 class ErasureRecord(msgspec.Struct):
-    """How many data keys were destroyed; none if the user never wrote anything."""
+    """How many data keys were destroyed; 0 if the user never wrote anything."""
 
     destroyed: int
 
 
 class RotationRefused(Conflict):
-    """There is no next master key, or a secret does not open under the present one."""
+    """There is no next master key, or a secret cannot be opened with the current one."""
 
     code, title = "keys.refused", "The master key cannot be rotated now"
 
@@ -42,7 +42,8 @@ class RotationRefused(Conflict):
     refusals=(RotationRefused,),
 )
 async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord:
-    """Everything goes on meanwhile. A rotation that was stopped is taken up where it stood."""
+    """Replace the master key while the server runs. A rotation that was interrupted continues where
+    it stopped."""
     require_root(caller)
     try:
         rotated = await identity.rotate_keys()
@@ -55,16 +56,15 @@ async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord
     "DELETE",
     "/v1/tenants/{tenant}/users/{user_id}/content",
     tag=TAG,
-    summary="Erase what a user wrote",
+    summary="Erase the content of a user",
     key="tenant",
     refusals=(TenantNotFound, UserNotFound),
 )
 async def erase_user_content(
     caller: Caller, tenant: str, user_id: str, identity: IdentityVerbs
 ) -> ErasureRecord:
-    """All of it, everywhere, for ever: its keys are destroyed, and every message of the user reads
-    `erased`. The user stays and may write anew.
-    """
+    """Destroy the content keys of a user: everything the user wrote becomes unreadable for good,
+    and every message of the user shows `erased`. The user remains and can write again."""
     return ErasureRecord(await identity.erase_user_content(caller, tenant, user_id))
 
 

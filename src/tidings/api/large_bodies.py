@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large bodies: few are read at once, because each takes several times its size in memory.
+"""Limits on large bodies: few are read at once, since each needs several times its size in memory.
 
-Whoever waits for a slot has not been read yet: the rest of the body stays with the client. Decoded
-and posted they are one by one: a body that waits for that takes its size and no more.
+A request that waits for a slot has not been read yet: the rest of its body stays with the client.
+Large bodies are decoded and posted one at a time: while a body waits for that, it needs its size
+and no more.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from tidings.model.refusals import RateLimited
 
 
 class LargeBodies:
-    """The slots of one process: few for each tenant, and a few more in all."""
+    """Slots for large bodies of one process: a few for each tenant, and a few more in total."""
 
     def __init__(self) -> None:
         self._in_all = asyncio.Semaphore(limits.LARGE_BODIES_MAX)
@@ -25,10 +26,10 @@ class LargeBodies:
         self._decoding = asyncio.Semaphore(1)
 
     def slot(self, scope: Scope, operation: Operation) -> AbstractAsyncContextManager[None]:
-        """Waits for a slot, if the body may be large, and has it while the context is open.
+        """Return a context that takes a slot if the body may be large, and frees it at the end.
 
         Entering raises:
-            RateLimited: Too many wait already, or waiting took too long.
+            RateLimited: Too many requests wait already, or waiting took too long.
         """
         if operation.body_bytes_max > limits.REQUEST_BODY_BYTES_MAX and _may_be_large(scope):
             return self._slot(scope["path_params"]["tenant"])
@@ -66,13 +67,14 @@ class LargeBodies:
 
     async def _take(self, taken: AsyncExitStack, slots: "_Slots") -> None:
         async with _not_too_long():
-            # The tenant's own first: so no tenant has more than its few in the common queue.
+            # The tenant's own slot first, so that no tenant has more than its few in the common
+            # queue.
             await taken.enter_async_context(slots.free)
             await taken.enter_async_context(self._in_all)
 
 
 class _Slots:
-    """Those of one tenant."""
+    """Slots of one tenant."""
 
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)
@@ -81,7 +83,7 @@ class _Slots:
 
 
 def _may_be_large(scope: Scope) -> bool:
-    """Without a length, which a body in chunks does not have, nobody knows before it is read."""
+    """Return True without a length: that of a chunked body is unknown before it is read."""
     for name, value in scope["headers"]:
         if name == b"content-length":
             return not value.isdigit() or int(value) > limits.REQUEST_BODY_BYTES_MAX
@@ -98,4 +100,4 @@ async def _not_too_long() -> AsyncIterator[None]:
 
 
 def _too_many() -> RateLimited:
-    return RateLimited(f"large bodies: {limits.TENANT_LARGE_BODIES_MAX} at once for a tenant")
+    return RateLimited(f"a tenant may send {limits.TENANT_LARGE_BODIES_MAX} large bodies at once")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is in a chat: listing, adding, roles, removing, leaving."""
+"""Members of a chat: list, add, change role, remove, and leave one or many chats."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ TAG: Final = "Members"
 
 
 class MemberChange(Body, frozen=True):
-    """The role a member should have; without one a new member is a plain member."""
+    """The role of the member; without it a new member gets the role `member`."""
 
     role: Role | None = None
 
@@ -54,7 +54,7 @@ ANY_ROLE: Final = MemberChange()
     cost=limits.MEMBER_LIST_TOKENS,
 )
 async def list_members(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> MemberList:
-    """All of them at once: a group has at most 1000."""
+    """Return all members; a group has at most 1000."""
     members = await verbs.members(user, chat)
     return MemberList([_record(other, member) for other, member in members.items()])
 
@@ -76,9 +76,9 @@ async def put_member(
     verbs: ChatVerbs,
     data: MemberChange = ANY_ROLE,
 ) -> Answer[MemberRecord | InviteRecord]:
-    """Admins add members; owners add anyone and change roles. 201 if the member is new, 202 with an
-    invitation if the user is asked first.
-    """
+    """Add a member or change a role. Admins add members; owners add users with any role and
+    change roles. The status is 201 if the member is new, and 202 with an invitation if the user
+    is asked first."""
     other = _named(user, user_id)
     if other is None:
         raise UserNotFound
@@ -100,9 +100,8 @@ async def put_member(
     refusals=(ChatNotFound, MemberNotFound, DirectChatFixed),
 )
 async def remove_member(user: UserKey, chat: ChatId, user_id: str, verbs: ChatVerbs) -> None:
-    """Anyone may leave. When the last owner goes, the longest-standing admin, else member, becomes
-    owner.
-    """
+    """Remove a member, or leave the chat: every member may. When the last owner goes, the
+    longest-standing admin becomes owner, or the longest-standing member if there is no admin."""
     other = _named(user, user_id)
     if other is None:
         raise MemberNotFound
@@ -116,7 +115,7 @@ class Leaving(Body, frozen=True):
 
 
 class LeftRecord(msgspec.Struct):
-    """What became of one chat: `code` says why it was not left, and is null if it was."""
+    """The outcome for one chat: `code` is why the caller did not leave it, or null."""
 
     chat_id: str
     left: bool
@@ -125,7 +124,7 @@ class LeftRecord(msgspec.Struct):
 
 
 class LeftList(msgspec.Struct):
-    """What became of each chat, in the order asked, each once."""
+    """The outcome for each chat, in the order of the request and without repetitions."""
 
     data: list[LeftRecord]
     next_cursor: None = None
@@ -139,9 +138,9 @@ class LeftList(msgspec.Struct):
     body_cost=lambda leaving: costs.leave(len(leaving.chats)),
 )
 async def leave_chats(user: UserKey, data: Leaving, verbs: ChatVerbs) -> LeftList:
-    """Up to 100, each as by leaving it alone. Chats one is not in, or has left before, are
-    `chat.not_found`, direct chats `chat.direct`; what is `retryable` can be asked for again.
-    """
+    """Leave up to 100 chats, each as if it were left alone. The code is `chat.not_found` for
+    chats that the caller is not in or has left before, and `chat.direct` for direct chats; chats
+    marked `retryable` can be sent again."""
     outcomes = await verbs.leave(user, data.chats)
     return LeftList([_left(chat, refusal) for chat, refusal in outcomes])
 
@@ -153,7 +152,7 @@ def _left(chat: str, refusal: Refusal | None) -> LeftRecord:
 
 
 def _named(caller: UserKey, name: str) -> UserKey | None:
-    """The user of the caller's tenant that a path names; None if the name cannot be one."""
+    """Return the user of the caller's tenant that a path names; None if the name is not valid."""
     return user_key(tenant_of(caller), name) if USER.fullmatch(name) else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One message: posting it, reading it, editing it, redacting it."""
+"""Messages: post, get, edit and redact."""
 
 import asyncio
 from typing import Final
@@ -36,7 +36,7 @@ class NewMessage(Body, frozen=True, kw_only=True):
 
 
 class MessageChange(Body, frozen=True):
-    """A message's new content."""
+    """The new content of a message."""
 
     content: Content
 
@@ -52,10 +52,9 @@ class MessageChange(Body, frozen=True):
 async def post_message(
     user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs
 ) -> Answer[MessageRecord]:
-    """The same `client_message_id` again answers 200 with `Idempotent-Replay: true` and the message
-    as it is now. An answer that was lost is asked for again the same way. Who is no member any
-    more is told place, id and time of an own message, and nothing of what became of it.
-    """
+    """Post a message. A repeated `client_message_id` gets 200 with `Idempotent-Replay: true` and
+    the message as it is now, so a client that lost the answer sends the request again. A sender
+    who has left the chat gets the sequence, id and time of the message only."""
     entry, is_replay = await _post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
@@ -71,7 +70,7 @@ async def post_message(
     refusals=(ChatNotFound, MessageNotFound),
 )
 async def get_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> MessageRecord:
-    """A message whose content is gone says why."""
+    """Return a message; if its content is gone, the message says why."""
     return await _one(verbs, user, chat, place)
 
 
@@ -83,7 +82,7 @@ async def get_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs)
     refusals=(MessageNotFound,),
 )
 async def find_message(user: UserKey, message_id: str, verbs: ChatVerbs) -> MessageRecord:
-    """The id alone is enough to find it, and says nothing to whoever is not in its chat."""
+    """Return a message by its id alone. The answer is 404 for callers who are not in its chat."""
     found = locate(message_id)
     if found is None:
         raise MessageNotFound
@@ -103,7 +102,7 @@ async def find_message(user: UserKey, message_id: str, verbs: ChatVerbs) -> Mess
 async def edit_message(
     user: UserKey, chat: ChatId, place: int, data: MessageChange, verbs: ChatVerbs
 ) -> MessageRecord:
-    """For its sender."""
+    """Replace the content of a message. For its sender only."""
     await verbs.edit(user, chat, place, data.content)
     return await _one(verbs, user, chat, place)
 
@@ -117,14 +116,15 @@ async def edit_message(
     refusals=(ChatNotFound, MessageNotFound, ChatBusy),
 )
 async def redact_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> None:
-    """For its sender, admins and owners. The content goes for everyone, the place stays."""
+    """Remove the content of a message for everyone; its sequence remains. For its sender, admins
+    and owners."""
     await verbs.redact(user, chat, place)
 
 
 async def _post(
     verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
 ) -> tuple[Entry, bool]:
-    """The message once it is durable, and whether it was there before."""
+    """Return the message once it is durable, and whether it is a replay."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:
@@ -148,7 +148,7 @@ async def _post(
 
 
 async def _replayed(verbs: ChatVerbs, user: UserKey, entry: Entry) -> MessageRecord:
-    """An own message as it is now; to whoever has left the chat only that it was kept."""
+    """Return the caller's message as it is now; after leaving the chat, only that it was stored."""
     try:
         return await _one(verbs, user, entry.chat_id, entry.sequence)
     except ChatNotFound:

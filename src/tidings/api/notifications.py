@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications, for the tenant that posts them: posting, progress, taking back."""
+"""Notifications, for the tenant that posts them: post, follow progress, retract."""
 
 from typing import Final
 
@@ -45,7 +45,7 @@ POST_REFUSALS: Final[tuple[type[Refusal], ...]] = (
 
 
 class Users(Body, frozen=True, kw_only=True, tag_field="kind", tag="users"):
-    """Listed users, who need not exist yet. One who is listed twice counts once."""
+    """Listed users, who need not exist yet. Repeated users are counted once."""
 
     uids: Uids
     label: Label | None = None
@@ -57,11 +57,12 @@ class Everyone(Body, frozen=True, kw_only=True, tag_field="kind", tag="everyone"
     label: Label | None = None
 
 
-POSTING: Final = NotAudited("What was posted is kept in its inbox, with its time.")
+POSTING: Final = NotAudited("The inbox keeps every notification with its time.")
 
 
 class NewNotification(Body, frozen=True, kw_only=True):
-    """Something to tell users. Of the message all but title, body and link is up to the inbox."""
+    """A notification to post. The inbox defines the fields of the message besides title, body
+    and link."""
 
     audience: Users | Everyone
     message: Message
@@ -72,7 +73,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
 
 
 def post_cost(new: NewNotification) -> int:
-    """What a post costs, whichever path the request came by."""
+    """Return the cost of a post, for both paths of the operation."""
     return costs.post(len(new.audience.uids) if isinstance(new.audience, Users) else None)
 
 
@@ -97,10 +98,9 @@ async def post_notification(
     inbox_verbs: InboxVerbs,
     request_key: str | None,
 ) -> Answer[PostedRecord]:
-    """To listed users it is delivered by and by; to everyone it is there at once. With an
-    `Idempotency-Key` the same request answers the same within a day, with
-    `Idempotent-Replay: true`, and completes what broke off.
-    """
+    """Post a notification. Delivery to listed users continues in the background; a broadcast is
+    there at once. With an `Idempotency-Key`, a repeated request gets the same answer for a day,
+    with `Idempotent-Replay: true`, and completes a post that was interrupted."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
 
 
@@ -108,7 +108,7 @@ async def post_notification(
     "GET",
     "/v1/tenants/{tenant}/inboxes/{inbox}/notifications/{notification_id}",
     tag=TAG,
-    summary="See how far a notification has got",
+    summary="Get the progress of a notification",
     key="tenant",
     refusals=MISSING,
 )
@@ -119,7 +119,8 @@ async def get_notification(
     notification_id: str,
     inbox_verbs: InboxVerbs,
 ) -> ProgressRecord:
-    """Exact for listed users; for everyone both numbers are estimates."""
+    """Return how many users have the notification. The numbers are exact for listed users and
+    estimates for a broadcast."""
     require_tenant(caller, tenant)
     progress = await inbox_verbs.progress(tenant, inbox, notification_id)
     return ProgressRecord(
@@ -135,7 +136,7 @@ async def get_notification(
     "DELETE",
     "/v1/tenants/{tenant}/inboxes/{inbox}/notifications/{notification_id}",
     tag=TAG,
-    summary="Take a notification back",
+    summary="Retract a notification",
     key="tenant",
     statuses=(204,),
     refusals=(*MISSING, InboxBusy),
@@ -147,7 +148,8 @@ async def redact_notification(
     notification_id: str,
     inbox_verbs: InboxVerbs,
 ) -> None:
-    """Whoever looks after the answer sees nothing of it, also while it is still being delivered."""
+    """Retract a notification. Nobody sees it after the answer, even while it is still being
+    delivered."""
     require_tenant(caller, tenant)
     await inbox_verbs.redact(tenant, inbox, notification_id)
 
@@ -160,7 +162,7 @@ async def post(
     data: NewNotification,
     request_key: str | None,
 ) -> Answer[PostedRecord]:
-    """Post, whichever path the request came by."""
+    """Post a notification, for both paths of the operation."""
     require_tenant(caller, tenant)
     posting = Posting(
         users=data.audience.uids if isinstance(data.audience, Users) else None,

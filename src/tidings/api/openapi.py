@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI 3.1 document, made from the declarations that the handlers run by.
+"""The OpenAPI 3.1 document, generated from the declarations that route the requests.
 
-The framework's own generator is not used: its schemas leave out that unknown fields are refused,
-and it cannot tell an optional body or the headers of a refusal.
+The framework's own generator is not used: its schemas do not say that unknown fields are refused,
+and it cannot describe an optional body or the headers of a refusal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,12 +29,15 @@ REF_TEMPLATE: Final = "#/components/schemas/{name}"
 
 _BEARER: Final = {"type": "http", "scheme": "bearer"}
 _SECURITY_SCHEMES: Final = {
-    "rootKey": {**_BEARER, "description": "The root key of the deployment: everything."},
-    "tenantKey": {**_BEARER, "description": "A tenant key (`sk_…`): everything of one tenant."},
+    "rootKey": {**_BEARER, "description": "The root key of the deployment: access to everything."},
+    "tenantKey": {
+        **_BEARER,
+        "description": "A tenant key (`sk_…`): access to everything of one tenant.",
+    },
     "userToken": {
         **_BEARER,
         "bearerFormat": "JWT",
-        "description": "A user token: one user of one tenant.",
+        "description": "A user token: access as one user of one tenant.",
     },
 }
 _KEYS: Final[dict[Key | None, list[dict[str, list[str]]]]] = {
@@ -60,18 +63,20 @@ _ANSWER_HEADERS: Final[dict[int, Json]] = {
 }
 _ANSWERS: Final = {
     200: "Done.",
-    201: "Made.",
-    202: "Taken on; it goes on by itself.",
-    204: "Done; there is nothing to say.",
+    201: "Created.",
+    202: "Accepted; processing continues in the background.",
+    204: "Done; the answer has no body.",
 }
 
 
 def make_document(operations: Sequence[Operation]) -> Json:
-    """The document for these operations."""
+    """Return the document for these operations."""
     schemas = _Schemas(operations)
     by_path: dict[str, Json] = {}
-    for one in operations:
-        by_path.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+    for operation in operations:
+        by_path.setdefault(operation.path, {})[operation.method.lower()] = _operation(
+            operation, schemas
+        )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -81,7 +86,7 @@ def make_document(operations: Sequence[Operation]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in operations)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
         "paths": by_path,
         "components": {"schemas": schemas.components, "securitySchemes": _SECURITY_SCHEMES},
         "x-refusals": _catalogue(operations),
@@ -92,19 +97,19 @@ class _Schemas:
     """The schemas of all types that the operations name."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        bodies = [one.body for one in operations if one.body]
-        answers = [answer for one in operations for answer in one.answers]
-        queries = [one.query for one in operations if one.query]
+        bodies = [operation.body for operation in operations if operation.body]
+        answers = [answer for operation in operations for answer in operation.answers]
+        queries = [operation.query for operation in operations if operation.query]
         self._refs, self.components = _schemas_of([*bodies, *answers, Problem])
         self._query_refs, self._query_components = _schemas_of(queries)
 
     def ref(self, *kinds: type) -> Json:
-        """A reference to the schema of a type, or to one of several."""
+        """Return a reference to the schema of a type, or to any of several."""
         refs = [self._refs[kind] for kind in kinds]
         return refs[0] if len(refs) == 1 else {"anyOf": refs}
 
     def query_parameters(self, query: type) -> list[Json]:
-        """The parameters that a query consists of."""
+        """Return the parameters of a query."""
         name = self._query_refs[query]["$ref"].rpartition("/")[2]
         properties = self._query_components[name]["properties"]
         return [
@@ -119,47 +124,49 @@ def _schemas_of(kinds: Iterable[type]) -> tuple[dict[type, Json], dict[str, Json
     return dict(zip(distinct, refs, strict=True)), components
 
 
-def _operation(one: Operation, schemas: _Schemas) -> Json:
+def _operation(operation: Operation, schemas: _Schemas) -> Json:
     described: Json = {
-        "operationId": one.name,
-        "tags": [one.tag],
-        "summary": one.summary,
-        "description": one.description,
-        "security": _KEYS[one.key],
-        "parameters": _parameters(one, schemas),
-        "responses": {**_successes(one, schemas), **_problems(one, schemas)},
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+        "security": _KEYS[operation.key],
+        "parameters": _parameters(operation, schemas),
+        "responses": {**_successes(operation, schemas), **_problems(operation, schemas)},
     }
-    if one.body is not None:
+    if operation.body is not None:
         described["requestBody"] = {
-            "required": not one.is_body_optional,
-            "content": {"application/json": {"schema": schemas.ref(one.body)}},
+            "required": not operation.is_body_optional,
+            "content": {"application/json": {"schema": schemas.ref(operation.body)}},
         }
     return described
 
 
-def _parameters(one: Operation, schemas: _Schemas) -> list[Json]:
+def _parameters(operation: Operation, schemas: _Schemas) -> list[Json]:
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": fields.SCHEMAS[name]}
-        for name in one.path_parameters
+        for name in operation.path_parameters
     ]
     in_headers = [
         {"name": name, "in": "header", "required": False, "schema": _REQUEST_HEADERS[name]}
-        for name in one.headers
+        for name in operation.headers
     ]
-    in_query = schemas.query_parameters(one.query) if one.query else []
+    in_query = schemas.query_parameters(operation.query) if operation.query else []
     return in_path + in_query + in_headers
 
 
-def _successes(one: Operation, schemas: _Schemas) -> Json:
+def _successes(operation: Operation, schemas: _Schemas) -> Json:
     answer: Json = {}
-    if one.answers:
-        answer["content"] = {"application/json": {"schema": schemas.ref(*one.answers)}}
-    return {str(status): {"description": _ANSWERS[status], **answer} for status in one.statuses}
+    if operation.answers:
+        answer["content"] = {"application/json": {"schema": schemas.ref(*operation.answers)}}
+    return {
+        str(status): {"description": _ANSWERS[status], **answer} for status in operation.statuses
+    }
 
 
-def _problems(one: Operation, schemas: _Schemas) -> Json:
+def _problems(operation: Operation, schemas: _Schemas) -> Json:
     by_status: dict[int, list[type[Refusal]]] = {}
-    for refusal in sorted(one.refusals, key=lambda kind: kind.code):
+    for refusal in sorted(operation.refusals, key=lambda kind: kind.code):
         by_status.setdefault(status_of(refusal), []).append(refusal)
     return {
         str(status): {
@@ -172,9 +179,9 @@ def _problems(one: Operation, schemas: _Schemas) -> Json:
 
 
 def _catalogue(operations: Sequence[Operation]) -> list[Json]:
-    """Every code a client may meet here."""
+    """Return every code that a client may get here."""
     anywhere: set[type[Refusal]] = {NotFound, MethodNotAllowed, ServerFailed}
-    kinds = anywhere.union(*(one.refusals for one in operations))
+    kinds = anywhere.union(*(operation.refusals for operation in operations))
     return [
         {
             "code": kind.code,
@@ -187,7 +194,7 @@ def _catalogue(operations: Sequence[Operation]) -> list[Json]:
 
 
 def _without_null(schema: Json) -> Json:
-    """A query parameter that is absent is not sent as null."""
+    """Return the schema without null: an absent query parameter is not sent as null."""
     if "anyOf" not in schema:
         return schema
     (present,) = [option for option in schema["anyOf"] if option != {"type": "null"}]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One declaration per operation: it routes, says how to read, and is what the document tells."""
+"""The declaration of an operation: routing, reading of requests and the OpenAPI document follow
+it."""
 
 import inspect
 import re
@@ -22,7 +23,7 @@ from tidings.model.refusals import (
 )
 
 UNCOUNTED: Final = ("/healthz", "/readyz")
-"""Whoever watches over the process is never told to come back later."""
+"""Paths without rate limits: a health check must never be refused."""
 
 Key = Literal["root", "tenant", "user", "user or tenant"]
 Method = Literal["DELETE", "GET", "PATCH", "POST", "PUT"]
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What a handler returns if the status or the headers depend on what happened."""
+    """The result of a handler whose status or headers depend on the outcome."""
 
     content: T
     status: int = 200
@@ -43,59 +44,59 @@ class Audited:
     """How an operation is recorded."""
 
     target: str | None = None
-    """The field of the body or the answer that says what it is done to; None if the path does."""
+    """The field of the body or answer that names the target; None if the path does."""
     settings: tuple[str, ...] = ()
-    """Of a body that may hold anything: what in it is worth recording, with dots between names."""
+    """The fields worth recording of a body that may hold anything, with dots between names."""
     is_frequent: bool = False
-    """It changes nothing in the store, and may come thousands of times a second: it is recorded
-    once, before its answer leaves."""
+    """The operation changes nothing in the store and may come thousands of times a second: it is
+    recorded once, before its answer is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAudited:
-    """It is not recorded, for this reason."""
+    """Why an operation is not recorded."""
 
     reason: str
 
 
 ALWAYS: Final = Audited()
-"""What is recorded, with nothing particular about it."""
+"""The default: the operation is recorded, and the path names its target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What an operation takes and answers."""
+    """The declaration of one operation."""
 
     method: Method
     path: str
-    """With its parameters in braces."""
+    """The path with its parameters in braces."""
     name: str
     tag: str
     summary: str
     description: str
     key: Key | None
-    """The least that a caller has to show; None: nothing."""
+    """The weakest credential that is allowed; None if none is needed."""
     body: type | None
-    """A Body; or, of what takes any JSON object, a plain dictionary."""
+    """A Body; a plain dictionary for operations that take any JSON object."""
     body_bytes_max: int
     is_body_optional: bool
     query: type[Query] | None
     headers: tuple[str, ...]
     statuses: tuple[int, ...]
     answers: tuple[type, ...]
-    """What a success answers with: one of these; empty for nothing."""
+    """The types of a successful answer; empty if it has no body."""
     refusals: frozenset[type[Refusal]]
     audit: Audited | NotAudited | None
-    """How it is recorded, or why not; None for what is no administrative act."""
+    """How it is recorded, or why not; None if it is not administrative."""
     cost: int | Callable[[Any], int]
-    """What a request takes from its caller's bucket, or how its query tells."""
+    """The tokens taken from the caller's bucket, or a function of the query that returns them."""
     body_cost: Callable[[Any], int] | None
-    """How the body tells what a request costs, where only the body does."""
+    """Returns the tokens for a body, where only the body determines them."""
     handler: Callable[..., Awaitable[Any]]
-    """What it does; each of its parameters is given by its name."""
+    """The function that handles a request; it gets arguments by name."""
 
     def cost_of(self, query_string: bytes) -> int:
-        """What a request costs as far as its address tells."""
+        """Return the cost of a request, as far as path and query determine it."""
         if not callable(self.cost):
             return self.cost
         assert self.query is not None
@@ -106,7 +107,7 @@ class Operation:
 
     @property
     def path_parameters(self) -> list[str]:
-        """The names in the path, in order."""
+        """Return the names of the parameters in the path, in order."""
         return re.findall(r"{(\w+)}", self.path)
 
 
@@ -127,10 +128,11 @@ def operation(
 ) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
     """Make a function the handler of an operation.
 
-    Its parameter `data` is the body, `asked` the query; `arguments.py` knows the other names. What
-    it returns is the answer, with the first of `statuses` unless it is an `Answer`. `refusals` are
-    those beyond the ones that follow from the rest. What takes a key of root or of a tenant and
-    does not only read is recorded in the audit trail, unless `audit` says why not.
+    Its parameter `data` is the body, `asked` the query; `arguments.py` lists the other names. It
+    returns the content of the answer, which gets the first of `statuses`, or an `Answer`.
+    `refusals` are the refusals beyond those that the other arguments imply. An operation with a
+    root or tenant key that is not a GET is recorded in the audit trail, unless `audit` says why
+    not.
     """
 
     def declare(function: Callable[..., Awaitable[Any]]) -> Operation:
@@ -174,7 +176,7 @@ def _answers(returned: Any) -> tuple[type, ...]:  # noqa: ANN401 - any annotatio
 
 
 def _implied(path: str, key: Key | None, body: type | None) -> set[type[Refusal]]:
-    """The refusals that follow from what an operation takes."""
+    """Return the refusals that path, key and body imply."""
     implied: set[type[Refusal]] = {Invalid}
     if path not in UNCOUNTED:
         implied.add(RateLimited)

@@ -23,18 +23,18 @@ log = logging.getLogger("tidings.api")
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "/docs#"
-"""A problem's type leads to the page that explains its code."""
+"""Prefix of a problem's type, which links to the explanation of its code."""
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What is wrong with one field; the pointer is empty if it is the body as a whole."""
+    """What is wrong with one field; the pointer is empty for the body as a whole."""
 
     pointer: str
     message: str
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why a request was declined. `code` is stable: programs decide by it."""
+    """Why a request was declined. `code` is stable: base decisions on it."""
 
     type: str
     title: str
@@ -45,15 +45,15 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class HttpRefusal(Refusal):
-    """Declined for a reason that only HTTP knows."""
+    """A refusal for a reason that exists in HTTP only."""
 
     status: ClassVar[int]
 
 
 class MethodNotAllowed(HttpRefusal):
-    """The path is there, but not for this method."""
+    """The path exists, but not with this method."""
 
-    code, title, status = "method.not_allowed", "Method not allowed here", 405
+    code, title, status = "method.not_allowed", "The path does not have this method", 405
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         super().__init__()
@@ -61,24 +61,24 @@ class MethodNotAllowed(HttpRefusal):
 
 
 class MediaTypeUnsupported(HttpRefusal):
-    """A body that is not JSON, or is compressed."""
+    """The body is not JSON, or is compressed."""
 
-    code, title, status = "request.media_type", "The body has to be application/json", 415
+    code, title, status = "request.media_type", "The body must be application/json", 415
 
 
 class ServerFailed(HttpRefusal):
-    """An error of ours."""
+    """An unexpected error in the server."""
 
     code, title, status = "server.failed", "The server failed", 500
 
 
 def status_of(kind: type[Refusal]) -> int:
-    """The HTTP status of a kind of refusal."""
+    """Return the HTTP status of a kind of refusal."""
     return kind.status if issubclass(kind, HttpRefusal) else http_status(kind())
 
 
 def answer_refusal(refusal: Refusal) -> Response:
-    """A refusal as its HTTP answer."""
+    """Return the HTTP answer for a refusal."""
     status = status_of(type(refusal))
     problem = Problem(
         type=TYPE_PREFIX + refusal.code,
@@ -93,7 +93,7 @@ def answer_refusal(refusal: Refusal) -> Response:
 
 
 def answer_failure(method: str, path: str, error: Exception) -> Response:
-    """An error of ours: everything to the log, nothing to the caller."""
+    """Log an unexpected error with its details, and return an answer without them."""
     log.error(
         "request failed",
         exc_info=error,

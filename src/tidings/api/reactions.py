@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reactions: putting an emoji to a message, taking it away, who reacted."""
+"""Reactions to a message: list, add and remove."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ TAG: Final = "Reactions"
 
 
 class ReactionList(msgspec.Struct):
-    """Who reacted to a message, and how; oldest first."""
+    """The reactions to a message with their users, oldest first."""
 
     data: list[ReactionRecord]
     next_cursor: None = None
@@ -36,7 +36,7 @@ class ReactionList(msgspec.Struct):
     refusals=(ChatNotFound, MessageNotFound),
 )
 async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> ReactionList:
-    """At most 1000."""
+    """Return all reactions to a message: at most 1000."""
     found = await verbs.reactions(user, chat, place)
     return ReactionList(
         [ReactionRecord(emoji, user_id(who), rfc3339(when)) for emoji, who, when in found]
@@ -54,7 +54,8 @@ async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVer
 async def add_reaction(
     user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
 ) -> None:
-    """The same again changes nothing. A message takes at most 20 different emoji."""
+    """Add the caller's reaction; a repeated request changes nothing. A message has at most 20
+    different emoji."""
     await verbs.react(user, chat, place, emoji)
 
 
@@ -62,14 +63,14 @@ async def add_reaction(
     "DELETE",
     "/v1/chats/{chat_id}/messages/{sequence}/reactions/{emoji}",
     tag=TAG,
-    summary="Take a reaction back",
+    summary="Remove a reaction",
     statuses=(204,),
     refusals=(ChatNotFound, MessageNotFound, MessageGone, ChatBusy),
 )
 async def remove_reaction(
     user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
 ) -> None:
-    """One's own. Where there is none, nothing changes."""
+    """Remove the caller's reaction, if there is one."""
     await verbs.react(user, chat, place, emoji, away=True)
 
 

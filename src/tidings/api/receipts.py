@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts: saying how far one is, and seeing how far everyone is."""
+"""Receipts: mark a chat as received or read, and list the receipts of all members."""
 
 from typing import Final
 
@@ -17,14 +17,14 @@ TAG: Final = "Receipts"
 
 
 class ReceiptChange(Body, frozen=True):
-    """Up to which sequences the caller has received and read the chat."""
+    """The sequences up to which the caller has received and read the chat."""
 
     delivered: Sequence = 0
     read: Sequence = 0
 
 
 class ReceiptState(msgspec.Struct):
-    """How far the caller is, and what is left."""
+    """The caller's receipt, and how many messages are unread."""
 
     delivered: int
     read: int
@@ -33,7 +33,7 @@ class ReceiptState(msgspec.Struct):
 
 
 class ReceiptList(msgspec.Struct):
-    """How far each member is, longest-standing first."""
+    """The receipts of all members, longest-standing member first."""
 
     data: list[ReceiptRecord]
     next_cursor: None = None
@@ -49,7 +49,7 @@ class ReceiptList(msgspec.Struct):
 async def mark_receipt(
     user: UserKey, chat: ChatId, data: ReceiptChange, verbs: ChatVerbs
 ) -> ReceiptState:
-    """Marks only move forward; a lower one changes nothing."""
+    """Move the caller's receipt forward; lower sequences change nothing."""
     receipt, unread = await verbs.mark(user, chat, data.delivered, data.read)
     return ReceiptState(receipt.delivered, receipt.read, unread.count, unread.exact)
 
@@ -58,14 +58,17 @@ async def mark_receipt(
     "GET",
     "/v1/chats/{chat_id}/receipts",
     tag=TAG,
-    summary="See how far everyone is",
+    summary="List the receipts of a chat",
     refusals=(ChatNotFound,),
 )
 async def list_receipts(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ReceiptList:
-    """One row for each member."""
+    """Return one receipt for each member."""
     receipts = await verbs.receipts(user, chat)
     return ReceiptList(
-        [ReceiptRecord(user_id(one.user), one.delivered, one.read) for one in receipts]
+        [
+            ReceiptRecord(user_id(receipt.user), receipt.delivered, receipt.read)
+            for receipt in receipts
+        ]
     )
 
 

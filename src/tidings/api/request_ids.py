@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request is called, in its answer and in the audit trail."""
+"""The id of a request, for its answer and the audit trail."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _REQUEST_ID: Final = "tidings_request_id"
 
 
 def request_id(scope: Scope, chance: Chance) -> str:
-    """The caller's own id for the request if it is a plain one, else a new one; always the same."""
+    """Return the request's own id if it is a plain one, else a new one; the same at every call."""
     state = scope["state"]
     known: str | None = state.get(_REQUEST_ID)
     if known is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading requests strictly: paths, queries and JSON bodies mean one thing or are refused."""
+"""Strict reading of requests: paths, queries and JSON bodies have one meaning or are refused."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ Q = TypeVar("Q", bound="Query")
 
 QUERY_PARAMETERS_MAX: Final = 20
 COMPLAINT_CHARS_MAX: Final = 200
-"""How much of a field's own name an answer repeats."""
+"""How many characters of a field's name an answer repeats."""
 
 _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"'
@@ -31,24 +31,24 @@ _TEXT_OR_PLAIN_LIST: Final = re.compile(_TEXT + rb"|\[" + _PLAIN + rb"(?:," + _P
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a request carries. A field that is not known is refused, never passed over."""
+    """The body of a request. An unknown field is refused, never ignored."""
 
 
 class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a request asks for in its address. Likewise."""
+    """The query of a request. An unknown parameter is refused, never ignored."""
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The bytes of a request's body. Larger ones than allowed are refused, unread if they say so.
+    """Return the body of a request. If its announced length is too large, it is refused unread.
 
     Raises:
-        TooLarge: There are more bytes than that.
-        Invalid: The client went away before the end.
+        TooLarge: The body has more than `bytes_max` bytes.
+        Invalid: The client disconnected before the end.
     """
     too_large = TooLarge("the body is too large")
     if _announced_length(request.headers) > bytes_max:
         raise too_large
-    # One piece that grows: pieces in a list would be there twice while they are joined.
+    # A single growing buffer: joining a list of chunks would need the memory twice.
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -56,16 +56,16 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
             if len(body) > bytes_max:
                 raise too_large
     except ClientDisconnect:
-        raise Invalid("the body is not complete") from None
-    return cast("bytes", body)  # whoever reads it reads both
+        raise Invalid("the body is incomplete") from None
+    return cast("bytes", body)  # every reader accepts both
 
 
 async def read_value(body: bytes, kind: type[B], charge: Callable[[B], Awaitable[None]]) -> B:
-    """The value that a JSON body holds, read strictly; `charge` takes what it costs.
+    """Return the decoded value of a JSON body; `charge` takes what the value costs.
 
     Raises:
-        Invalid: It is not JSON, or not of this type, or could be read in two ways.
-        TooLarge: It has too many parts.
+        Invalid: The body is not JSON, not of this type, or ambiguous.
+        TooLarge: The body has too many parts.
     """
     check_parts(body)
     value = read_json(body, kind)
@@ -84,25 +84,25 @@ def check_media_type(headers: Mapping[str, str]) -> None:
     if media_type.strip().lower() != "application/json":
         raise MediaTypeUnsupported
     if charset not in ("", "charset=utf-8", 'charset="utf-8"'):
-        raise MediaTypeUnsupported("the body has to be in UTF-8")
+        raise MediaTypeUnsupported("the body must be in UTF-8")
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise MediaTypeUnsupported("the body may not be compressed")
+        raise MediaTypeUnsupported("the body must not be compressed")
 
 
 def check_parts(body: bytes) -> None:
-    """Refuse a body of so many parts that reading it would keep everybody else waiting.
+    """Refuse a body with so many parts that decoding it would delay all other requests.
 
-    The names in an object have no comma of their own, so texts are counted by themselves.
+    The names in an object have no comma of their own, so strings are counted separately.
     """
     parts = sum(body.count(mark) for mark in (b",", b"[", b"{"))
     if parts > limits.BODY_PARTS_MAX or body.count(b'"') > 2 * limits.BODY_PARTS_MAX:
-        raise TooLarge("the body holds too much")
+        raise TooLarge("the body has too many parts")
 
 
 def read_json(body: bytes, kind: type[B]) -> B:
-    """The value that a body holds.
+    """Return the decoded value of a body.
 
-    No deeper than its type is a body ever followed, so that deep nesting costs nothing.
+    The decoder goes no deeper into a body than the type does, so that deep nesting costs nothing.
     """
     try:
         return msgspec.json.decode(body, type=kind)
@@ -115,18 +115,18 @@ def read_json(body: bytes, kind: type[B]) -> B:
 
 
 def check_names(body: bytes) -> None:
-    """Refuse JSON that could be read in two ways: a name stands in an object once."""
+    """Refuse ambiguous JSON: a name may occur only once in an object."""
     try:
         json.loads(body, object_pairs_hook=_check_names)
     except RecursionError:
-        # This reader gives up a little earlier than the one before it.
+        # This decoder has a slightly lower limit than the first.
         raise Invalid("the body is nested too deeply", "") from None
 
 
 def without_plain_lists(body: bytes) -> bytes:
-    """Valid JSON with nothing in its lists of texts and numbers, in which no names can be.
+    """Return valid JSON with its lists of strings and numbers emptied: they contain no names.
 
-    To build 100,000 texts, only to look at the names around them, takes three times their size.
+    Decoding 100,000 strings only to look at the names around them takes three times their size.
     """
     parts: list[bytes] = []
     end = 0
@@ -138,7 +138,7 @@ def without_plain_lists(body: bytes) -> bytes:
 
 
 def read_query(query_string: bytes, kind: type[Q]) -> Q:
-    """The query's parameters, each known and given once, each written as it would be printed."""
+    """Return the parameters of a query: each known, given once, and in canonical form."""
     given = _parameters(query_string)
     try:
         query = msgspec.convert(given, kind, strict=False)
@@ -147,27 +147,27 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
     for name, text in given.items():
         # Refuses 1e2, 50.0 and null, which a lenient conversion lets through.
         if str(getattr(query, name)) != text:
-            raise Invalid(f"{name}: not a plain value", f"/{name}")
+            raise Invalid(f"{name} is not in its plain form", f"/{name}")
     return query
 
 
 def check_no_query(query_string: bytes) -> None:
     """Refuse any parameter."""
     for name in _parameters(query_string):
-        raise Invalid(f"{name}: unknown parameter", f"/{name}")
+        raise Invalid(f"{name} is not a known parameter", f"/{name}")
 
 
 def check_host(headers: Mapping[str, str]) -> None:
-    """Refuse a request whose host cannot be the name of one."""
+    """Refuse a request whose `Host` header is not a possible host name."""
     if _HOST.fullmatch(headers.get("host", "")) is None:
         raise Invalid
 
 
 def check_path(scope: Scope, template: str) -> None:
-    """Refuse as not there every path that only looks like one of ours after decoding.
+    """Raise NotFound for a path that equals one of ours only after decoding.
 
-    `template` is the path of the route that was found. The router looks with a `$` at the end,
-    which also stands before a last line feed.
+    `template` is the path of the matched route. The router matches with a `$` at the end, which
+    also matches before a final line feed.
     """
     if scope["path"].endswith("\n") and not template.endswith("}"):
         raise NotFound
@@ -209,7 +209,7 @@ def _check_names(pairs: list[tuple[str, object]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise Invalid(f"{name}: given twice", f"/{name}")
+            raise Invalid(f"{name} is given twice", f"/{name}")
         seen.add(name)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions: where a user is logged in, and putting an end to it."""
+"""Sessions: list and revoke."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ TAG: Final = "Sessions"
 
 
 class SessionRecord(msgspec.Struct):
-    """A login. `current` is the one that the request was made with."""
+    """A session. `current` is true for the session that made the request."""
 
     session_id: str
     device: str
@@ -27,28 +27,28 @@ class SessionRecord(msgspec.Struct):
 
 
 class SessionList(msgspec.Struct):
-    """A user's sessions."""
+    """The sessions of a user, newest first."""
 
     data: list[SessionRecord]
 
 
 @operation("GET", "/v1/sessions", tag=TAG, summary="List my sessions")
 async def list_sessions(caller: Caller, logins: LoginVerbs) -> SessionList:
-    """Newest first."""
+    """Return the caller's sessions, newest first."""
     current = require_user(caller).session
-    return SessionList([_record(one, current) for one in await logins.sessions(caller)])
+    return SessionList([_record(session, current) for session in await logins.sessions(caller)])
 
 
 @operation(
     "DELETE",
     "/v1/sessions/{session_id}",
     tag=TAG,
-    summary="End one of my sessions",
+    summary="Revoke one of my sessions",
     statuses=(204,),
     refusals=(SessionNotFound,),
 )
 async def revoke_session(caller: Caller, session_id: str, logins: LoginVerbs) -> None:
-    """Its sockets are closed within five seconds."""
+    """Revoke a session. Its connections close within five seconds."""
     await logins.revoke_session(caller, session_id)
 
 
@@ -56,12 +56,13 @@ async def revoke_session(caller: Caller, session_id: str, logins: LoginVerbs) ->
     "DELETE",
     "/v1/sessions",
     tag=TAG,
-    summary="End all my sessions",
+    summary="Revoke all my sessions",
     statuses=(204,),
     refusals=(UserNotFound,),
 )
 async def revoke_own_sessions(caller: Caller, logins: LoginVerbs) -> None:
-    """This one too, and every token that the user was given up to now."""
+    """Revoke all sessions of the caller, this one included, and every token issued to the user
+    so far."""
     await logins.revoke_sessions.own(caller)
 
 
@@ -69,7 +70,7 @@ async def revoke_own_sessions(caller: Caller, logins: LoginVerbs) -> None:
     "DELETE",
     "/v1/tenants/{tenant}/users/{user_id}/sessions",
     tag=TAG,
-    summary="End all sessions of a user",
+    summary="Revoke all sessions of a user",
     key="tenant",
     statuses=(204,),
     refusals=(TenantNotFound, UserNotFound),
@@ -77,7 +78,7 @@ async def revoke_own_sessions(caller: Caller, logins: LoginVerbs) -> None:
 async def revoke_user_sessions(
     caller: Caller, tenant: str, user_id: str, logins: LoginVerbs
 ) -> None:
-    """And every token that the user was given up to now."""
+    """Revoke all sessions of a user, and every token issued to the user so far."""
     await logins.revoke_sessions.of(caller, tenant, user_id)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys that sign a tenant's user tokens: their public halves, and how they are replaced."""
+"""The keys that sign a tenant's user tokens: list, create, remove, and publish the public
+halves."""
 
 from typing import Final
 
@@ -25,11 +26,11 @@ from tidings.model.times import rfc3339
 
 TAG: Final = "Tokens"
 PUBLISHED_SECONDS: Final = 300
-"""So long anybody may keep the public keys without asking again."""
+"""How long anybody may cache the public keys."""
 
 
 class SigningKeyRecord(msgspec.Struct):
-    """A signing key: all of them verify tokens, one signs."""
+    """A signing key: all of a tenant's keys verify tokens, one of them signs."""
 
     key_id: str
     created_at: str
@@ -43,7 +44,7 @@ class SigningKeyList(msgspec.Struct):
 
 
 class PublishedQuery(Query, frozen=True):
-    """Whose keys."""
+    """The tenant whose keys to return."""
 
     tenant: TenantName | None = None
 
@@ -57,7 +58,7 @@ class PublishedQuery(Query, frozen=True):
     refusals=(TenantNotFound,),
 )
 async def list_signing_keys(caller: Caller, tenant: str, identity: IdentityVerbs) -> SigningKeyList:
-    """Newest first: the first one signs."""
+    """Return the signing keys, newest first; the first one signs."""
     rows = await identity.signing_keys.all(caller, tenant)
     return SigningKeyList([_record(row) for row in rows])
 
@@ -66,7 +67,7 @@ async def list_signing_keys(caller: Caller, tenant: str, identity: IdentityVerbs
     "POST",
     "/v1/tenants/{tenant}/signing-keys",
     tag=TAG,
-    summary="Make the next signing key",
+    summary="Create a signing key",
     key="tenant",
     statuses=(201,),
     refusals=(TenantNotFound, LimitReached),
@@ -75,7 +76,7 @@ async def list_signing_keys(caller: Caller, tenant: str, identity: IdentityVerbs
 async def make_signing_key(
     caller: Caller, tenant: str, identity: IdentityVerbs
 ) -> SigningKeyRecord:
-    """It signs from now on; tokens of the one before still count."""
+    """Create a key that signs from now on. Tokens signed with the previous key stay valid."""
     return _record(await identity.signing_keys.make(caller, tenant))
 
 
@@ -83,7 +84,7 @@ async def make_signing_key(
     "DELETE",
     "/v1/tenants/{tenant}/signing-keys/{signing_key_id}",
     tag=TAG,
-    summary="Take an old signing key away",
+    summary="Remove an old signing key",
     key="tenant",
     statuses=(204,),
     refusals=(TenantNotFound, KeyNotFound, Conflict),
@@ -91,8 +92,8 @@ async def make_signing_key(
 async def remove_signing_key(
     caller: Caller, tenant: str, signing_key_id: str, identity: IdentityVerbs
 ) -> None:
-    """Not the one that signs. Tokens it signed count no more, and their sockets close, within five
-    seconds."""
+    """Remove a key that no longer signs. Within five seconds its tokens are no longer valid and
+    their connections close."""
     await identity.signing_keys.remove(caller, tenant, signing_key_id)
 
 
@@ -107,9 +108,10 @@ async def remove_signing_key(
 async def get_published_keys(
     asked: PublishedQuery, identity: IdentityVerbs
 ) -> Answer[JsonWebKeySet]:
-    """As a JSON Web Key Set, for whoever checks our tokens; empty if there is no such tenant."""
+    """Return the public keys as a JSON Web Key Set, for verifying our tokens; empty if there is
+    no such tenant."""
     if asked.tenant is None:
-        raise Invalid("tenant: the keys of which tenant")
+        raise Invalid("tenant is missing")
     check_tenant(asked.tenant)
     keys = JsonWebKeySet(await identity.signing_keys.published(asked.tenant))
     return Answer(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})

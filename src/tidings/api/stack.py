@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inbox at the paths of another API, for clients that were written for it."""
+"""The inbox at the paths under `/stack`, for clients written for the API that had them."""
 
 from typing import Final
 
@@ -29,11 +29,11 @@ from tidings.model.ids import UserKey
 from tidings.model.refusals import CursorInvalid, InboxBusy, InboxNotFound, TenantNotFound
 from tidings.wire.inbox_records import PostedRecord, UnreadRecord, unread_record
 
-TAG: Final = "Inbox at other paths"
+TAG: Final = "Inbox under /stack"
 
 
 class Redaction(Body, frozen=True):
-    """Which notification to take back."""
+    """The notification to retract."""
 
     id: NotificationId
 
@@ -42,7 +42,7 @@ class Redaction(Body, frozen=True):
     "POST",
     "/stack/admin/v1/{tenant}/{inbox}/messages/post",
     tag=TAG,
-    summary="Post a notification, by its other path",
+    summary="Post a notification (under /stack)",
     key="tenant",
     statuses=(202,),
     headers=("Idempotency-Key",),
@@ -59,7 +59,7 @@ async def stack_post(
     inbox_verbs: InboxVerbs,
     request_key: str | None,
 ) -> Answer[PostedRecord]:
-    """The same as posting to the inbox's notifications."""
+    """Post a notification, as `POST /v1/tenants/{tenant}/inboxes/{inbox}/notifications` does."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
 
 
@@ -67,7 +67,7 @@ async def stack_post(
     "DELETE",
     "/stack/admin/v1/{tenant}/{inbox}/messages/redact",
     tag=TAG,
-    summary="Take a notification back, by its other path",
+    summary="Retract a notification (under /stack)",
     key="tenant",
     statuses=(204,),
     refusals=(*MISSING, InboxBusy),
@@ -80,7 +80,7 @@ async def stack_redact(
     data: Redaction,
     inbox_verbs: InboxVerbs,
 ) -> None:
-    """The id stands in the body."""
+    """Retract the notification whose id is in the body."""
     require_tenant(caller, tenant)
     await inbox_verbs.redact(tenant, inbox, data.id)
 
@@ -89,7 +89,7 @@ async def stack_redact(
     "GET",
     "/stack/users/v1/{tenant}/{inbox}/messages/last/{limit}",
     tag=TAG,
-    summary="List my notifications, by their other path",
+    summary="List my notifications (under /stack)",
     refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
     cost=costs.page(limits.PAGE_MAX),
 )
@@ -101,7 +101,7 @@ async def stack_list(
     asked: PartQuery,
     inbox_verbs: InboxVerbs,
 ) -> NotificationList:
-    """The last ones, newest first."""
+    """Return the newest notifications, newest first."""
     check_own_tenant(tenant, user)
     return await listed(inbox_verbs, user, inbox, asked, limit_in_path)
 
@@ -110,7 +110,7 @@ async def stack_list(
     "PUT",
     "/stack/users/v1/{tenant}/{inbox}/messages/read/",
     tag=TAG,
-    summary="Mark notifications as read, by their other path",
+    summary="Mark notifications as read (under /stack)",
     refusals=(TenantNotFound, InboxNotFound),
     body_cost=mark_cost,
 )
@@ -121,7 +121,7 @@ async def stack_mark_read(
     data: ReadChange,
     inbox_verbs: InboxVerbs,
 ) -> UnreadRecord:
-    """With or without the slash at the end."""
+    """Mark notifications as read. The final slash of the path is optional."""
     check_own_tenant(tenant, user)
     return await marked(inbox_verbs, user, inbox, data)
 
@@ -130,13 +130,13 @@ async def stack_mark_read(
     "GET",
     "/stack/users/v1/{tenant}/{inbox}/messages/unread",
     tag=TAG,
-    summary="Count my unread notifications, by their other path",
+    summary="Count my unread notifications (under /stack)",
     refusals=(TenantNotFound, InboxNotFound),
 )
 async def stack_count_unread(
     user: UserKey, tenant: str, inbox: str, inbox_verbs: InboxVerbs
 ) -> UnreadRecord:
-    """In all and by category."""
+    """Return the number of unread notifications in total and by category."""
     check_own_tenant(tenant, user)
     return unread_record(await inbox_verbs.unread(user, inbox))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant does in its users' chats."""
+"""Moderation: what a tenant does in its users' chats."""
 
 from typing import Final
 
@@ -30,9 +30,9 @@ TAG: Final = "Moderation"
 async def remove_member_as_tenant(
     caller: Caller, tenant: str, chat: ChatId, user_id: str, verbs: ChatVerbs
 ) -> None:
-    """Anybody, owners too: when the last one goes, the longest-standing admin, else member, becomes
-    owner. The entry `removed` has the sender `~tenant`.
-    """
+    """Remove any member, owners included. When the last owner goes, the longest-standing admin
+    becomes owner, or the longest-standing member if there is no admin. The entry `removed` has
+    the sender `~tenant`."""
     await verbs.remove_as_tenant(caller, tenant, chat, user_id)
 
 
@@ -48,9 +48,8 @@ async def remove_member_as_tenant(
 async def delete_chat_as_tenant(
     caller: Caller, tenant: str, chat: ChatId, verbs: ChatVerbs
 ) -> JobRecord:
-    """Any chat, direct ones too. From the answer on nothing is taken in; members and messages are
-    removed by a job. Asked again it answers with that job, as far as it is then.
-    """
+    """Delete any chat, direct or group. After the answer the chat accepts nothing; a job removes
+    members and messages. A repeated request returns that job with its progress."""
     return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of a tenant: what goes on after its answer, and how far it is."""
+"""Jobs of a tenant: work that continues after the answer, and its progress."""
 
 from typing import Final, Literal
 
@@ -16,14 +16,14 @@ TAG: Final = "Jobs"
 
 
 class JobProgress(msgspec.Struct):
-    """How many entries of the chat's log are empty, of how many."""
+    """How many entries of the chat's log are emptied, and how many there are."""
 
     done: int
     of: int
 
 
 class JobRecord(msgspec.Struct):
-    """A job that deletes a chat. At `members_removed` and after it nobody reads the chat."""
+    """A job that deletes a chat. From `members_removed` on nobody can read the chat."""
 
     job: str
     kind: Literal["chat.delete"]
@@ -38,17 +38,17 @@ class JobRecord(msgspec.Struct):
     "GET",
     "/v1/tenants/{tenant}/jobs/{job_id}",
     tag=TAG,
-    summary="See how far a job is",
+    summary="Get a job",
     key="tenant",
     refusals=(TenantNotFound, JobNotFound),
 )
 async def get_job(caller: Caller, tenant: str, job_id: str, verbs: ChatVerbs) -> JobRecord:
-    """Its phase is `started`, then `members_removed`, `keys_removed` and `done`."""
+    """Return the job. Its phase is `started`, `members_removed`, `keys_removed`, then `done`."""
     return job_record(await verbs.job(caller, tenant, job_id))
 
 
 def job_record(job: Deletion) -> JobRecord:
-    """A job, for whoever asked for it."""
+    """Return the public record of a job."""
     return JobRecord(
         job=job.job_id,
         kind="chat.delete",

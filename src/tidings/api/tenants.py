@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants: making them, their keys, and the tokens they give to their users."""
+"""Tenants: create and update, tenant keys, and user tokens."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ TAG: Final = "Tenants"
 
 
 class QuotasChange(Body, frozen=True):
-    """What a tenant may use, in place of what was said before; absent or null: without end."""
+    """The quotas of a tenant, which replace all previous ones; absent or null: unlimited."""
 
     users: Quota | None = None
     chats_per_day: Quota | None = None
@@ -28,7 +28,7 @@ class QuotasChange(Body, frozen=True):
 
 
 class TenantChange(Body, frozen=True):
-    """What a tenant is called, what it may use, and whether it is suspended; absent: as before."""
+    """The name and quotas of a tenant, and whether it is suspended; absent fields do not change."""
 
     name: Name | None = None
     quotas: QuotasChange | None = None
@@ -36,7 +36,7 @@ class TenantChange(Body, frozen=True):
 
 
 class QuotasRecord(msgspec.Struct):
-    """What a tenant may use; null: without end."""
+    """The quotas of a tenant; null: unlimited."""
 
     users: int | None
     chats_per_day: int | None
@@ -44,7 +44,7 @@ class QuotasRecord(msgspec.Struct):
 
 
 class TenantRecord(msgspec.Struct):
-    """A customer of this deployment. While it is suspended, none of its keys and tokens count."""
+    """A customer of this deployment. While it is suspended, its keys and tokens are not valid."""
 
     tenant: str
     name: str | None
@@ -54,7 +54,7 @@ class TenantRecord(msgspec.Struct):
 
 
 class TokenRequest(Body, frozen=True):
-    """Whom a token is for, on which device if on one only, and for how many seconds."""
+    """The user of a token, optionally the only device, and the lifetime in seconds."""
 
     user_id: UserId
     device: Device | None = None
@@ -62,7 +62,7 @@ class TokenRequest(Body, frozen=True):
 
 
 class TokenRecord(msgspec.Struct):
-    """A user token and when it ends."""
+    """A user token and its expiry."""
 
     token: str
     expires_at: str
@@ -86,8 +86,8 @@ async def put_tenant(
     identity: IdentityVerbs,
     data: TenantChange = AS_BEFORE,
 ) -> Answer[TenantRecord]:
-    """201 if it is new. Suspended, all that is the tenant's is refused, and its sockets close,
-    within five seconds."""
+    """Create or update a tenant: 201 if it is new. Within five seconds of a suspension, every
+    credential of the tenant is refused and its connections close."""
     quotas = None if data.quotas is None else Quotas(**msgspec.structs.asdict(data.quotas))
     put, is_new = await identity.put_tenant(caller, tenant, data.name, quotas, data.suspended)
     return Answer(_record(put), status=201 if is_new else 200)
@@ -102,7 +102,7 @@ async def put_tenant(
     refusals=(TenantNotFound,),
 )
 async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> TenantRecord:
-    """Its name, its quotas, and whether it is suspended."""
+    """Return the name and quotas of a tenant, and whether it is suspended."""
     return _record(await identity.get_tenant(caller, tenant))
 
 
@@ -110,14 +110,15 @@ async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> Te
     "POST",
     "/v1/tenants/{tenant}/keys",
     tag=TAG,
-    summary="Make a tenant key",
+    summary="Create a tenant key",
     key="root",
     statuses=(201,),
     refusals=(TenantNotFound,),
     audit=Audited(target="key_id"),
 )
 async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) -> NewTenantKey:
-    """The key is shown this once; what is kept is its digest."""
+    """Create a tenant key. The answer is the only place that shows it; the server stores its
+    digest."""
     return await identity.make_tenant_key(caller, tenant)
 
 
@@ -133,7 +134,7 @@ async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) 
 async def revoke_tenant_key(
     caller: Caller, tenant: str, key_id: str, identity: IdentityVerbs
 ) -> None:
-    """It is refused from the next request on."""
+    """Revoke a tenant key. It is refused from the next request on."""
     await identity.revoke_tenant_key(caller, tenant, key_id)
 
 
@@ -141,7 +142,7 @@ async def revoke_tenant_key(
     "POST",
     "/v1/tenants/{tenant}/tokens",
     tag=TAG,
-    summary="Make a user token",
+    summary="Create a user token",
     key="tenant",
     statuses=(201,),
     refusals=(TenantNotFound, LimitReached, UserDeactivated),
@@ -150,7 +151,7 @@ async def revoke_tenant_key(
 async def make_token(
     caller: Caller, tenant: str, data: TokenRequest, identity: IdentityVerbs
 ) -> TokenRecord:
-    """The user is created if there is none."""
+    """Create a user token. The user is created if there is none."""
     made = await identity.make_token(caller, tenant, data.user_id, data.device, data.expires_in)
     return TokenRecord(made.token, rfc3339(made.expires_at))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public keys with which a tenant signs its users' tokens itself."""
+"""The public keys of tenants that sign the tokens of their users themselves."""
 
 from typing import Final
 
@@ -20,14 +20,15 @@ TAG: Final = "Tokens"
 
 
 class TokenIssuerChange(Body, frozen=True):
-    """Public keys as JSON Web Keys, and what `iss` has to say; without one it may say anything."""
+    """Public keys as JSON Web Keys, and the required value of `iss`; without it any value is
+    allowed."""
 
     keys: IssuerKeys
     issuer: Name | None = None
 
 
 class TokenIssuerRecord(msgspec.Struct):
-    """What a tenant has registered."""
+    """The keys that a tenant has registered."""
 
     issuer: str | None
     keys: list[JsonWebKey]
@@ -45,7 +46,7 @@ class TokenIssuerRecord(msgspec.Struct):
 async def get_token_issuer(
     caller: Caller, tenant: str, identity: IdentityVerbs
 ) -> TokenIssuerRecord:
-    """404 while none are registered."""
+    """Return the registered keys; 404 while there are none."""
     return _record(await identity.token_issuers.get(caller, tenant))
 
 
@@ -60,8 +61,8 @@ async def get_token_issuer(
 async def put_token_issuer(
     caller: Caller, tenant: str, data: TokenIssuerChange, identity: IdentityVerbs
 ) -> TokenIssuerRecord:
-    """In place of all that were there. Tokens of those left out, or changed, count no more, and
-    their sockets close, within five seconds."""
+    """Replace all registered keys. Within five seconds, tokens of keys that were left out or
+    changed are no longer valid and their connections close."""
     put = await identity.token_issuers.put(caller, tenant, data.issuer, data.keys)
     return _record(put)
 
@@ -70,13 +71,14 @@ async def put_token_issuer(
     "DELETE",
     "/v1/tenants/{tenant}/token-issuer",
     tag=TAG,
-    summary="Take the tenant's own keys away",
+    summary="Remove the tenant's own keys",
     key="tenant",
     statuses=(204,),
     refusals=(TenantNotFound, KeyNotFound),
 )
 async def remove_token_issuer(caller: Caller, tenant: str, identity: IdentityVerbs) -> None:
-    """Tokens they signed count no more, and their sockets close, within five seconds."""
+    """Remove all registered keys. Within five seconds their tokens are no longer valid and their
+    connections close."""
     await identity.token_issuers.remove(caller, tenant)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users: as their tenant keeps them, and as they see themselves and each other."""
+"""Users: the tenant's view of them, and their own profiles."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ TAG: Final = "Users"
 
 
 class UserChange(Body, frozen=True):
-    """What is known of a user; what is absent stays as it is. A number that is null is let go."""
+    """The fields of a user; absent fields do not change, and a phone number of null is removed."""
 
     display_name: Name | None = None
     phone_number: PhoneNumber | msgspec.UnsetType | None = msgspec.UNSET
@@ -27,13 +27,13 @@ class UserChange(Body, frozen=True):
 
 
 class ProfileChange(Body, frozen=True):
-    """What users change of themselves."""
+    """The fields that users change in their own profiles."""
 
     display_name: Name | None = None
 
 
 class ProfileRecord(msgspec.Struct):
-    """A user. The phone number is shown to the user and the tenant only."""
+    """A user. Only the user and the tenant see the phone number."""
 
     user_id: str
     display_name: str | None
@@ -43,7 +43,7 @@ class ProfileRecord(msgspec.Struct):
 
 
 class UserRecord(ProfileRecord):
-    """A user as the tenant sees it. One that is deactivated can do nothing."""
+    """A user, as the tenant sees them. A deactivated user has no access."""
 
     deactivated: bool
 
@@ -67,8 +67,8 @@ async def put_user(
     identity: IdentityVerbs,
     data: UserChange = AS_BEFORE,
 ) -> Answer[UserRecord]:
-    """201 if the user is new. With another phone number than before, or none (null), or
-    deactivated, the user's sessions and tokens end."""
+    """Create or update a user: 201 if the user is new. Changing or removing the phone number, or
+    deactivating the user, ends all sessions and tokens of the user."""
     is_active = None if data.deactivated is None else not data.deactivated
     user, is_new = await identity.put_user(
         caller, tenant, user_id, data.display_name, data.phone_number, is_active
@@ -80,13 +80,13 @@ async def put_user(
 
 @operation("GET", "/v1/me", tag=TAG, summary="Get my profile", refusals=(UserNotFound,))
 async def get_me(caller: Caller, identity: IdentityVerbs) -> ProfileRecord:
-    """The caller's own."""
+    """Return the caller's own profile."""
     return _record(await identity.get_profile(caller))
 
 
 @operation("PATCH", "/v1/me", tag=TAG, summary="Change my profile", refusals=(UserNotFound,))
 async def patch_me(caller: Caller, data: ProfileChange, identity: IdentityVerbs) -> ProfileRecord:
-    """The phone number is the tenant's to change."""
+    """Change the caller's own profile. Only the tenant can change the phone number."""
     return _record(await identity.patch_profile(caller, data.display_name))
 
 
@@ -98,7 +98,7 @@ async def patch_me(caller: Caller, data: ProfileChange, identity: IdentityVerbs)
     refusals=(UserNotFound,),
 )
 async def get_user(caller: Caller, user_id: str, identity: IdentityVerbs) -> ProfileRecord:
-    """Of the caller's own tenant."""
+    """Return the profile of a user of the caller's own tenant."""
     return _record(await identity.get_profile(caller, user_id))
 
 

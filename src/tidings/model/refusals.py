@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests understood and declined: a closed catalogue with stable codes.
+"""Refusals: requests that were understood and declined, in a closed catalogue with stable codes.
 
-A code is wire format: it keeps its meaning for ever and is never used for another one. What a code
-means over HTTP or on the socket stands in `wire.codes` alone.
+A code is wire format: it keeps its meaning for ever and is never reused. `wire.codes` alone defines
+what a refusal is over HTTP and on the socket.
 
     Refusal
     ├── Unauthenticated: CodeWrong, RefreshRefused
@@ -19,7 +19,8 @@ from typing import ClassVar
 
 
 class Refusal(Exception):
-    """Declined. Unless retryable, nothing happened and nothing will."""
+    """A declined request. Unless the refusal is retryable, the request had no effect and never
+    will."""
 
     code: ClassVar[str] = "refused"
     title: ClassVar[str] = "Refused"
@@ -31,109 +32,109 @@ class Refusal(Exception):
 
 
 class Unauthenticated(Refusal):
-    """No credentials, or ones that do not hold."""
+    """The credentials are missing or not valid."""
 
     code, title = "auth.required", "Valid credentials are required"
 
 
 class Forbidden(Refusal):
-    """The caller sees the thing but may not do this to it."""
+    """The caller may see the resource but may not do this to it."""
 
     code, title = "auth.forbidden", "Not allowed"
 
 
 class CodeWrong(Unauthenticated):
-    """Not the code that was sent, or one that does not count any more: never told which."""
+    """The login code is wrong, used or expired. The answer never says which."""
 
-    code, title = "login.code_wrong", "The code is wrong or does not count any more"
+    code, title = "login.code_wrong", "The code is wrong or has expired"
 
 
 class RefreshRefused(Unauthenticated):
-    """A refresh token that does not count: log in again."""
+    """The refresh token is not valid: the user has to log in again."""
 
     code, title = "session.ended", "The session has ended"
 
 
 class LoginOff(Forbidden):
-    """This deployment sends no codes."""
+    """This deployment sends no login codes."""
 
-    code, title = "login.off", "Logging in by phone is not set up here"
+    code, title = "login.off", "Login by phone is not configured on this server"
 
 
 class NotFound(Refusal):
-    """Not there, or not for this caller to see: the two are never told apart."""
+    """The resource does not exist, or the caller may not see it: the answer is the same."""
 
     code, title = "not_found", "Not found"
 
 
 class ChatNotFound(NotFound):
-    """No such chat for this caller."""
+    """The chat does not exist, or the caller is not a member."""
 
     code, title = "chat.not_found", "No such chat"
 
 
 class MessageNotFound(NotFound):
-    """No such message for this caller."""
+    """The message does not exist, or the caller may not see it."""
 
     code, title = "message.not_found", "No such message"
 
 
 class UserNotFound(NotFound):
-    """No such user in this tenant."""
+    """The tenant has no such user."""
 
     code, title = "user.not_found", "No such user"
 
 
 class MemberNotFound(NotFound):
-    """The user is not in the chat."""
+    """The user is not a member of the chat."""
 
     code, title = "member.not_found", "Not a member of this chat"
 
 
 class TenantNotFound(NotFound):
-    """No such tenant for this caller."""
+    """The tenant does not exist, or the caller may not see it."""
 
     code, title = "tenant.not_found", "No such tenant"
 
 
 class KeyNotFound(NotFound):
-    """No such tenant key."""
+    """The tenant has no such key."""
 
     code, title = "key.not_found", "No such key"
 
 
 class SessionNotFound(NotFound):
-    """No such session of this user."""
+    """The user has no such session."""
 
     code, title = "session.not_found", "No such session"
 
 
 class InviteNotFound(NotFound):
-    """Nobody asks the user into this chat, or not any more."""
+    """The user has no invitation to this chat, or it is no longer open."""
 
     code, title = "invite.not_found", "No such invitation"
 
 
 class InboxNotFound(NotFound):
-    """No such inbox of this tenant."""
+    """The tenant has no such inbox."""
 
     code, title = "inbox.not_found", "No such inbox"
 
 
 class NotificationNotFound(NotFound):
-    """No such notification in this inbox."""
+    """The inbox has no such notification."""
 
     code, title = "notification.not_found", "No such notification"
 
 
 class JobNotFound(NotFound):
-    """No such job of this tenant, or none that was set aside."""
+    """The tenant has no such job, or the job is not a dead letter."""
 
     code, title = "job.not_found", "No such job"
 
 
 class Invalid(Refusal):
-    """Malformed: a field is missing, unknown, of the wrong type or out of range."""
+    """The request is malformed: a field is missing, unknown, of the wrong type or out of range."""
 
     code, title = "request.invalid", "The request is not valid"
 
@@ -143,121 +144,121 @@ class Invalid(Refusal):
 
 
 class ContentEmpty(Invalid):
-    """A message needs content."""
+    """The message has no content."""
 
     code, title = "content.empty", "Content is empty"
 
 
 class ReceiptBeyondHead(Invalid):
-    """A receipt for what the log does not hold."""
+    """The receipt is for a sequence after the head of the log."""
 
-    code, title = "receipt.beyond_head", "The log does not reach that far"
+    code, title = "receipt.beyond_head", "The sequence is beyond the end of the log"
 
 
 class CursorInvalid(Invalid):
-    """A cursor that this server did not make for this list and this caller."""
+    """This server did not issue the cursor for this list and this caller."""
 
-    code, title = "cursor.invalid", "The cursor is not valid here"
+    code, title = "cursor.invalid", "The cursor is not valid for this list"
 
 
 class OperationUnknown(Invalid):
-    """A frame whose op this server does not know."""
+    """The `op` of a frame is unknown to this server."""
 
     code, title = "op.unknown", "Unknown op"
 
 
 class TooLarge(Refusal):
-    """More bytes than a limit allows."""
+    """The request has more bytes than a limit allows."""
 
     code, title = "request.too_large", "Too large"
 
 
 class ContentTooLarge(TooLarge):
-    """More content than a message holds."""
+    """The content has more bytes than a message may have."""
 
     code, title = "content.too_large", "Content is too large"
 
 
 class Conflict(Refusal):
-    """At odds with what is there."""
+    """The request conflicts with the current state."""
 
-    code, title = "conflict", "Conflicts with the present state"
+    code, title = "conflict", "The request conflicts with the current state"
 
 
 class SendConflict(Conflict):
-    """The client_message_id was used for another content, type or ttl."""
+    """The client_message_id was used with different content, type or lifetime."""
 
-    code, title = "send.conflict", "This client_message_id was used for another message"
+    code, title = "send.conflict", "This client_message_id was used for a different message"
 
 
 class RequestConflict(Conflict):
-    """The Idempotency-Key was used for another request."""
+    """The Idempotency-Key was used for a different request."""
 
-    code, title = "request.conflict", "This Idempotency-Key was used for another request"
+    code, title = "request.conflict", "This Idempotency-Key was used for a different request"
 
 
 class MessageGone(Conflict):
-    """The message has no content any more: redacted, expired or erased."""
+    """The content of the message was redacted, expired or erased."""
 
-    code, title = "message.gone", "The message has no content any more"
+    code, title = "message.gone", "The content of the message is gone"
 
 
 class DirectChatFixed(Conflict):
-    """A direct chat has two members for ever, no roles and no name."""
+    """A direct chat always has the same two members, no roles and no name."""
 
     code, title = "chat.direct", "A direct chat cannot be changed"
 
 
 class LastOwner(Conflict):
-    """A group keeps at least one owner."""
+    """A group must keep at least one owner."""
 
-    code, title = "role.last_owner", "A group keeps at least one owner"
+    code, title = "role.last_owner", "A group must keep at least one owner"
 
 
 class LimitReached(Conflict):
-    """A documented limit on how many of something there may be."""
+    """A documented limit on the number of something is reached."""
 
     code, title = "limit.reached", "A limit is reached"
 
 
 class PhoneTaken(Conflict):
-    """The number belongs to another user of the tenant."""
+    """The phone number belongs to another user of the tenant."""
 
-    code, title = "user.phone_taken", "The phone number is another user's"
+    code, title = "user.phone_taken", "The phone number belongs to another user"
 
 
 class UserDeactivated(Conflict):
-    """The tenant has deactivated the user: no token would count."""
+    """The tenant has deactivated the user: no token would be valid."""
 
     code, title = "user.deactivated", "The user is deactivated"
 
 
 class SchemaVersionConflict(Conflict):
-    """The message was made for another version of the inbox's schema."""
+    """The notification was written for another version of the inbox's schema."""
 
     code, title = "notification.schema_version", "The inbox has another schema version"
 
 
 class Unavailable(Refusal):
-    """Nothing happened, or the outcome is unknown: repeat with the same key."""
+    """The request had no effect, or its outcome is unknown: repeat it with the same key."""
 
     code, title, retryable = "unavailable", "Not available at the moment", True
 
 
 class StoreUnavailable(Unavailable):
-    """The store cannot answer."""
+    """The store does not answer."""
 
     code, title = "store.unavailable", "The store cannot be reached or cannot write"
 
 
 class ChatBusy(Unavailable):
-    """Too many writers on one chat at once."""
+    """Too many requests write to one chat at once."""
 
     code, title = "chat.busy", "The chat is busy"
 
 
 class InboxBusy(Unavailable):
-    """Too many writers on the log of one inbox at once."""
+    """Too many requests write to the log of one inbox at once."""
 
     code, title = "inbox.busy", "The inbox is busy"
 
@@ -269,9 +270,9 @@ class QueueUnavailable(Unavailable):
 
 
 class SmsUnavailable(Unavailable):
-    """Texts cannot be sent at the moment."""
+    """Text messages cannot be sent at the moment."""
 
-    code, title = "sms.unavailable", "Texts cannot be sent at the moment"
+    code, title = "sms.unavailable", "Text messages cannot be sent at the moment"
 
     def __init__(self, detail: str = "", retry_after_ms: int = 1_000) -> None:
         super().__init__(detail)
@@ -279,7 +280,7 @@ class SmsUnavailable(Unavailable):
 
 
 class TooMany(Unavailable):
-    """More than a limit allows within a time; nothing happened."""
+    """More requests than a limit allows within a time; this one had no effect."""
 
     code, title = "rate.limited", "Too many requests"
 
@@ -289,16 +290,16 @@ class TooMany(Unavailable):
 
 
 class RateLimited(TooMany):
-    """Faster than anyone honest."""
+    """Requests arrive faster than any honest client sends them."""
 
 
 class QuotaReached(TooMany):
-    """The tenant has used up what it may use in a day."""
+    """The tenant has used up its daily quota."""
 
     code, title = "quota.reached", "The tenant's quota for today is used up"
 
 
 class TooManyWaiting(Unavailable):
-    """The connection has too many requests without an answer."""
+    """The connection has too many unanswered requests."""
 
-    code, title = "connection.busy", "Too many requests are waiting on this connection"
+    code, title = "connection.busy", "Too many unanswered requests on this connection"
