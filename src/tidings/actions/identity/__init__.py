@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers, credentials, tenants and users."""
+"""Identify callers and manage tenants, users, sessions, tokens, keys, quotas and rate limits."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording administrative acts: the intent before, the outcome after.
+"""Record administrative acts: the intent before the act, the outcome after it.
 
-An act whose intent cannot be recorded is not done. One whose outcome cannot be recorded stays in
-the trail as begun, and is shown as `unknown`: so it is after a crash in between.
+An act whose intent cannot be recorded is not done. If the outcome cannot be recorded, or the
+process crashes before it is, the act stays in the audit trail as `unknown`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ CHANCE_BYTES: Final = 6
 
 
 class Intent(NamedTuple):
-    """Who is about to do what."""
+    """An act that is about to be done, and its actor."""
 
     actor: Actor
     actor_id: str | None
@@ -39,7 +39,7 @@ class Intent(NamedTuple):
 
 
 class Recorded:
-    """An act that is being done. Who makes something new says what it is called."""
+    """An act in progress; code that creates something sets `target` to the new id."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -50,7 +50,7 @@ _Waiting = deque[tuple[Act, "asyncio.Future[None]"]]
 
 
 class AuditTrail:
-    """Where all administrative acts are recorded."""
+    """Recorder of all administrative acts."""
 
     def __init__(self, entries: AuditLog, clock: Clock, chance: Chance) -> None:
         self._entries = entries
@@ -58,14 +58,14 @@ class AuditTrail:
         self._chance = chance
         self._numbers = itertools.count()
         self._waiting: dict[_Kind, _Waiting] = {}
-        """Acts that are done and wait for their entry; no more than requests wait for answers."""
+        """Acts that are done and wait for their entry, bounded by the number of open requests."""
         self._tasks = Tasks("audit")
 
     @asynccontextmanager
     async def act(
         self, intent: Intent, target: str | None = None, request_id: str | None = None
     ) -> AsyncIterator[Recorded]:
-        """Record an act around doing it.
+        """Record the intent, run the body of the `with` statement, then record the outcome.
 
         Raises:
             StoreUnavailable: The intent could not be recorded; nothing is done.
@@ -96,11 +96,11 @@ class AuditTrail:
     ) -> None:
         """Record an act that changes nothing in the store before its answer leaves.
 
-        While an entry is being written, those of the same kind gather for the next one: acts that
-        come thousands a second cost a few writes, and one that comes alone does not wait.
+        While an entry is being written, acts of the same kind gather for the next entry: thousands
+        of acts per second cost a few writes, and a single act does not wait.
 
         Raises:
-            StoreUnavailable: It is not recorded, so nobody may be told that it was done.
+            StoreUnavailable: The act is not recorded, so the caller must not report it as done.
         """
         kind = (intent, outcome, code)
         waiting = self._waiting.get(kind)
@@ -114,22 +114,22 @@ class AuditTrail:
     async def _write(self, kind: _Kind, waiting: _Waiting) -> None:
         intent, outcome, code = kind
         while waiting:
-            some = [waiting.popleft() for _ in range(min(len(waiting), limits.AUDIT_ACTS_MAX))]
-            trouble: Exception | None = None
+            batch = [waiting.popleft() for _ in range(min(len(waiting), limits.AUDIT_ACTS_MAX))]
+            error: Exception | None = None
             try:
-                acts = tuple(act for act, _ in some)
+                acts = tuple(act for act, _ in batch)
                 await self._entries.append(self._entry(intent, acts, outcome, code))
             except Refusal as refusal:
-                trouble = refusal
+                error = refusal
             except Exception:
-                log.exception("recording failed", extra={"action": "audit_failed"})
-                trouble = StoreUnavailable()
-            for _, written in some:
-                _settle(written, trouble)
+                log.exception("audit entry could not be written", extra={"action": "audit_failed"})
+                error = StoreUnavailable()
+            for _, written in batch:
+                _settle(written, error)
         del self._waiting[kind]
 
     async def close(self) -> None:
-        """Finish what is being written."""
+        """Wait until all waiting acts are written."""
         await self._tasks.finish()
 
     def _entry(
@@ -141,7 +141,7 @@ class AuditTrail:
     ) -> AuditEntry:
         return AuditEntry(
             at=acts[0].at,
-            # In order within a process, also where many come in one millisecond.
+            # The counter keeps entries of one process in order, even within one millisecond.
             entry_id=f"{next(self._numbers):08x}{self._chance.token(CHANCE_BYTES).hex()}",
             acts=acts,
             outcome=outcome,
@@ -154,13 +154,13 @@ class AuditTrail:
     ) -> None:
         (act,) = entry.acts
         acts = (msgspec.structs.replace(act, target=recorded.target),)
-        whole = msgspec.structs.replace(entry, acts=acts, outcome=outcome, code=code)
+        completed = msgspec.structs.replace(entry, acts=acts, outcome=outcome, code=code)
         try:
-            await self._entries.complete(whole)
+            await self._entries.complete(completed)
         except Refusal:
-            # It is done, or refused, and the caller is told so; the trail says `unknown`.
+            # The caller gets the true outcome; the audit trail shows `unknown`.
             log.error(
-                "the outcome of an act is not recorded",
+                "outcome of an act could not be recorded",
                 extra={
                     "action": "audit_incomplete",
                     "act": entry.action,
@@ -172,12 +172,12 @@ class AuditTrail:
 
 
 def is_certain(refusal: Refusal) -> bool:
-    """Whether nothing was done."""
+    """Return whether this refusal proves that nothing was done."""
     return isinstance(refusal, TooMany) or not isinstance(refusal, Unavailable)
 
 
 def actor_of(caller: Caller) -> tuple[Actor, str | None] | None:
-    """Who acts; None for a user, whose acts are not administrative."""
+    """Return the actor and its id; None for a user, whose acts are not administrative."""
     match caller:
         case Root():
             return "root", None
@@ -187,10 +187,10 @@ def actor_of(caller: Caller) -> tuple[Actor, str | None] | None:
             return None
 
 
-def _settle(written: "asyncio.Future[None]", trouble: Exception | None) -> None:
+def _settle(written: "asyncio.Future[None]", error: Exception | None) -> None:
     if written.done():
-        return  # whoever waited has gone
-    if trouble is None:
+        return  # the waiting request was cancelled
+    if error is None:
         written.set_result(None)
     else:
-        written.set_exception(trouble)
+        written.set_exception(error)

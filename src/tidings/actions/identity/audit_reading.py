@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the audit trail: each act by itself, newest first."""
+"""List the acts in the audit trail, newest first."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,7 @@ _EVERYONE: Final = UserKey("*")
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a list goes on: below this act of an entry, then with the entries below it."""
+    """Position in the list: the next page starts with the acts before this act."""
 
     at: int
     entry_id: str
@@ -28,7 +28,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecordedAct(msgspec.Struct, frozen=True):
-    """One act, and the entry that it stands in."""
+    """One act, with the entry that contains it."""
 
     entry: AuditEntry
     act: Act
@@ -36,13 +36,13 @@ class RecordedAct(msgspec.Struct, frozen=True):
 
     @property
     def act_id(self) -> str:
-        """A name of its own."""
+        """Return the unique id of the act."""
         return f"{self.entry.entry_id}-{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAudit:
-    """The acts of a tenant, or all of them."""
+    """Reader of the audit trail, for one tenant or for the whole deployment."""
 
     entries: AuditLog
     tenants: Tenants
@@ -52,7 +52,7 @@ class ReadAudit:
     async def of_tenant(
         self, caller: Caller, tenant: str, cursor: str | None, limit: int
     ) -> tuple[list[RecordedAct], str | None]:
-        """A page of what was done to a tenant, by whomever; and the cursor of the next one."""
+        """Return a page of the acts on a tenant, by any actor, and the cursor of the next page."""
         require_tenant(caller, tenant)
         if await self.tenants.get(tenant) is None:
             raise TenantNotFound
@@ -61,7 +61,7 @@ class ReadAudit:
     async def of_all(
         self, caller: Caller, cursor: str | None, limit: int
     ) -> tuple[list[RecordedAct], str | None]:
-        """A page of all that was done."""
+        """Return a page of all acts, and the cursor of the next page."""
         require_root(caller)
         return await self._page(None, _EVERYONE, cursor, limit)
 
@@ -69,25 +69,25 @@ class ReadAudit:
         self, tenant: str | None, bound_to: UserKey, cursor: str | None, limit: int
     ) -> tuple[list[RecordedAct], str | None]:
         cursors, now = self.vault.cursors, self.clock.now()
-        # Another process's clock may be ahead of ours.
+        # Start a day ahead: the clock of another process may be ahead of ours.
         place = _Place(now + limits.DAY_MS, "", 0)
         if cursor is not None:
             place = msgspec.json.decode(cursors.open(_PURPOSE, bound_to, cursor), type=_Place)
         found = await self.entries.page(
             tenant,
             since=now - limits.AUDIT_MS,
-            # The entry of the place itself is read again: it may have more acts. And one more
-            # than is shown tells whether there is a next page.
+            # Read two more than the page shows: the entry of the cursor again, since it may
+            # contain more acts, and one act that shows whether there is a next page.
             before=(place.at, place.entry_id + " "),
             limit=limit + 2,
         )
-        acts = [one for entry in found for one in _acts(entry) if _is_below(one, place)]
+        acts = [act for entry in found for act in _acts(entry) if _is_below(act, place)]
         page = acts[:limit]
         if len(acts) <= limit:
             return page, None
         last = page[-1]
-        goes_on = _Place(*last.entry.place, last.number)
-        return page, cursors.seal(_PURPOSE, bound_to, msgspec.json.encode(goes_on))
+        next_place = _Place(*last.entry.place, last.number)
+        return page, cursors.seal(_PURPOSE, bound_to, msgspec.json.encode(next_place))
 
 
 def _acts(entry: AuditEntry) -> list[RecordedAct]:
@@ -95,5 +95,5 @@ def _acts(entry: AuditEntry) -> list[RecordedAct]:
     return acts[::-1]
 
 
-def _is_below(one: RecordedAct, place: _Place) -> bool:
-    return (*one.entry.place, one.number) < (place.at, place.entry_id, place.act)
+def _is_below(recorded: RecordedAct, place: _Place) -> bool:
+    return (*recorded.entry.place, recorded.number) < (place.at, place.entry_id, place.act)

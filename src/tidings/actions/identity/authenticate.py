@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What proves who calls: the root key, a tenant key, or a user token."""
+"""Authenticate callers by the root key, a tenant key or a user token.
+
+Contains the cache of verified user tokens, and makes new tenant keys.
+"""
 
 import hashlib
 import hmac
@@ -23,30 +26,30 @@ from tidings.ports.world import Chance, Clock
 
 VERIFIED_TOKENS_MAX: Final = 50_000
 USER_TOKENS_MAX: Final = 100
-"""Of one user; who has more is looked up more often, and takes no room from the others."""
+"""Cached tokens per user; further tokens displace the same user's tokens, not those of others."""
 
 Tokens = dict[bytes, None]
-"""A set that remembers which came first."""
+"""Set of token digests, in the order of insertion."""
 
 
 class VerifiedTokens:
-    """Who calls with a token, by its digest; a bounded number, of which the oldest go first."""
+    """Bounded cache of the callers of verified tokens, by digest; the oldest are evicted first."""
 
     def __init__(self) -> None:
         self._callers: OrderedDict[bytes, UserCaller] = OrderedDict()
         self._of: dict[str, Tokens] = {}
-        """The tokens of each user and of each session: people log out all the time, and looking
-        through all tokens for each would hold everyone up. Names of the two are never alike."""
+        """Tokens by user and by session, so that a logout need not scan the whole cache, which
+        would block the event loop. A user key never equals a session id."""
 
     def __len__(self) -> int:
         return len(self._callers)
 
     def get(self, digest: bytes) -> UserCaller | None:
-        """Who calls with this token, if it was seen before."""
+        """Return the caller of a cached token, or None."""
         return self._callers.get(digest)
 
     def keep(self, digest: bytes, caller: UserCaller) -> None:
-        """Remember a token."""
+        """Cache a verified token."""
         self.forget(digest)
         self._callers[digest] = caller
         for name in _names(caller):
@@ -57,7 +60,7 @@ class VerifiedTokens:
             self.forget(next(iter(self._callers)))
 
     def forget(self, digest: bytes) -> None:
-        """Look at it as if it had not been seen."""
+        """Remove a token from the cache."""
         caller = self._callers.pop(digest, None)
         if caller is None:
             return
@@ -68,14 +71,14 @@ class VerifiedTokens:
                 del self._of[name]
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Forget every token that these may be about: the store says whether it still counts."""
+        """Remove every token that may be affected; its next use is checked against the store."""
         ended = RevocationIndex(revocations)
         names: Iterable[str] = (*ended.users, *ended.sessions)
         for name in names:
             for digest in list(self._of.get(name, ())):
                 self.forget(digest)
         if ended.is_wide:
-            for digest in [key for key, one in self._callers.items() if ended.concerns(one)]:
+            for digest in [key for key, user in self._callers.items() if ended.concerns(user)]:
                 self.forget(digest)
 
 
@@ -90,10 +93,11 @@ _LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
 
 
 class Authenticate:
-    """Tells from a bearer credential who calls.
+    """Authentication of a caller by a bearer credential.
 
-    A token is looked up in the store when it is first seen. After that it counts until it expires,
-    unless the feed says otherwise; while the feed is not seen, no token counts without the store.
+    A token is checked against the store on first use. After that it is valid until it expires or
+    the revocation feed reports it as revoked. While the feed cannot be read, every use of a token
+    is checked against the store.
     """
 
     def __init__(
@@ -107,23 +111,23 @@ class Authenticate:
         clock: Clock,
     ) -> None:
         self.refused = 0
-        """How many credentials did not hold."""
+        """Number of refused credentials."""
         self._root_digest = _digest(root_key)
         self._tenants = tenants
         self._signing = signing
         self._own = own
-        self._standings = standings
+        self._status = standings
         self._watch = watch
         self._clock = clock
         self._verified = VerifiedTokens()
         watch.listen(self._verified.revoked)
 
     async def __call__(self, bearer: str) -> Caller:
-        """The caller, as of the watch's place when this returns.
+        """Return the caller, as of the position of the revocation watch when this returns.
 
         Raises:
             Unauthenticated: The credential is unknown, malformed, revoked or expired.
-            StoreUnavailable: The store cannot tell now.
+            StoreUnavailable: The store cannot be read now.
         """
         try:
             return await self._caller(bearer)
@@ -132,7 +136,7 @@ class Authenticate:
             raise
 
     def is_root_header(self, authorization: bytes) -> bool:
-        """Whether this `Authorization` header holds the root key; asks no store."""
+        """Return whether this `Authorization` header is the root key, without reading the store."""
         scheme, _, bearer = authorization.partition(b" ")
         digest = hashlib.sha256(bearer.strip()).digest()
         return scheme.lower() == b"bearer" and hmac.compare_digest(digest, self._root_digest)
@@ -154,24 +158,24 @@ class Authenticate:
             raise Unauthenticated
         if not hmac.compare_digest(digest, key.digest):
             raise Unauthenticated
-        if not await self._standings.is_tenant_active(key.tenant):
+        if not await self._status.is_tenant_active(key.tenant):
             raise Unauthenticated
         return TenantCaller(key.tenant, key.key_id)
 
     async def _user(self, bearer: str, digest: bytes) -> UserCaller:
         caller = self._verified.get(digest)
         if caller is None or not self._watch.sees:
-            return await self._at_first_sight(bearer, digest)
+            return await self._first_use(bearer, digest)
         if self._clock.now() >= caller.expires_at + _LEEWAY_MS:
             self._verified.forget(digest)
             raise Unauthenticated
         return caller
 
-    async def _at_first_sight(self, bearer: str, digest: bytes) -> UserCaller:
+    async def _first_use(self, bearer: str, digest: bytes) -> UserCaller:
         for _ in range(LOOKS_MAX):
             place = self._watch.place
             caller = await self._look(bearer)
-            # Had the feed moved on, it might have told of this token while nobody knew it.
+            # If the feed advanced meanwhile, it may have revoked this token before it was cached.
             if place == self._watch.place:
                 self._verified.keep(digest, caller)
                 return caller
@@ -180,7 +184,7 @@ class Authenticate:
     async def _look(self, bearer: str) -> UserCaller:
         token = await verify(bearer, self._signing, self._own, self._clock.now())
         caller = _caller_of(token)
-        if not await self._standings.is_token_valid(caller):
+        if not await self._status.is_token_valid(caller):
             raise Unauthenticated
         return caller
 
@@ -198,7 +202,7 @@ def _caller_of(token: Token) -> UserCaller:
 
 
 def new_tenant_key(chance: Chance) -> tuple[str, str, bytes]:
-    """A new tenant key: its id, the key as the tenant holds it, and the digest that is kept."""
+    """Make a tenant key; return its id, the key for the tenant, and the digest to store."""
     key_id = chance.token(8).hex()
     key = f"sk_{key_id}_{urlsafe_b64encode(chance.token(_SECRET_BYTES)).decode().rstrip('=')}"
     return key_id, key, _digest(key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that nobody waits for: a bounded queue, a few workers, and order where it matters."""
+"""Bounded queue for background jobs, with a few workers and order within each key."""
 
 import asyncio
 import logging
@@ -14,10 +14,10 @@ Job = Callable[[], Awaitable[None]]
 
 
 class BackgroundQueue:
-    """Runs jobs in the background, several at once; those with the same key one after the other.
+    """Background job queue: jobs run concurrently, but jobs with the same key run in order.
 
-    Each worker has a queue of its own, and a key always goes to the same worker. Which one is
-    decided by Python's keyed hash of strings, so nobody outside can aim at a worker.
+    Each worker has its own queue, and a key always goes to the same worker. Python's randomly
+    seeded string hash selects the worker, so an attacker cannot aim at one.
     """
 
     def __init__(self, name: str, *, workers: int, waiting_max: int, close_seconds: float) -> None:
@@ -32,11 +32,11 @@ class BackgroundQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further job is taken on."""
+        """Return whether further jobs are refused."""
         return self._is_closed or self._waiting >= self._waiting_max
 
     def put(self, key: str, job: Job) -> bool:
-        """Take the job on; False if too many are waiting or running already."""
+        """Queue a job; return False if too many are waiting or running already."""
         if self.is_full:
             return False
         self._waiting += 1
@@ -48,19 +48,19 @@ class BackgroundQueue:
         return True
 
     async def settled(self) -> None:
-        """Wait until every job that was taken on is done."""
+        """Wait until every queued job is done."""
         for queue in self._queues:
             await queue.join()
 
     async def close(self) -> None:
-        """Take on no more, wait a bounded time for what is there, and drop the rest."""
+        """Refuse new jobs, wait a bounded time for the queued jobs, and drop the rest."""
         self._is_closed = True
         with suppress(TimeoutError):
             async with asyncio.timeout(self._close_seconds):
                 await self.settled()
         if self._waiting:
             log.warning(
-                "background work was dropped at the end",
+                "background jobs were dropped at shutdown",
                 extra={"action": "jobs_dropped", "group": self._name, "dropped": self._waiting},
             )
         await self._tasks.close()
@@ -71,7 +71,7 @@ class BackgroundQueue:
             try:
                 await job()
             except Exception as error:
-                # One job that fails in a way nobody thought of must not end the worker.
+                # An unexpected error in one job must not end the worker.
                 log.error(
                     "background job failed",
                     exc_info=error,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls: root, a tenant or a user, and whose things each may touch."""
+"""The three kinds of callers (root, tenant and user), and checks of what each may access."""
 
 import logging
 
@@ -16,7 +16,7 @@ class Root(msgspec.Struct, frozen=True):
 
 
 class TenantCaller(msgspec.Struct, frozen=True):
-    """A tenant's own backend: everything of one tenant."""
+    """A tenant's backend, which may access everything that belongs to this tenant."""
 
     tenant: str
     key_id: str
@@ -27,37 +27,37 @@ class UserCaller(msgspec.Struct, frozen=True):
 
     user: UserKey
     device: str | None
-    """The device the token is bound to; None if it is bound to none."""
+    """The device that the token is bound to, if any."""
     expires_at: int
     session: str | None = None
-    """The session the token belongs to; None if it belongs to none."""
+    """The session of the token, if any."""
     issued_at: int = 0
-    """When the token was made, in milliseconds, as fine as whole seconds."""
+    """Issue time of the token in milliseconds, with a resolution of one second."""
     key_id: str = ""
-    """Of the key that signed it."""
+    """Id of the key that signed the token."""
     made_by: str | None = None
-    """The tenant key with which it was asked for; None if it was not by one."""
+    """The tenant key that requested the token, if any."""
 
 
 Caller = Root | TenantCaller | UserCaller
 
 
 def require_root(caller: Caller, tenant: str | None = None) -> None:
-    """Refuse everyone but root: as not found whoever has nothing to do with the tenant.
+    """Refuse every caller except root, and hide the tenant from callers of other tenants.
 
     Raises:
-        Forbidden: The caller belongs to the tenant, or there is none in question.
+        Forbidden: The caller belongs to the tenant, or `tenant` is None.
         TenantNotFound: The caller belongs to another tenant.
     """
     if isinstance(caller, Root):
         return
     if tenant is not None:
         _require_own(caller, tenant)
-    raise Forbidden("this needs the root key")
+    raise Forbidden("this requires the root key")
 
 
 def require_tenant(caller: Caller, tenant: str) -> None:
-    """Refuse everyone but the tenant and root.
+    """Refuse every caller except root and the tenant itself.
 
     Raises:
         Forbidden: The caller is a user of the tenant.
@@ -67,25 +67,25 @@ def require_tenant(caller: Caller, tenant: str) -> None:
         return
     _require_own(caller, tenant)
     if isinstance(caller, UserCaller):
-        raise Forbidden("this needs a tenant key")
+        raise Forbidden("this requires a tenant key")
 
 
 def require_user(caller: Caller) -> UserCaller:
-    """The caller, who has to be a user: no key acts in a user's name.
+    """Return the caller, who must be a user: no key acts on behalf of a user.
 
     Raises:
         Forbidden: The caller is root or a tenant.
     """
     if isinstance(caller, UserCaller):
         return caller
-    raise Forbidden("this needs a user token")
+    raise Forbidden("this requires a user token")
 
 
 def _require_own(caller: TenantCaller | UserCaller, tenant: str) -> None:
     own = caller.tenant if isinstance(caller, TenantCaller) else tenant_of(caller.user)
     if own != tenant:
         log.warning(
-            "refused across tenants",
+            "request for another tenant refused",
             extra={"action": "cross_tenant", "tenant": own, "wanted": tenant},
         )
         raise TenantNotFound

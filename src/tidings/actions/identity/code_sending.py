@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending a login code, in the background: what becomes of it is told to nobody but the phone."""
+"""Send login codes in the background; only the phone learns whether a code was sent.
+
+Contains the tenants that allow phone login, and the health of the SMS provider.
+"""
 
 import logging
 import time
@@ -23,37 +26,37 @@ from tidings.ports.world import Chance, Clock
 
 @dataclass(frozen=True, slots=True)
 class LoginTenant:
-    """A tenant whose users may log in by phone now."""
+    """A tenant whose users may currently log in by phone."""
 
     tenant: Tenant
     may_register: bool
-    """Whether a number that is nobody's becomes a new user."""
+    """Whether an unknown number becomes a new user."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginTenants:
-    """Reads tenants with their settings, strongly: a switch counts at once in every process."""
+    """Consistent reads of tenants and settings: a switch takes effect at once in every process."""
 
     tenants: Tenants
     settings: InboxSettings
 
     async def find(self, tenant: str) -> LoginTenant | None:
-        """The tenant; None if it is unknown or suspended, or has not switched phone login on.
+        """Return the tenant; None if it is unknown or suspended, or phone login is switched off.
 
-        Both reads are made in every case, so that the time does not tell the cases apart.
+        Both reads are always made, so that the response time does not reveal the case.
         """
         found = await self.tenants.get(tenant)
-        said = _read(await self.settings.settings(tenant))
-        if found is None or found.suspended_at is not None or not said.phone:
+        login = _read(await self.settings.settings(tenant))
+        if found is None or found.suspended_at is not None or not login.phone:
             return None
-        return LoginTenant(found, said.register)
+        return LoginTenant(found, login.register)
 
 
 def _read(settings: dict[str, object] | None) -> LoginSettings:
     try:
         return login_settings_in(settings or {})
     except Invalid:
-        # Kept before `login` had a meaning: whatever it is, it does not switch anything on.
+        # Stored before `login` had a meaning: such a value switches nothing on.
         return LoginSettings()
 
 
@@ -61,44 +64,44 @@ provider_log = logging.getLogger("tidings.sms")
 
 
 class ProviderHealth:
-    """Says that the provider is down after several failures in a row, for some seconds at a time.
+    """Circuit breaker that marks the SMS provider as down for some seconds after repeated failures.
 
-    When these are over, texts are tried again. The first that is taken ends the outage, and the
-    first that is not begins the next seconds.
+    When the seconds are over, sending is tried again: the first success ends the outage, and the
+    first failure starts the next pause.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` is in seconds and never goes back."""
+        """Create a healthy state; `now` is a monotonic clock in seconds."""
         self._now = now
         self._failures = 0
         self._down_until = 0.0
 
     def down_ms(self) -> int:
-        """For how long no text is tried; 0 if they are."""
+        """Return for how many milliseconds no text is sent; 0 while the provider is up."""
         left = self._down_until - self._now()
         return max(0, round(left * limits.SECOND_MS))
 
     def worked(self) -> None:
-        """A text was taken."""
+        """Record that the provider accepted a text."""
         if self._failures >= limits.SMS_FAILURES_MAX:
-            provider_log.warning("texts can be sent again", extra={"action": "sms_up"})
+            provider_log.warning("SMS provider is up again", extra={"action": "sms_up"})
         self._failures = 0
         self._down_until = 0.0
 
     def failed(self) -> None:
-        """A text was not taken, and not because of what it was."""
+        """Record a failure for which the text itself was not the reason."""
         self._failures += 1
         if self._failures < limits.SMS_FAILURES_MAX:
             return
         self._down_until = self._now() + limits.SMS_DOWN_MS / limits.SECOND_MS
         if self._failures == limits.SMS_FAILURES_MAX:
-            provider_log.error("texts cannot be sent", extra={"action": "sms_down"})
+            provider_log.error("SMS provider is down", extra={"action": "sms_down"})
 
 
 log = logging.getLogger("tidings.identity")
 
 SHOWN_NAME_CHARS_MAX: Final = 40
-"""How much of a tenant's name is in a text, which is short."""
+"""Maximum length of the tenant's name in a text."""
 _CODES: Final = 10**limits.CODE_DIGITS
 _DRAWN_BYTES: Final = 4
 
@@ -107,21 +110,21 @@ Failure = Literal["provider", "rejected", "store", "provider_down"]
 
 @dataclass(frozen=True, slots=True)
 class CodeOrder:
-    """Somebody asked for a code."""
+    """A request for a login code."""
 
     tenant: str
     number: str
     address: str | None
-    """Who asked, where that is counted."""
+    """The address of the request, if requests are counted by address."""
     asked_at: int
 
 
 @dataclass(frozen=True, slots=True)
 class SendCode:
-    """Send a code to a number, unless there are reasons not to."""
+    """Send a login code if the tenant, the number and the budgets allow it."""
 
     sms: Sms | None
-    """None: nobody logs in by phone here."""
+    """None: phone login is switched off in this deployment."""
     tenants: LoginTenants
     users: UserStore
     codes: LoginCodes
@@ -131,26 +134,26 @@ class SendCode:
     clock: Clock
     chance: Chance
     withheld: Counter[str] = field(default_factory=Counter)
-    """How many codes were not sent because something was used up, by what it was."""
+    """Number of codes withheld, by the budget that was used up."""
     failed: Counter[str] = field(default_factory=Counter)
-    """How many could not be sent, by what was in the way."""
+    """Number of codes that could not be sent, by reason."""
 
-    async def __call__(self, wish: CodeOrder) -> None:
-        """Send it, unless the tenant does not take part, the number is nobody's and may not
-        become somebody's, or too much was sent already. Never raises what can be expected."""
-        assert self.sms is not None, "nobody is asked for a code where none are sent"
+    async def __call__(self, order: CodeOrder) -> None:
+        """Send a code unless the tenant does not allow phone login, the number is unknown and may
+        not register, or a budget is used up. Expected failures are logged, never raised."""
+        assert self.sms is not None, "no code is requested where phone login is off"
         try:
             if self.health.down_ms():
-                # It was taken on before the outage was known, and fails without being tried.
-                await self.budgets.give_back_address(wish.address, wish.asked_at)
-                self._fail("provider_down", wish)
+                # Queued before the outage was known: it fails without being tried.
+                await self.budgets.give_back_address(order.address, order.asked_at)
+                self._fail("provider_down", order)
             else:
-                await self._decide(self.sms, wish)
+                await self._decide(self.sms, order)
         except StoreUnavailable:
-            self._fail("store", wish)
+            self._fail("store", order)
 
-    async def _decide(self, sms: Sms, wish: CodeOrder) -> None:
-        tenant, number, now = wish.tenant, wish.number, wish.asked_at
+    async def _decide(self, sms: Sms, order: CodeOrder) -> None:
+        tenant, number, now = order.tenant, order.number, order.asked_at
         found = await self.tenants.find(tenant)
         is_known = bool(await self.users.by_phone(tenant, [number]))
         used_up = await self.budgets.spend(tenant, number, now, is_known=is_known)
@@ -158,37 +161,37 @@ class SendCode:
             self._withhold(used_up, tenant)
         elif found is None or not (is_known or found.may_register):
             await self.budgets.give_back(tenant, number, None, now, is_known=is_known)
-            # Kept all the same, and sent to nobody: trying a code then takes as long as ever.
-            await self.codes.put(self._kept(wish, new_code(self.chance)))
+            # Store a code that is not sent, so that checking a guess takes equally long.
+            await self.codes.put(self._stored_code(order, new_code(self.chance)))
         else:
-            await self._send(sms, found.tenant, wish, is_known=is_known)
+            await self._send(sms, found.tenant, order, is_known=is_known)
 
-    async def _send(self, sms: Sms, tenant: Tenant, wish: CodeOrder, *, is_known: bool) -> None:
-        """Keep the code, then send it: it counts before anybody can read it.
+    async def _send(self, sms: Sms, tenant: Tenant, order: CodeOrder, *, is_known: bool) -> None:
+        """Store the code, then send it, so that it is valid before it can be read.
 
-        If it cannot be sent, the code that is on the phone already goes on counting.
+        If it cannot be sent, the earlier code that is already on the phone stays valid.
         """
         code = new_code(self.chance)
-        kept = self._kept(wish, code)
+        stored = self._stored_code(order, code)
         try:
-            before = await self.codes.find(wish.tenant, wish.number)
-            await self.codes.put(kept)
-            failure = await self._hand_over(sms, wish.number, _text(tenant, code))
+            before = await self.codes.find(order.tenant, order.number)
+            await self.codes.put(stored)
+            failure = await self._send_text(sms, order.number, _text(tenant, code))
             if failure is None:
                 return
             if before is not None:
-                await self.codes.restore(kept, before)
+                await self.codes.restore(stored, before)
         except StoreUnavailable:
             failure = "store"
-        # Whoever makes numbers up that the provider rejects still pays for asking.
-        address = None if failure == "rejected" else wish.address
+        # Requests for made-up numbers, which the provider rejects, still count for the address.
+        address = None if failure == "rejected" else order.address
         with suppress(StoreUnavailable):
             await self.budgets.give_back(
-                wish.tenant, wish.number, address, wish.asked_at, is_known=is_known
+                order.tenant, order.number, address, order.asked_at, is_known=is_known
             )
-        self._fail(failure, wish)
+        self._fail(failure, order)
 
-    async def _hand_over(self, sms: Sms, number: str, text: str) -> Failure | None:
+    async def _send_text(self, sms: Sms, number: str, text: str) -> Failure | None:
         try:
             await sms.send(number, text)
         except TextRejected:
@@ -199,36 +202,36 @@ class SendCode:
         self.health.worked()
         return None
 
-    def _kept(self, wish: CodeOrder, code: str) -> LoginCode:
+    def _stored_code(self, order: CodeOrder, code: str) -> LoginCode:
         return LoginCode(
-            tenant=wish.tenant,
-            phone_number=wish.number,
-            digest=self.digests.code(wish.tenant, wish.number, code),
+            tenant=order.tenant,
+            phone_number=order.number,
+            digest=self.digests.code(order.tenant, order.number, code),
             expires_at=self.clock.now() + limits.CODE_MS,
-            asked_by=self.digests.address(wish.address),
+            asked_by=self.digests.address(order.address),
         )
 
     def _withhold(self, used_up: str, tenant: str) -> None:
         self.withheld[used_up] += 1
         log.warning(
-            "a login code was not sent: too many were",
+            "login code withheld: a budget is used up",
             extra={"action": "code_withheld", "used_up": used_up, "tenant": tenant},
         )
 
-    def _fail(self, failure: Failure, wish: CodeOrder) -> None:
+    def _fail(self, failure: Failure, order: CodeOrder) -> None:
         self.failed[failure] += 1
         log.warning(
-            "a login code could not be sent",
-            extra={"action": "code_failed", "reason": failure, "tenant": wish.tenant},
+            "login code could not be sent",
+            extra={"action": "code_failed", "reason": failure, "tenant": order.tenant},
         )
 
 
 def new_code(chance: Chance) -> str:
-    """Six digits, each code as likely as the next."""
+    """Return six random digits; all codes are equally likely."""
     span = 2 ** (8 * _DRAWN_BYTES)
     while True:
         drawn = int.from_bytes(chance.token(_DRAWN_BYTES), "big")
-        if drawn < span - span % _CODES:  # what is left over would favour the small ones
+        if drawn < span - span % _CODES:  # the remainder would favour small codes
             return f"{drawn % _CODES:0{limits.CODE_DIGITS}d}"
 
 

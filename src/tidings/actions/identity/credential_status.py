@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether credentials still count: asked of the store at first sight, told by the feed later."""
+"""Check in the store whether credentials are valid, and cache it until the feed revokes them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,10 +20,10 @@ CACHED_TENANT_KEYS_MAX: Final = 10_000
 
 
 class CredentialStatus:
-    """What the store says about tenants, tenant keys, users and sessions, read strongly.
+    """Validity of tenants, tenant keys, users and sessions, from consistent reads of the store.
 
-    Only that a tenant or a tenant key counts is remembered: the feed does not tell when one that
-    did not count does so again.
+    Only valid tenants and tenant keys are cached: the feed does not report when an invalid tenant
+    becomes valid again.
     """
 
     def __init__(
@@ -41,45 +41,45 @@ class CredentialStatus:
         self._clock = clock
         self._watch = watch
         self._quotas = quotas
-        self._good_tenants: FeedBackedCache[bool] = FeedBackedCache(watch, CACHED_TENANTS_MAX)
-        self._good_keys: FeedBackedCache[bool] = FeedBackedCache(watch, CACHED_TENANT_KEYS_MAX)
+        self._valid_tenants: FeedBackedCache[bool] = FeedBackedCache(watch, CACHED_TENANTS_MAX)
+        self._valid_keys: FeedBackedCache[bool] = FeedBackedCache(watch, CACHED_TENANT_KEYS_MAX)
         watch.listen(self._revoked)
 
     async def is_tenant_active(self, tenant: str) -> bool:
-        """Whether there is such a tenant and it is not suspended.
+        """Return whether the tenant exists and is not suspended.
 
         Raises:
-            StoreUnavailable: The store cannot tell now.
+            StoreUnavailable: The store cannot be read now.
         """
-        if self._good_tenants.get(tenant):
+        if self._valid_tenants.get(tenant):
             return True
         place = self._watch.place
         found = await self._tenants.get(tenant)
         if found is None or found.suspended_at is not None:
             return False
-        self._good_tenants.keep(tenant, True, place)
+        self._valid_tenants.keep(tenant, True, place)
         return True
 
     async def is_token_valid(self, caller: UserCaller) -> bool:
-        """Whether a token that was found in order counts. Its user is made if there is none.
+        """Return whether a token with a verified signature is valid; create its user if missing.
 
         Raises:
-            StoreUnavailable: The store cannot tell now.
+            StoreUnavailable: The store cannot be read now.
         """
         tenant = tenant_of(caller.user)
         if not await self.is_tenant_active(tenant):
             return False
         if caller.made_by is not None and not await self._is_key_valid(tenant, caller.made_by):
             return False
-        standing = await self._sessions.standing(caller.user, caller.session)
-        if not _is_valid(caller, standing, self._clock.now()):
+        stored = await self._sessions.standing(caller.user, caller.session)
+        if not _is_valid(caller, stored, self._clock.now()):
             return False
-        if not standing.is_known:
-            return await self._meet(caller.user)
+        if not stored.is_known:
+            return await self._create_user(caller.user)
         return True
 
-    async def _meet(self, user: UserKey) -> bool:
-        """Make a user of whom nothing was heard yet; False if the tenant may have no more."""
+    async def _create_user(self, user: UserKey) -> bool:
+        """Create the user; return False if the tenant has reached its quota of users."""
         try:
             await ensure_user(self._users, user, self._clock.now(), self._quotas)
         except LimitReached:
@@ -87,44 +87,44 @@ class CredentialStatus:
         return True
 
     async def _is_key_valid(self, tenant: str, key_id: str) -> bool:
-        if self._good_keys.get(key_id):
+        if self._valid_keys.get(key_id):
             return True
         place = self._watch.place
         found = await self._tenants.find_key(key_id)
         if found is None or found.revoked_at is not None or found.tenant != tenant:
             return False
-        self._good_keys.keep(key_id, True, place)
+        self._valid_keys.keep(key_id, True, place)
         return True
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Forget the tenants and tenant keys that these name."""
+        """Remove the revoked tenants and tenant keys from the cache."""
         ended = RevocationIndex(revocations)
         for tenant in ended.tenants:
-            self._good_tenants.forget(tenant)
+            self._valid_tenants.forget(tenant)
         for key_id in ended.tenant_keys:
-            self._good_keys.forget(key_id)
+            self._valid_keys.forget(key_id)
 
 
-def _is_valid(caller: UserCaller, standing: StoredCredentials, now: int) -> bool:
+def _is_valid(caller: UserCaller, stored: StoredCredentials, now: int) -> bool:
     if caller.session is not None:
-        return is_session_valid(caller.user, standing, now)
-    # Such a token may be the first that is heard of a user.
-    return not standing.is_known or is_user_valid(standing, caller.issued_at)
+        return is_session_valid(caller.user, stored, now)
+    # A token without a session may belong to a user who does not exist yet.
+    return not stored.is_known or is_user_valid(stored, caller.issued_at)
 
 
-def is_session_valid(user: UserKey, standing: StoredCredentials, now: int) -> bool:
-    """Whether the session that was looked for is the user's and has not ended."""
-    session = standing.session
+def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool:
+    """Return whether the session in `stored` belongs to the user and has not ended."""
+    session = stored.session
     return (
         session is not None
         and session.user == user
         and session.revoked_at is None
         and now < session.expires_at
-        and is_user_valid(standing, session.created_at)
+        and is_user_valid(stored, session.created_at)
     )
 
 
-def is_user_valid(standing: StoredCredentials, given_at: int) -> bool:
-    """Whether there is such a user, and what the user was given at that time counts."""
-    revoked_at = -1 if standing.revoked_at is None else standing.revoked_at
-    return standing.is_known and standing.deactivated_at is None and given_at > revoked_at
+def is_user_valid(stored: StoredCredentials, issued_at: int) -> bool:
+    """Return whether the user is active and credentials issued at that time are not revoked."""
+    revoked_at = -1 if stored.revoked_at is None else stored.revoked_at
+    return stored.is_known and stored.deactivated_at is None and issued_at > revoked_at

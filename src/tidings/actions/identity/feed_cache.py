@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was read of the store strongly, remembered as long as the feed says nothing against it."""
+"""Cache of consistent store reads, valid until the revocation feed reports a change."""
 
 from collections import OrderedDict
 from typing import Generic, TypeVar
@@ -10,42 +10,42 @@ T = TypeVar("T")
 
 
 class FeedBackedCache(Generic[T]):
-    """A bounded number of things by their names; those asked for last stay.
+    """Bounded cache by name; the least recently used values are evicted first.
 
-    Whoever forgets something when the feed tells of it may trust what `get` returns.
+    The owner must call `forget` for each name that the feed reports; then `get` is never stale.
     """
 
     def __init__(self, watch: RevocationWatch, most: int) -> None:
         self._watch = watch
         self._most = most
-        self._held: OrderedDict[str, T] = OrderedDict()
+        self._values: OrderedDict[str, T] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._values)
 
     def get(self, name: str) -> T | None:
-        """What is remembered; nothing while the feed is not seen."""
+        """Return the cached value; None while the feed cannot be read."""
         return self.peek(name) if self._watch.sees else None
 
     def peek(self, name: str) -> T | None:
-        """What is remembered, though it may have stopped counting."""
-        held = self._held.get(name)
-        if held is not None:
-            self._held.move_to_end(name)
-        return held
+        """Return the cached value, even if it may be revoked."""
+        value = self._values.get(name)
+        if value is not None:
+            self._values.move_to_end(name)
+        return value
 
     def keep(self, name: str, value: T, place: int) -> None:
-        """Remember what was read since the watch was at this place.
+        """Cache a value that was read after the watch was at this position.
 
-        Not if it has moved on: what it told meanwhile may be about this, and is not told again.
+        Do nothing if the watch has advanced: it may have reported this name, and reports it once.
         """
         if place != self._watch.place:
             return
-        self._held[name] = value
-        self._held.move_to_end(name)
-        while len(self._held) > self._most:
-            self._held.popitem(last=False)
+        self._values[name] = value
+        self._values.move_to_end(name)
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)
 
     def forget(self, name: str) -> None:
-        """Read it anew when it is asked for next."""
-        self._held.pop(name, None)
+        """Remove a name, so that its next use reads the store."""
+        self._values.pop(name, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public keys as JSON Web Keys: which kinds we take, and for which one algorithm each is used."""
+"""Read and write public keys as JSON Web Keys; each accepted key type has one algorithm."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -32,11 +32,11 @@ _ALGORITHM_OF: Final[dict[str, Algorithm]] = {"OKP": "EdDSA", "EC": "ES256", "RS
 
 
 class BadKey(ValueError):
-    """Not a key that we take; says why in words for who gave it."""
+    """A key that we do not accept; the message gives the reason to the sender of the key."""
 
 
 class JsonWebKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A public key with all that we keep of it."""
+    """A public key with the fields that we store."""
 
     kid: str
     kty: str
@@ -49,10 +49,10 @@ class JsonWebKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     use: Literal["sig"]
 
     def public(self) -> PublicKey:
-        """The key itself.
+        """Return the key as an object of the cryptography library.
 
         Raises:
-            BadKey: Its numbers are not those of such a key.
+            BadKey: The numbers do not form a key of this type.
         """
         try:
             if self.kty == "OKP":
@@ -64,37 +64,37 @@ class JsonWebKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except BadKey:
             raise
         except ValueError:
-            raise BadKey("its numbers are not those of a public key") from None
+            raise BadKey("the numbers do not form a public key of this type") from None
 
 
 class JsonWebKeySet(msgspec.Struct, frozen=True):
-    """Public keys, as everybody hands them to each other."""
+    """A set of public keys in the standard exchange format (JWKS)."""
 
     keys: list[JsonWebKey]
 
 
 def read_key(given: Mapping[str, Any]) -> JsonWebKey:
-    """A key as somebody wrote it down; what is not about the public key is left out.
+    """Return the public key in a JSON object; other fields are dropped.
 
     Raises:
-        BadKey: It is private, symmetric, too weak, of another kind, or not in order.
+        BadKey: The key is private, symmetric, too weak, malformed or of an unsupported type.
     """
     if not _PRIVATE.isdisjoint(given):
-        raise BadKey("it holds private parts: keep those, and give only the public key")
+        raise BadKey("contains private parts: send only the public key")
     kid, kty = given.get("kid"), given.get("kty")
     if not isinstance(kid, str) or KID.fullmatch(kid) is None:
-        raise BadKey("kid: 1 to 64 of A-Z a-z 0-9 . _ -")
+        raise BadKey("kid must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
     if not isinstance(kty, str) or kty not in _ALGORITHM_OF:
-        raise BadKey("kty: OKP, EC or RSA")
+        raise BadKey("kty must be OKP, EC or RSA")
     if given.get("crv") != _CURVE_OF.get(kty):
-        raise BadKey(f"crv: {_CURVE_OF.get(kty, 'none')} for {kty}")
+        raise BadKey(f"crv must be {_CURVE_OF.get(kty, 'absent')} for {kty}")
     if given.get("alg", _ALGORITHM_OF[kty]) != _ALGORITHM_OF[kty]:
-        raise BadKey(f"alg: {_ALGORITHM_OF[kty]} for {kty}, or left out")
+        raise BadKey(f"alg must be {_ALGORITHM_OF[kty]} for {kty}, or absent")
     if given.get("use", "sig") != "sig":
-        raise BadKey("use: sig, or left out")
+        raise BadKey("use must be sig, or absent")
     parts = {name: given.get(name) for name in _PARTS[kty]}
     if not all(isinstance(part, str) for part in parts.values()):
-        raise BadKey(f"it needs {' and '.join(parts)} as text")
+        raise BadKey(f"{' and '.join(parts)} must be present as text")
     key = JsonWebKey(
         kid=kid, kty=kty, alg=_ALGORITHM_OF[kty], crv=given.get("crv"), use="sig", **parts
     )
@@ -103,23 +103,23 @@ def read_key(given: Mapping[str, Any]) -> JsonWebKey:
 
 
 def ed25519_key(key_id: str, key: Ed25519PublicKey) -> JsonWebKey:
-    """One of our own, for others to check our tokens with."""
+    """Return one of our keys in the form in which others verify our tokens."""
     x = urlsafe_b64encode(key.public_bytes_raw()).decode().rstrip("=")
     return JsonWebKey(kid=key_id, kty="OKP", alg="EdDSA", crv="Ed25519", x=x, use="sig")
 
 
 def _raw(text: str | None, size: int | None = None) -> bytes:
     if text is None or _BASE64URL.fullmatch(text) is None:
-        raise BadKey("its numbers are written as base64url without padding")
+        raise BadKey("the numbers must be base64url without padding")
     raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if size is not None and len(raw) != size:
-        raise BadKey(f"its coordinates have {size} bytes")
+        raise BadKey(f"the coordinates must have {size} bytes")
     return raw
 
 
 def _rsa(n: int, e: int) -> RSAPublicKey:
     if not RSA_BITS_MIN <= n.bit_length() <= RSA_BITS_MAX:
-        raise BadKey(f"n: {RSA_BITS_MIN} to {RSA_BITS_MAX} bits")
+        raise BadKey(f"n must have {RSA_BITS_MIN} to {RSA_BITS_MAX} bits")
     if not 2**16 < e < 2**32 or e % 2 == 0 or n % 2 == 0:
-        raise BadKey("e: odd, above 65536 and below 2 to the power of 32")
+        raise BadKey("e must be odd, above 65536 and below 2 to the power of 32")
     return RSAPublicNumbers(e, n).public_key()

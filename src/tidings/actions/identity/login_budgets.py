@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be spent on sending codes: texts cost money, and some people earn by having them sent.
+"""Budgets for login codes: texts cost money, and fraudsters earn from texts to their numbers.
 
-The counts are in the store: all processes share them, and a restart forgets none. A stretch of
-time begins when the clock says so, not with the first code, so that within one length of it up to
-twice as many may be sent.
+The counts are in the store: all processes share them, and they survive a restart. Each period
+starts at a fixed time of the clock, not with the first code, so up to twice the limit can be sent
+within any span as long as a period.
 
-A number is counted for each tenant by itself, so that codes asked for at one tenant keep nobody
-from logging in at another. What protects the operator (prefix, country, tenant, deployment) can be
-used up by strangers who make numbers up; numbers that are a user's of the tenant have prefix and
-country counts of their own, and a part of the rest is kept for them.
+A number is counted separately for each tenant, so that codes requested at one tenant never prevent
+a login at another. Strangers with made-up numbers can use up the budgets that protect the operator
+(prefix, country, tenant, deployment). For this reason known numbers, which belong to a user of the
+tenant, have separate counts for prefix and country, and a reserve in the other two budgets.
 """
 
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ Kind = Literal[
     "address",
     "address_day",
 ]
-"""For whom or what a count is kept. `unknown` are numbers that are no user's of the tenant, `known`
-those that are."""
+"""The subject of a count. A `known` number belongs to a user of the tenant, an `unknown` number
+does not."""
 
 _MOST: Final[dict[Kind, int]] = {
     "number": limits.NUMBER_CODES_MAX,
@@ -47,52 +47,52 @@ _MOST: Final[dict[Kind, int]] = {
     "address_day": limits.ADDRESS_DAY_CODES_MAX,
 }
 _SHORT: Final[frozenset[Kind]] = frozenset({"number", "address"})
-"""Those that begin again after minutes, not the next day."""
+"""Kinds with a period of minutes instead of a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginBudgets:
-    """Counts codes before they are sent."""
+    """Counts of codes, charged before a code is sent."""
 
     budgets: Budgets
     digests: LoginDigests
     per_day: int
-    """How many codes the whole deployment sends in a day."""
+    """Daily limit for the whole deployment."""
 
     async def spend_for_address(self, address: str | None, now: int) -> int | None:
-        """Count a code for who asks; if it is one too many, how long until there may be another."""
+        """Charge a code to the address; return None, or how long to wait in milliseconds."""
         if address is None:
             return None
-        both = self._of_address(address, now)
-        used_up = await self.budgets.spend(both)
-        return next((one.expires_at - now for one in both if one.name == used_up), None)
+        allowances = self._of_address(address, now)
+        used_up = await self.budgets.spend(allowances)
+        return next((each.expires_at - now for each in allowances if each.name == used_up), None)
 
     async def spend(self, tenant: str, number: str, now: int, *, is_known: bool) -> Kind | None:
-        """Count a code to this number; if something is used up nothing is counted: what it is.
+        """Charge a code to all budgets of this number, or return the budget that is used up.
 
-        `is_known`: the number is a user's of the tenant.
+        If a budget is used up, none is charged. `is_known`: the number belongs to a user of the tenant.
         """
         allowances = self._allowances(tenant, number, now, is_known)
         used_up = await self.budgets.spend(list(allowances.values()))
-        return next((kind for kind, one in allowances.items() if one.name == used_up), None)
+        return next((kind for kind, each in allowances.items() if each.name == used_up), None)
 
     async def give_back(
         self, tenant: str, number: str, address: str | None, now: int, *, is_known: bool
     ) -> None:
-        """Undo a `spend` at that time, and that for the address if there is one."""
+        """Undo the `spend` made at `now`, and the charge of the address if there is one."""
         allowances = list(self._allowances(tenant, number, now, is_known).values())
         if address is not None:
             allowances += self._of_address(address, now)
         await self.budgets.give_back(allowances)
 
     async def give_back_address(self, address: str | None, now: int) -> None:
-        """Undo a `spend_for_address` at that time."""
+        """Undo the `spend_for_address` made at `now`."""
         if address is not None:
             await self.budgets.give_back(self._of_address(address, now))
 
     async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
-        """A code arrived at somebody who logged in with it: such ones do not count for the number
-        in all tenants, prefix and country, which are there for texts that nobody wants."""
+        """Give a code that was used for a login back to the budgets of the number in all tenants,
+        of the prefix and of the country, which limit unwanted texts only."""
         subjects = _reach(number, is_known)
         await self.budgets.give_back(
             [self._allowance(kind, of, now) for kind, of in subjects.items()]
@@ -101,7 +101,7 @@ class LoginBudgets:
     def _allowances(
         self, tenant: str, number: str, now: int, is_known: bool
     ) -> dict[Kind, Allowance]:
-        # A number begins with a plus, which no tenant has: two never share a subject.
+        # A number starts with a plus, which no tenant id contains, so subjects are unique.
         own = f"{tenant}{number}"
         subjects: dict[Kind, str] = {"number": own, "number_day": own}
         subjects |= _reach(number, is_known)
@@ -115,15 +115,15 @@ class LoginBudgets:
 
     def _allowance(self, kind: Kind, subject: str, now: int) -> Allowance:
         length = limits.CODES_MS if kind in _SHORT else limits.DAY_MS
-        stretch = now // length
+        period = now // length
         return Allowance(
-            name=f"codes:{kind}:{self.digests.name(kind, subject)}:{stretch}",
+            name=f"codes:{kind}:{self.digests.name(kind, subject)}:{period}",
             most=self._most(kind),
-            expires_at=(stretch + 1) * length,
+            expires_at=(period + 1) * length,
         )
 
     def _most(self, kind: Kind) -> int:
-        # So that neither a country nor a tenant takes it all from the others.
+        # Half of the total, so that no country or tenant takes everything from the others.
         share = max(limits.SHARE_DAY_CODES_MIN, self.per_day // 2)
         match kind:
             case "all":
@@ -137,7 +137,7 @@ class LoginBudgets:
 
 
 def _reach(number: str, is_known: bool) -> dict[Kind, str]:
-    """What else a code to this number counts for, besides the number and who sends it."""
+    """Return the budgets and subjects that a code is charged to because of its destination."""
     prefix, country = reach(number)
     if is_known:
         return {"known_prefix": prefix, "known_country": country}

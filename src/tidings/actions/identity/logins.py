@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging in by phone: a code is sent to a number, and whoever knows it has the number.
+"""Log in by phone: request a code for a number, and redeem it as proof of having the number.
 
-A tenant that has not switched phone login on is treated as one that does not exist. No answer
-tells whether a number is anybody's.
+A tenant without phone login is treated like a tenant that does not exist. No answer reveals
+whether a number belongs to a user.
 """
 
 import hmac
@@ -32,10 +32,10 @@ from tidings.ports.world import Clock
 
 @dataclass(frozen=True, slots=True)
 class RequestCode:
-    """Take on the wish for a code.
+    """Accept a request for a login code.
 
-    Before the answer nothing is looked up that depends on tenant or number: whatever becomes of
-    the wish, the answer and the work before it are the same.
+    Nothing that depends on the tenant or the number is read before the answer: whether a code is
+    sent or not, the answer and the work before it are the same.
     """
 
     send: SendCode
@@ -44,15 +44,14 @@ class RequestCode:
     clock: Clock
 
     async def __call__(self, tenant: str, phone_number: str, address: str | None) -> None:
-        """Have a code sent in the background. `address` is whose requests are counted; None:
-        nobody's.
+        """Queue the sending of a code; `address` is charged for the request unless it is None.
 
         Raises:
-            LoginOff: This deployment sends none.
+            LoginOff: This deployment sends no codes.
             Invalid: Not a phone number.
-            RateLimited: Too many were asked for from this address.
-            SmsUnavailable: The provider is down, or too many codes are waiting to be sent: for
-                every number alike.
+            RateLimited: Too many codes were requested from this address.
+            SmsUnavailable: The provider is down, or too many codes are waiting to be sent. Neither
+                depends on the number.
         """
         if self.send.sms is None:
             raise LoginOff
@@ -63,9 +62,9 @@ class RequestCode:
         now = self.clock.now()
         wait_ms = await self.budgets.spend_for_address(address, now)
         if wait_ms is not None:
-            raise RateLimited("too many codes were asked for", wait_ms)
-        wish = CodeOrder(tenant, number, address, now)
-        if not self.queue.put(f"{tenant}{number}", partial(self.send, wish)):
+            raise RateLimited("too many codes were requested", wait_ms)
+        order = CodeOrder(tenant, number, address, now)
+        if not self.queue.put(f"{tenant}{number}", partial(self.send, order)):
             with suppress(StoreUnavailable):
                 await self.budgets.give_back_address(address, now)
             raise SmsUnavailable(retry_after_ms=limits.SMS_DOWN_MS)
@@ -73,7 +72,7 @@ class RequestCode:
 
 @dataclass(frozen=True, slots=True)
 class RedeemCode:
-    """Take a code in exchange for the knowledge of who has the number."""
+    """Check a login code, and use it up."""
 
     is_on: bool
     tenants: LoginTenants
@@ -85,14 +84,14 @@ class RedeemCode:
     async def check(
         self, tenant: str, phone_number: str, code: str, address: str | None
     ) -> tuple[LoginTenant, LoginCode]:
-        """The tenant, and the code that was sent to the number if this is it; not used up yet.
+        """Return the tenant and the stored code if `code` is right, without using it up.
 
-        `address` is from where it is tried, where that is counted.
+        `address` is where the attempt comes from; None if attempts are not counted by address.
 
         Raises:
             LoginOff: This deployment sends no codes.
             Invalid: Not a phone number.
-            CodeWrong: In every other case: not the code, used, expired, tried too often, ...
+            CodeWrong: In every other case: wrong, used or expired code, too many attempts, ...
         """
         if not self.is_on:
             raise LoginOff
@@ -102,18 +101,18 @@ class RedeemCode:
             raise CodeWrong
         found = await self.tenants.find(tenant)
         tried_by = self.digests.address(address)
-        kept = await self.codes.attempt(tenant, number, self.clock.now(), tried_by)
+        stored = await self.codes.attempt(tenant, number, self.clock.now(), tried_by)
         digest = self.digests.code(tenant, number, code)
-        is_right = kept is not None and hmac.compare_digest(kept.digest, digest)
-        if kept is None or not is_right or found is None:
+        is_right = stored is not None and hmac.compare_digest(stored.digest, digest)
+        if stored is None or not is_right or found is None:
             raise CodeWrong
-        return found, kept
+        return found, stored
 
     async def use(self, code: LoginCode, *, is_known: bool) -> None:
-        """Use it up: it opens one session. `is_known`: the number was a user's before.
+        """Use up a code, which opens one session. `is_known`: the number had a user before.
 
         Raises:
-            CodeWrong: It was, meanwhile.
+            CodeWrong: The code was used meanwhile.
         """
         if not await self.codes.use(code):
             raise CodeWrong
@@ -122,5 +121,5 @@ class RedeemCode:
 
 
 def is_open(tenant: Tenant | None) -> TypeGuard[Tenant]:
-    """Whether there is such a tenant, and it is not suspended."""
+    """Return whether the tenant exists and is not suspended."""
     return tenant is not None and tenant.suspended_at is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phone numbers: many ways to write one, one way to keep it."""
+"""Convert phone numbers to E.164, the one form in which they are stored."""
 
 import unicodedata
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from tidings.model.refusals import Invalid
 
 NUMBER_CHARS_MAX: Final = 64
-"""However it is grouped, nobody writes a number in more."""
+"""Maximum length of a written number, with all grouping characters."""
 
 _PLUS: Final = ("+", "\uff0b")
 _DASHES: Final = "-\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"
@@ -16,47 +16,47 @@ _LAST_DIGITS: Final = 4
 
 
 class Reach(NamedTuple):
-    """Which numbers one belongs with: what is charged for one is charged for its neighbours."""
+    """The groups of numbers that a number shares budgets with."""
 
     prefix: str
     """The number without its last four digits."""
     country: str
-    """Its calling code, such as +41."""
+    """The calling code, such as +41."""
 
 
 def normal_form(text: str, pointer: str = "/phone_number") -> str:
-    """The number in E.164: every way to write a number gives the same.
+    """Return the number in E.164, which is the same for every way to write the number.
 
     Raises:
-        Invalid: Not an international number that can be called.
+        Invalid: Not a possible international number.
     """
     number = find_normal_form(text)
     if number is None:
         field = pointer.rpartition("/")[2]
-        raise Invalid(f"{field}: an international number, such as +14155550123", pointer)
+        raise Invalid(f"{field} must be an international number, such as +14155550123", pointer)
     return number
 
 
 def find_normal_form(text: str) -> str | None:
-    """Likewise; None for what is not such a number."""
+    """Return the number in E.164; None if the text is not a possible international number."""
     digits = _digits(text.strip(" "))
     if digits is None:
         return None
-    # Only here: loading it takes 40 ms, and most servers never see a number.
+    # Imported on first use: it takes 40 ms, and most servers never handle a number.
     import phonenumbers
 
     try:
         number = phonenumbers.parse(f"+{digits}", None)
     except phonenumbers.NumberParseException:
         return None
-    # Not whether it is given out: what the library knows of that ages, and new ranges come.
+    # Not `is_valid_number`: the library's list of assigned ranges becomes outdated.
     if not phonenumbers.is_possible_number(number):
         return None
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 
 def reach(number: str) -> Reach:
-    """Of a number in its normal form."""
+    """Return the prefix and the country of a number in E.164."""
     import phonenumbers
 
     code = phonenumbers.parse(number, None).country_code
@@ -64,10 +64,10 @@ def reach(number: str) -> Reach:
 
 
 def _digits(written: str) -> str | None:
-    """The digits of what is written like an international number; None if it is not.
+    """Return the digits of a text that is written like an international number, else None.
 
-    The library takes more for a number than this: words, extensions, parameters. And it does not
-    know every space and dash that people group digits with.
+    The library alone would also accept words, extensions and parameters, and does not know every
+    space and dash that people group digits with.
     """
     if len(written) > NUMBER_CHARS_MAX or not written.startswith(_PLUS):
         return None

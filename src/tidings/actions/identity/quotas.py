@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotas of tenants: what one may use in a day, counted in each process and added up in the store.
+"""Enforce the daily quotas of tenants, counted in each process and added up in the store.
 
-Whoever sends asks a number in memory. Every two seconds each process adds what it has counted to
-the sum in the store and learns what the others have. So a tenant can pass its quota by what it
-does in that time, by as many processes as it does it in.
+A send only checks a number in memory. Every two seconds each process adds its count to the total
+in the store and reads what the other processes counted. A tenant can therefore exceed its quota by
+what it does in two seconds, in each process that it uses.
 """
 
 import asyncio
@@ -24,23 +24,23 @@ Kind = Literal["chats", "messages"]
 
 ADD_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 10.0
-"""So long another quota may take to count."""
+"""Maximum delay before a changed quota applies."""
 PLENTY: Final = 1 << 62
 
 
 class Meter:
-    """What one tenant does of one kind, in this process."""
+    """Count of one kind of action by one tenant, in this process."""
 
     __slots__ = ("left", "uncounted")
 
     def __init__(self) -> None:
         self.left = PLENTY
-        """As far as this process knows."""
+        """Remaining quota, as known to this process."""
         self.uncounted = 0
-        """Done, and not in the store's sum yet."""
+        """Actions that are not in the store's total yet."""
 
     def count(self) -> None:
-        """One more was done."""
+        """Count one action."""
         self.left -= 1
         self.uncounted += 1
 
@@ -57,7 +57,7 @@ class _TenantMeters:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something was done since, or is refused, or nothing is known yet."""
+        """Return whether actions are uncounted or refused, or the quotas are not loaded yet."""
         return not self.look_at or any(
             meter.uncounted or meter.left <= 0 for meter in self.meters.values()
         )
@@ -68,7 +68,7 @@ class _TenantMeters:
 
 
 class TenantQuotas:
-    """The meters of all tenants that do something; only those that have quotas are ever refused."""
+    """Meters of all active tenants; only tenants with quotas are ever refused."""
 
     def __init__(
         self,
@@ -87,52 +87,52 @@ class TenantQuotas:
         self._add_seconds = add_seconds
         self._look_ms = int(look_seconds * limits.SECOND_MS)
         self._active: dict[str, _TenantMeters] = {}
-        self._newcomers = asyncio.Event()
+        self._new_tenant = asyncio.Event()
         self._tasks = Tasks("quotas")
 
     def start(self) -> None:
-        """Begin to add up."""
+        """Start adding up in the background."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:
-        """Add what is left, if the store can take it, and stop."""
+        """Stop, after a last attempt to add the uncounted actions to the store."""
         await self._tasks.close()
         await self.add_up()
 
     def meter(self, kind: Kind, tenant: str) -> Meter:
-        """Where to count what the tenant does; nothing of it is left if `left` is not above 0."""
+        """Return the meter of a tenant; the quota is used up when `left` is 0 or less."""
         active = self._active.get(tenant)
         if active is None:
             active = self._active[tenant] = _TenantMeters(self._today())
-            self._newcomers.set()
+            self._new_tenant.set()
         return active.meters[kind]
 
     def reached(self) -> QuotaReached:
-        """What to say when nothing is left: come back tomorrow."""
+        """Return the refusal for a used-up quota; the client may retry tomorrow."""
         return QuotaReached(retry_after_ms=limits.DAY_MS - self._clock.now() % limits.DAY_MS)
 
     async def check_user(self, user: UserKey) -> None:
-        """Refuse to make another user for a tenant that has as many as it may.
+        """Refuse a new user if the tenant has reached its quota of users.
 
         Raises:
-            LimitReached: It has, and this one is not among them.
+            LimitReached: It has, and this user does not exist yet.
         """
         most = await self._users_when_full(tenant_of(user))
         if most is not None and await self._users.get(user) is None:
-            raise LimitReached(f"the tenant may have {most} users")
+            raise LimitReached(f"the tenant has reached its quota of {most} users")
 
     async def check_number(self, tenant: str, phone_number: str) -> None:
-        """Likewise for a user who would be made for a number.
+        """Refuse a new user for a phone number if the tenant has reached its quota of users.
 
         Raises:
-            LimitReached: The number is nobody's yet.
+            LimitReached: It has, and the number belongs to no user yet.
         """
         most = await self._users_when_full(tenant)
         if most is not None and not await self._users.by_phone(tenant, [phone_number]):
-            raise LimitReached(f"the tenant may have {most} users")
+            raise LimitReached(f"the tenant has reached its quota of {most} users")
 
     async def _users_when_full(self, tenant: str) -> int | None:
-        """How many users the tenant may have, if it has as many."""
+        """Return the quota of users if it is reached, else None."""
         found = await self._tenants.get(tenant)
         most = found.quotas.users if found is not None else None
         if most is None or await self._users.about_how_many(tenant) < most:
@@ -143,16 +143,19 @@ class TenantQuotas:
 
     async def _run(self) -> None:
         while True:
-            self._newcomers.clear()
+            self._new_tenant.clear()
             await self.add_up()
             try:
                 async with asyncio.timeout(self._add_seconds):
-                    await self._newcomers.wait()
+                    await self._new_tenant.wait()
             except TimeoutError:
                 continue
 
     async def add_up(self) -> None:
-        """Tell the store what was done, and learn what is left. What it cannot take now waits."""
+        """Add uncounted actions to the store's totals, and update what is left.
+
+        While the store is unavailable, the counts wait.
+        """
         for tenant, active in list(self._active.items()):
             if not active.is_busy:
                 self._forget_if_idle(tenant, active)
@@ -164,10 +167,10 @@ class TenantQuotas:
                 log.warning("quotas cannot be added up", extra={"action": "quotas_wait"})
                 return
             if active.day != self._today():
-                del self._active[tenant]  # met again, it starts with a new sum
+                del self._active[tenant]  # its next action starts a new total
 
     def _forget_if_idle(self, tenant: str, active: _TenantMeters) -> None:
-        """Who is limited is kept for the day: who is met for the first time may do anything."""
+        """Drop an idle tenant; a limited tenant stays for the day, as a new meter has no limit."""
         if active.day != self._today() or not active.is_limited:
             del self._active[tenant]
 
@@ -186,7 +189,7 @@ class TenantQuotas:
                 meter.left, meter.uncounted = PLENTY, 0
                 continue
             name = f"quota:{tenant}:{kind}:{active.day}"
-            # Kept for a day more: some process may be late.
+            # Stored for a day longer: another process may be late.
             ends = (active.day + 2) * limits.DAY_MS
             total = await self._budgets.add(
                 Allowance(name=name, most=most, expires_at=ends), adding

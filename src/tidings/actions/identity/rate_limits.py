@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits: whose buckets a request, a send or a connect takes from.
+"""Rate limits: charge each request, send and connect to the token buckets of its origin.
 
-They are a fence against floods: nobody honest comes near them. What has to be exact is counted in
-the store.
+The limits protect against floods; ordinary clients stay far below them. Limits that must be exact
+are counted in the store instead.
 """
 
 import logging
@@ -22,46 +22,46 @@ from tidings.ports.buckets import Bucket, Buckets, OwnBuckets, Verdict
 log = logging.getLogger("tidings.limits")
 
 Kind = Literal["login", "send"]
-"""Requests that have a bucket of their own besides those that all take from."""
+"""Kinds of requests with an additional bucket."""
 
 CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
-"""Over so long those who find too many at the door are spread."""
+"""Minimum wait after a handshake over the process's limit, to spread the retries."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a request was counted as, and how much is left."""
+    """The buckets that a request was charged to, and their verdict."""
 
     buckets: tuple[Bucket, ...]
     verdict: Verdict
 
 
 class RateLimits:
-    """All rate limits of a process; those that other processes share are in `shared`."""
+    """All rate limits of a process; other processes share the buckets in `shared`."""
 
     def __init__(self, shared: Buckets, own: OwnBuckets) -> None:
         self.refused = 0
-        """How many requests, sends and connects were too many."""
+        """Number of refused requests, sends and connects."""
         self._shared = shared
         self._own = own
-        self._hasty: OrderedDict[UserKey, int] = OrderedDict()
-        """How often in a row a user came back too soon."""
+        self._refused_connects: OrderedDict[UserKey, int] = OrderedDict()
+        """Number of consecutive refused connects, by user."""
 
     # Requests.
 
     async def arrival(self, address: str | None, kind: Kind | None) -> Outcome | None:
-        """Count a request by where it comes from; None if nobody counts it.
+        """Charge a request to its address; return None if it has no bucket.
 
-        Asked before anything is looked up for the request, and answered by this process alone:
-        what is refused here has cost nobody else anything.
+        This runs before anything is read for the request, and in this process alone, so that a
+        request that is refused here costs no other process anything.
         """
         return await self._take(self._own, _of_address(address, kind))
 
     async def request(
         self, caller: Caller | None, kind: Kind | None, tokens: int = 1
     ) -> Outcome | None:
-        """Take what a request costs from who sent it; None if nobody counts it."""
+        """Charge the cost of a request to its caller; return None if it has no bucket."""
         outcome = await self._take(self._shared, _of_caller(caller), tokens)
         is_refused = outcome is not None and not outcome.verdict.is_allowed
         if kind != "send" or not isinstance(caller, UserCaller) or is_refused:
@@ -70,10 +70,10 @@ class RateLimits:
         return together(sends, outcome)
 
     async def wrong_credentials(self, address: str | None) -> Outcome | None:
-        """Count a request or a hello that could not say who sent it; None if nobody counts it."""
+        """Charge a request or hello with invalid credentials to its address."""
         if address is None:
-            # Perhaps behind a proxy that nobody named. It only decides how wrong ones are answered,
-            # so nobody is kept out by counting all of them as one.
+            # Perhaps behind a proxy that is not configured. One bucket for all such addresses locks
+            # nobody out, because it only affects the answers to invalid credentials.
             rate = (
                 limits.UNKNOWN_WRONG_CREDENTIALS_PER_SECOND,
                 limits.UNKNOWN_WRONG_CREDENTIALS_BURST,
@@ -89,68 +89,69 @@ class RateLimits:
             return None
         verdict = await where.take(buckets, tokens)
         if not verdict.is_allowed:
-            self._tell(verdict.tightest)
+            self._count_refusal(verdict.tightest)
         return Outcome(tuple(buckets), verdict)
 
-    # Sockets. What happens with every message is counted in this process: nobody waits.
+    # Sockets. Sends are counted in this process, so that no message waits for another process.
 
     def send(self, bucket: Bucket) -> int:
-        """Count a message; returns 0, or how many milliseconds to wait."""
+        """Charge a message; return 0, or the milliseconds to wait."""
         wait_ms = self._own.take_now(bucket)
         if wait_ms:
             self.refused += 1
         return wait_ms
 
     async def read(self, user: UserKey, tokens: int = 1) -> int:
-        """Take what a read over the socket costs; returns 0, or how many milliseconds to wait.
+        """Charge a read over the socket; return 0, or the milliseconds to wait.
 
-        From the bucket of the user's requests: which way somebody asks makes it no cheaper.
+        It takes from the bucket of the user's HTTP requests, so that a socket makes reads no
+        cheaper.
         """
         outcome = await self._take(self._shared, (_requests_of(user),), tokens)
         return 0 if outcome is None or outcome.verdict.is_allowed else outcome.verdict.wait_ms
 
     async def connect(self, user: UserKey) -> int:
-        """Count a connection of a user; returns 0, or how many milliseconds to wait.
+        """Charge a connection of a user; return 0, or the milliseconds to wait.
 
-        Who comes back too soon waits twice as long each time.
+        The wait doubles with each consecutive refusal.
         """
         bucket = Bucket(
             "connects", user, limits.USER_CONNECTS_PER_SECOND, limits.USER_CONNECTS_BURST
         )
         outcome = await self._take(self._shared, (bucket,))
         if outcome is None or outcome.verdict.is_allowed:
-            self._hasty.pop(user, None)
+            self._refused_connects.pop(user, None)
             return 0
-        times = self._hasty.pop(user, 0)
-        self._hasty[user] = times + 1
-        if len(self._hasty) > HASTY_USERS_MAX:
-            self._hasty.popitem(last=False)
+        times = self._refused_connects.pop(user, 0)
+        self._refused_connects[user] = times + 1
+        if len(self._refused_connects) > HASTY_USERS_MAX:
+            self._refused_connects.popitem(last=False)
         return min(CONNECT_WAIT_MS_MAX, limits.SECOND_MS << min(times, 10))
 
     def handshake(self, address: str | None) -> int:
-        """Count a socket that is about to open; returns 0, or how many milliseconds to wait."""
+        """Charge a handshake of a socket; return 0, or the milliseconds to wait."""
         if address is not None:
             rate = limits.ADDRESS_CONNECTS_PER_SECOND, limits.ADDRESS_CONNECTS_BURST
             for own in _of_place("handshakes", address, *rate):
                 if wait_ms := self._own.take_now(own):
-                    self._tell(own)
+                    self._count_refusal(own)
                     return wait_ms
         if wait_ms := self._own.take_now(_HANDSHAKES):
             self.refused += 1
             return max(wait_ms, HANDSHAKE_WAIT_MS_MAX)
         return 0
 
-    def _tell(self, bucket: Bucket) -> None:
+    def _count_refusal(self, bucket: Bucket) -> None:
         self.refused += 1
-        # At debug: whoever floods would else fill the log, too.
-        log.debug("too many", extra={"action": "rate_limited", "policy": bucket.policy})
+        # At debug level: otherwise a flood of requests would also flood the log.
+        log.debug("rate limit exceeded", extra={"action": "rate_limited", "policy": bucket.policy})
 
 
 _HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
 
 
 def check(outcome: Outcome | None) -> None:
-    """Refuse what is too much.
+    """Raise the refusal for an outcome that is not allowed.
 
     Raises:
         RateLimited: A bucket was empty.
@@ -164,9 +165,9 @@ def check(outcome: Outcome | None) -> None:
 
 
 def together(one: Outcome | None, other: Outcome | None) -> Outcome | None:
-    """Both as one, with the verdict that refuses, else the one that has less left.
+    """Combine two outcomes; the verdict is the refusal, or else the one with less left.
 
-    A bucket that was taken from twice is told once.
+    A bucket that is in both is listed once.
     """
     if one is None or other is None:
         return one or other
@@ -175,7 +176,7 @@ def together(one: Outcome | None, other: Outcome | None) -> Outcome | None:
 
 
 def sends_of(user: UserKey) -> Bucket:
-    """What a user's messages are counted in, whichever way they come to this process."""
+    """Return the bucket of a user's messages, over HTTP and over sockets."""
     return Bucket("messages", user, limits.USER_SENDS_PER_SECOND, limits.USER_SENDS_BURST)
 
 
@@ -201,12 +202,12 @@ def _of_address(address: str | None, kind: Kind | None) -> tuple[Bucket, ...]:
     common = _of_place("address", address, *rate)
     if kind != "login":
         return common
-    rarely = limits.ADDRESS_LOGINS_PER_SECOND, limits.ADDRESS_LOGINS_BURST
-    return (*_of_place("login", address, *rarely), *common)
+    login_rate = limits.ADDRESS_LOGINS_PER_SECOND, limits.ADDRESS_LOGINS_BURST
+    return (*_of_place("login", address, *login_rate), *common)
 
 
 def _of_place(policy: str, address: str, per_second: float, burst: int) -> tuple[Bucket, ...]:
-    """The bucket of an address, and of the larger network that it is in, if it is in one."""
+    """Return the buckets of an address and, if it has one, of its larger network."""
     own = Bucket(policy, address, per_second, burst)
     site = site_of(address)
     if site is None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refresh tokens: what they look like, what is kept of them, and how a lost one is had again.
+"""Refresh tokens: their format, their stored digests, and the recovery of a lost token.
 
-A token is 192 random bits and a tag that shows that it was made here: who makes one up for a
-session of somebody else is told no, and does not pass for a thief whose theft ends the session.
+A token is 192 random bits and a tag that proves that we issued it. A made-up token for another
+user's session is refused by its tag; it does not look like a stolen token, which ends the session.
 
-A token is known to the client alone; kept is its digest. For who loses the answer to a rotation
-the new token is kept besides, sealed under a key that is derived from the old one: the store by
-itself opens nothing.
+Only the client has the token; the store has its digest. For a client that loses the answer to a
+rotation, the store also has the new token, encrypted with a key that is derived from the old
+token: the store alone cannot decrypt it.
+
+Also contains the keyed digests of codes, addresses and other login data.
 """
 
 import hashlib
@@ -30,30 +32,30 @@ _NAME_CHARS: Final = 32
 
 
 class LoginDigests:
-    """Keyed digests; what they are for is part of them."""
+    """Keyed digests of login data; the purpose is part of each digest."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def code(self, tenant: str, phone_number: str, code: str) -> bytes:
-        """What is kept of a code: good for this number of this tenant only."""
+        """Return the stored digest of a code, bound to this number of this tenant."""
         return self._digest("code", tenant, phone_number, code)
 
     def tag(self, session_id: str, secret: bytes) -> bytes:
-        """What shows that a refresh token was made here, whether it still counts or not."""
+        """Return the tag that proves that we issued a refresh token, valid or not."""
         return self._digest("refresh token", session_id, secret.hex())[:TAG_BYTES]
 
     def address(self, address: str | None) -> str | None:
-        """What is kept of the address that asked for a code; None if there is none."""
+        """Return the stored pseudonym of the address that requested a code, if there is any."""
         return None if address is None else self.name("asked by", address)
 
     def name(self, kind: str, subject: str) -> str:
-        """A name for somebody that says nothing about who it is."""
+        """Return a pseudonym for a subject, which does not reveal the subject."""
         return self._digest("name", kind, subject).hex()[:_NAME_CHARS]
 
     def _digest(self, *parts: str) -> bytes:
-        told = "".join(f"{len(part)}:{part}" for part in parts)
-        return hmac.digest(self._key, told.encode(), hashlib.sha256)
+        message = "".join(f"{len(part)}:{part}" for part in parts)
+        return hmac.digest(self._key, message.encode(), hashlib.sha256)
 
 
 REFRESH_TOKEN: Final = re.compile(rf"rt_({SESSION.pattern})_([A-Za-z0-9_-]{{43}})")
@@ -63,14 +65,14 @@ _PURPOSE: Final = b"tidings: the refresh token after this one"
 
 
 def new_refresh_token(session_id: str, digests: LoginDigests, chance: Chance) -> str:
-    """A token of the session that nobody has had before."""
+    """Return a new random token for the session."""
     secret = chance.token(_SECRET_BYTES)
     written = urlsafe_b64encode(secret + digests.tag(session_id, secret)).decode().rstrip("=")
     return f"rt_{session_id}_{written}"
 
 
 def session_of(token: str, digests: LoginDigests) -> str | None:
-    """The session a token is of; None if it was never one of ours."""
+    """Return the session of a token; None if we never issued it."""
     match = REFRESH_TOKEN.fullmatch(token)
     if match is None:
         return None
@@ -80,18 +82,18 @@ def session_of(token: str, digests: LoginDigests) -> str | None:
 
 
 def refresh_digest(token: str) -> bytes:
-    """What is kept of a token. Nobody guesses one, so a plain digest does."""
+    """Return the stored digest of a token; as tokens are random, it needs no key and no salt."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def seal_next(token: str, following: str, chance: Chance) -> bytes:
-    """The token that follows, for whoever has the one before it."""
+    """Encrypt the following token, so that only the holder of `token` can read it."""
     nonce = chance.token(NONCE_BYTES)
     return nonce + _cipher(token).encrypt(nonce, following.encode(), _PURPOSE)
 
 
 def open_next(token: str, sealed: bytes) -> str | None:
-    """The token that follows this one; None if it was sealed for another one, or changed."""
+    """Return the token that follows this token; None if `sealed` is for another or was changed."""
     try:
         return _cipher(token).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _PURPOSE).decode()
     except (InvalidTag, ValueError):
@@ -99,5 +101,5 @@ def open_next(token: str, sealed: bytes) -> str | None:
 
 
 def _cipher(token: str) -> AESGCM:
-    # The token names its session and is all but random: no salt is needed.
+    # No salt is needed: the token contains its session id and is otherwise random.
     return AESGCM(HKDF(SHA256(), 32, salt=None, info=_PURPOSE).derive(token.encode()))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refreshing a session: a refresh token is good for one step, and a stolen one gives itself away.
+"""Refresh a session: each refresh token is used once, and the reuse of a token reveals a theft.
 
-Whoever uses a token that was used before ends the session, because one of the two who had it is a
-thief. One exception: for half a minute the answer to the last step can be had again, by who shows
-the token it was asked with. A client that lost the answer repeats the question; a thief who is as
-quick gets the same tokens, and the next step of either tells the two apart.
+If a used token is used again, the session ends, because one of its two holders is a thief. One
+exception: for half a minute the token of the last refresh returns the same answer again, for a
+client that lost the answer. A thief who is equally quick gets the same tokens, and the next refresh
+by either of the two reveals the theft.
 """
 
 import hmac
@@ -36,12 +36,12 @@ from tidings.ports.world import Chance, Clock
 log = logging.getLogger("tidings.identity")
 
 LOOKS_MAX: Final = 3
-"""Who loses a rotation looks again, and finds what the winner made of it."""
+"""Reads per refresh: a request that loses the race reads again and returns the winner's pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshSession:
-    """A new pair of tokens for a refresh token."""
+    """Exchange a refresh token for a new pair of tokens."""
 
     tenants: Tenants
     sessions: Sessions
@@ -51,11 +51,11 @@ class RefreshSession:
     chance: Chance
 
     async def __call__(self, refresh_token: str) -> TokenPair:
-        """The next pair; however many ask with one token, all get the same.
+        """Return the next pair; all requests with the same token get the same pair.
 
         Raises:
-            RefreshRefused: In every case in which there is none.
-            StoreUnavailable: Unknown outcome; to be repeated with the same token.
+            RefreshRefused: The token is not valid, for whatever reason.
+            StoreUnavailable: Unknown outcome; the client repeats with the same token.
         """
         session_id = session_of(refresh_token, self.digests)
         known = await self.sessions.get(session_id) if session_id is not None else None
@@ -64,22 +64,22 @@ class RefreshSession:
         digest = refresh_digest(refresh_token)
         for _ in range(LOOKS_MAX):
             now = self.clock.now()
-            standing = await self.sessions.standing(known.user, known.session_id)
-            session = standing.session
-            if session is None or not is_session_valid(known.user, standing, now):
+            stored = await self.sessions.standing(known.user, known.session_id)
+            session = stored.session
+            if session is None or not is_session_valid(known.user, stored, now):
                 raise RefreshRefused
             if hmac.compare_digest(digest, session.refresh_digest):
-                pair = await self._rotate(session, refresh_token, now, standing.revoked_at)
+                pair = await self._rotate(session, refresh_token, now, stored.revoked_at)
             else:
-                pair = await self._repeat(session, refresh_token, now, standing.revoked_at)
+                pair = await self._repeat(session, refresh_token, now, stored.revoked_at)
             if pair is not None:
                 return pair
-        raise StoreUnavailable("the session is being changed")
+        raise StoreUnavailable("the session is being refreshed by other requests")
 
     async def _rotate(
         self, session: Session, token: str, now: int, revoked_at: int | None
     ) -> TokenPair | None:
-        """The next pair; None if another request was first."""
+        """Return the next pair; None if another request was first."""
         following = new_refresh_token(session.session_id, self.digests, self.chance)
         rotated_at = max(now, session.rotated_at)
         rotated = msgspec.structs.replace(
@@ -90,14 +90,14 @@ class RefreshSession:
             rotated_at=rotated_at,
             expires_at=rotated_at + limits.SESSION_MS,
         )
-        # First, so that nothing is left to fail once the old token is used up.
+        # Sign before rotating, so that nothing can fail once the old token is used up.
         pair = await make_pair(self.signing, rotated, following, revoked_at)
         return pair if await self.sessions.rotate(session, rotated) else None
 
     async def _repeat(
         self, session: Session, token: str, now: int, revoked_at: int | None
     ) -> TokenPair:
-        """The pair that was answered to this token; of any but the last one there is none."""
+        """Return the last pair again if `token` was just exchanged for it; else end the session."""
         following = None
         if (
             session.previous_digest is not None
@@ -114,7 +114,7 @@ class RefreshSession:
     async def _end(self, session: Session, now: int) -> None:
         await self.sessions.revoke(session.user, session.session_id, now)
         log.warning(
-            "a refresh token was used again: the session is ended",
+            "refresh token was reused: session ended",
             extra={
                 "action": "refresh_reused",
                 "tenant": tenant_of(session.user),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watching the feed of revocations: whatever stopped counting is known here in seconds."""
+"""Watch the revocation feed, so that every process knows of a revocation within seconds.
+
+Contains an index of a batch of revocations, and a measurement of the event loop's lag.
+"""
 
 import asyncio
 import logging
@@ -19,17 +22,17 @@ from tidings.tasks import Tasks
 
 
 class RevocationIndex:
-    """All that a few revocations put an end to."""
+    """Index of a batch of revocations, to look up whether a credential is affected."""
 
     def __init__(self, revocations: Iterable[Revocation]) -> None:
         self.users: dict[UserKey, int] = {}
-        """With the moment up to which what they were given counts no more."""
+        """Users, with the time up to which their credentials are revoked."""
         self.sessions: set[str] = set()
         self.tenants: set[str] = set()
         self.tenant_keys: set[str] = set()
         self.signing_keys: set[str] = set()
         self.data_keys: set[str] = set()
-        """The authors whose keys are being destroyed."""
+        """Authors whose data keys are being destroyed."""
         subjects: dict[RevokedKind, set[str]] = {
             "session": self.sessions,
             "tenant": self.tenants,
@@ -42,16 +45,16 @@ class RevocationIndex:
                 user = UserKey(revocation.subject)
                 self.users[user] = max(revocation.at, self.users.get(user, 0))
             elif (named := subjects.get(revocation.kind)) is not None:
-                # A later version may tell of kinds that this one does not know.
+                # Unknown kinds, from a later version, are skipped.
                 named.add(revocation.subject)
 
     @property
     def is_wide(self) -> bool:
-        """Whether something ended on which the tokens of many users stand."""
+        """Return whether the tokens of many users may be affected."""
         return bool(self.tenants or self.tenant_keys or self.signing_keys)
 
     def concerns(self, caller: UserCaller) -> bool:
-        """Whether the caller's token ended with something other than the user's own tokens."""
+        """Return whether the caller's session, tenant, tenant key or signing key was revoked."""
         return (
             caller.session in self.sessions
             or caller.key_id in self.signing_keys
@@ -64,18 +67,18 @@ TICK_SECONDS: Final = 0.1
 
 
 class LoopLag:
-    """Measures by how much timers are late."""
+    """Measurement of the event loop's lag: how late timers fire."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.seconds = 0.0
-        """The longest delay while it was last measured."""
+        """Longest delay in the last measurement."""
         self._now = now
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure for as long as this lasts."""
+        """Measure while the `with` block runs."""
         self.seconds = 0.0
         self._set_timer()
         try:
@@ -94,7 +97,7 @@ class LoopLag:
         self._set_timer()
 
     def _note(self) -> None:
-        """One that is due and has not come yet is late as well."""
+        # Also called at the end: a timer that is due and has not fired is late, too.
         self.seconds = max(self.seconds, self._now() - self._due)
 
 
@@ -103,36 +106,36 @@ log = logging.getLogger("tidings.identity")
 LOOK_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 0.5
-"""A look during which the event loop was late by so much says nothing about the store."""
+"""Lag of the event loop from which a failed read says nothing about the store."""
 LATE_LOOKS_MAX: Final = 3
-"""So often a look is repeated for being late itself, before the feed counts as unread."""
+"""Retries of reads that failed during such a lag, before the feed is reported as unreadable."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
-"""So long a process may be unable to read the feed before it believes nothing it remembers."""
+"""Time without a read of the feed after which a process no longer trusts its caches."""
 
 
 class FeedListener(Protocol):
-    """Who has to know at any time how well the feed is seen."""
+    """Listener for the health of the revocation feed."""
 
     def saw(self, at: float) -> None:
-        """All that was revoked before this moment of the watch's clock has been told."""
+        """Note that every revocation before this time (on the watch's clock) was reported."""
         ...
 
     def went_blind(self, *, was_late: bool) -> None:
-        """The feed has not been read for too long; told again with each look that fails.
+        """Note that the feed was not read for too long; repeated with each read that fails.
 
-        If this process was late itself, it looks again at once, and the store may well answer.
+        `was_late`: this process itself was late. It reads again at once, and the store may be fine.
         """
         ...
 
 
 class RevocationWatch:
-    """Reads the feed every two seconds, strongly, and tells whoever listens what is new.
+    """Reader of the revocation feed: a consistent read every two seconds, reported to listeners.
 
-    What a process remembers of tokens, tenants and keys counts only as long as `sees` holds. It is
-    read off the clock: a process that was stopped knows it before the first look.
+    Cached tokens, tenants and keys may be used only while `sees` is true. It depends on the clock,
+    so that a process that was paused distrusts its caches even before its first read.
 
-    It goes blind only if the store does not answer. A process that was late itself looks again at
-    once: until it has, it believes nothing, and closes nobody.
+    The watch goes blind only if the store does not answer. A process that was late itself reads
+    again at once; until then it trusts no cache, and closes no connection.
     """
 
     def __init__(
@@ -144,8 +147,8 @@ class RevocationWatch:
         blind_seconds_max: float = BLIND_SECONDS_MAX,
     ) -> None:
         self.place = 0
-        """How far the feed was read: what was read of the store since it last moved is no older
-        than all that was told."""
+        """Position in the feed: data that was read from the store since it last changed reflects
+        every reported revocation."""
         self._feed = feed
         self.now = now
         self._look_seconds = look_seconds
@@ -155,24 +158,24 @@ class RevocationWatch:
         self._lag = LoopLag(now)
         self._looking = asyncio.Lock()
         self._listeners: list[Callable[[Sequence[Revocation]], None]] = []
-        self._sights: list[FeedListener] = []
+        self._health_listeners: list[FeedListener] = []
         self._tasks = Tasks("revocations")
 
     @property
     def sees(self) -> bool:
-        """Whether all that was revoked a few seconds ago or earlier has been told."""
+        """Return whether every revocation older than a few seconds was reported."""
         return self.now() <= self._seen_at + self._blind_seconds_max
 
     def listen(self, revoked: Callable[[Sequence[Revocation]], None]) -> None:
-        """Be told what is new, in order."""
+        """Call `revoked` with each batch of new revocations, in order."""
         self._listeners.append(revoked)
 
-    def report_to(self, sight: FeedListener) -> None:
-        """Tell somebody how well the feed is seen."""
-        self._sights.append(sight)
+    def report_to(self, listener: FeedListener) -> None:
+        """Report the health of the feed to a listener."""
+        self._health_listeners.append(listener)
 
     async def start(self) -> None:
-        """Begin at the end of the feed: nothing is remembered yet, nobody is connected.
+        """Start at the end of the feed: nothing is cached and no client is connected yet.
 
         Raises:
             StoreUnavailable: The feed cannot be read.
@@ -184,12 +187,12 @@ class RevocationWatch:
         self._tasks.start(self._run())
 
     async def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         await self._tasks.close()
         self._seen_at = -math.inf
 
     async def look(self) -> bool:
-        """Read what is new, if that can be done before the time is over; False if it cannot."""
+        """Read and report new revocations; return False if that is not possible in time."""
         async with self._looking:
             with on_behalf_of(REVOCATIONS), self._lag.measured():
                 return await self._look()
@@ -198,10 +201,10 @@ class RevocationWatch:
         began = self.now()
         left = self._seen_at + self._blind_seconds_max - began
         try:
-            # A process that was asleep for long gets the time for one look all the same.
+            # A process that was paused for long still gets the time for one read.
             async with asyncio.timeout(left if left > 0 else self._look_seconds):
                 while revocations := await self._feed.after(self.place):
-                    self._tell(revocations)
+                    self._report(revocations)
         except (Unavailable, TimeoutError):
             return False
         self._saw(began)
@@ -219,7 +222,7 @@ class RevocationWatch:
                 if not was_late:
                     await asyncio.sleep(AGAIN_SECONDS)
 
-    def _tell(self, revocations: Sequence[Revocation]) -> None:
+    def _report(self, revocations: Sequence[Revocation]) -> None:
         for revoked in self._listeners:
             revoked(revocations)
         self.place += len(revocations)
@@ -227,15 +230,15 @@ class RevocationWatch:
     def _saw(self, at: float) -> None:
         self._seen_at = at
         self._is_blind = False
-        for sight in self._sights:
-            sight.saw(at)
+        for listener in self._health_listeners:
+            listener.saw(at)
 
     def _go_blind(self, *, was_late: bool) -> None:
         if was_late:
             late = {"action": "revocations_late", "seconds": round(self._lag.seconds, 1)}
-            log.warning("late to read revocations", extra=late)
+            log.warning("this process was late to read revocations", extra=late)
         elif not self._is_blind:
             log.warning("revocations cannot be read", extra={"action": "revocations_unread"})
             self._is_blind = True
-        for sight in self._sights:
-            sight.went_blind(was_late=was_late)
+        for listener in self._health_listeners:
+            listener.went_blind(was_late=was_late)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions: opened with a code, listed by their user, ended by user or tenant."""
+"""Open sessions with a login code, list them, and revoke them for a user or a tenant."""
 
 from dataclasses import dataclass
 
@@ -24,18 +24,18 @@ from tidings.ports.world import Chance, Clock, new_ulid
 
 
 class TokenPair(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client of a session carries."""
+    """The access token and the refresh token of a session."""
 
     session: Session
     access_token: str
     expires_at: int
-    """When the access token ends."""
+    """Expiry of the access token."""
     refresh_token: str
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Log in: a session in exchange for the code that was sent to a number."""
+    """Log in: open a session with the code that was sent to a number."""
 
     redeem: RedeemCode
     users: UserStore
@@ -54,24 +54,24 @@ class OpenSession:
         device: str,
         address: str | None = None,
     ) -> TokenPair:
-        """The first tokens of a new session; the user is made if the number is nobody's yet and
-        the tenant lets unknown numbers in.
+        """Return the first tokens of a new session; create the user if the number is unknown and
+        the tenant lets unknown numbers register.
 
-        It takes the place of the user's session on that device, if there is one. `address` is
-        from where the code is tried, where that is counted.
+        The session replaces the user's session on that device, if there is one. `address` is where
+        the attempt comes from; None if attempts are not counted by address.
 
         Raises:
-            LoginOff: Nobody logs in by phone here.
+            LoginOff: This deployment sends no codes.
             Invalid: Not a phone number, or not a device.
-            CodeWrong: Not the code, or one that does not count (any more).
-            LimitReached: The tenant has as many users as it may.
+            CodeWrong: The code is wrong or not valid (any more).
+            LimitReached: The tenant has reached its quota of users.
         """
         check_device(device)
         found, sent = await self.redeem.check(tenant, phone_number, code, address)
-        user, is_new = await self._whose(found, sent)
+        user, is_new = await self._user(found, sent)
         session_id = new_ulid(self.clock, self.chance)
         refresh_token = new_refresh_token(session_id, self.digests, self.chance)
-        # In the millisecond in which all was revoked, a new session is no part of it.
+        # A session that opens in the millisecond of a revocation must not be revoked by it.
         now = max(self.clock.now(), (user.revoked_at or 0) + 1)
         session = Session(
             session_id=session_id,
@@ -83,15 +83,15 @@ class OpenSession:
             expires_at=now + limits.SESSION_MS,
         )
         pair = await make_pair(self.signing, session, refresh_token, user.revoked_at)
-        # Used up last: whatever failed before may be tried again with the same code.
+        # Used up last: after a failure before this line, the same code can be tried again.
         await self.redeem.use(sent, is_known=not is_new)
         await self.sessions.open(session)
         await self._check_number(session, sent)
-        await self._make_room(session)
+        await self._revoke_replaced(session)
         return pair
 
-    async def _whose(self, found: LoginTenant, sent: LoginCode) -> tuple[User, bool]:
-        """The user whose number it is, made if it is nobody's and that is allowed; True if new."""
+    async def _user(self, found: LoginTenant, sent: LoginCode) -> tuple[User, bool]:
+        """Return the user of the number, created if allowed, and whether the user is new."""
         if found.may_register:
             user, is_new = await self._made(sent)
         else:
@@ -115,58 +115,58 @@ class OpenSession:
         return await self.users.with_phone(made, sent.phone_number, self.clock.now())
 
     async def _check_number(self, opened: Session, sent: LoginCode) -> None:
-        """End the session again if the number was given to somebody else while it was opened:
-        what ended all sessions then may have come before this one was there."""
+        """Revoke the session if the number moved to another user while it was opened: the move
+        revokes the sessions that exist at that time, and this session may have come after."""
         owners = await self.users.by_phone(sent.tenant, [sent.phone_number])
         if owners.get(sent.phone_number) != opened.user:
             await self.sessions.revoke(opened.user, opened.session_id, self.clock.now())
             raise CodeWrong
 
-    async def _make_room(self, opened: Session) -> None:
-        """End what the session replaces. Only earlier ones: of two that are opened at once, each
-        would else end the other."""
+    async def _revoke_replaced(self, opened: Session) -> None:
+        """Revoke earlier sessions on the same device and above the limit. Only earlier sessions:
+        otherwise two that are opened at once would revoke each other."""
         earlier = [
-            one
-            for one in await self.sessions.of(opened.user)
-            if (one.created_at, one.session_id) < (opened.created_at, opened.session_id)
+            session
+            for session in await self.sessions.of(opened.user)
+            if (session.created_at, session.session_id) < (opened.created_at, opened.session_id)
         ]
-        replaced = [one for one in earlier if one.device == opened.device]
-        others = [one for one in earlier if one.device != opened.device]
-        for one in replaced + others[limits.USER_SESSIONS_MAX - 1 :]:
-            await self.sessions.revoke(opened.user, one.session_id, self.clock.now())
+        replaced = [session for session in earlier if session.device == opened.device]
+        others = [session for session in earlier if session.device != opened.device]
+        for session in replaced + others[limits.USER_SESSIONS_MAX - 1 :]:
+            await self.sessions.revoke(opened.user, session.session_id, self.clock.now())
 
 
 @dataclass(frozen=True, slots=True)
 class ListSessions:
-    """Where a user is logged in."""
+    """List the sessions of a user."""
 
     sessions: Sessions
     clock: Clock
 
     async def __call__(self, caller: Caller) -> list[Session]:
-        """The caller's sessions that count, newest first."""
+        """Return the caller's valid sessions, newest first."""
         user = require_user(caller).user
-        standing = await self.sessions.standing(user, None)
+        stored = await self.sessions.standing(user, None)
         now = self.clock.now()
         return [
-            one
-            for one in await self.sessions.of(user)
-            if is_session_valid(user, msgspec.structs.replace(standing, session=one), now)
+            session
+            for session in await self.sessions.of(user)
+            if is_session_valid(user, msgspec.structs.replace(stored, session=session), now)
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeSession:
-    """End one of one's own sessions."""
+    """Revoke a session of the caller."""
 
     sessions: Sessions
     clock: Clock
 
     async def __call__(self, caller: Caller, session_id: str) -> None:
-        """End it: its tokens are refused everywhere within seconds, and its sockets closed.
+        """Revoke it: within seconds its tokens are refused everywhere and its connections closed.
 
         Raises:
-            SessionNotFound: Not there, ended, or not the caller's.
+            SessionNotFound: Unknown, ended, or not the caller's.
         """
         user = require_user(caller).user
         if SESSION.fullmatch(session_id) is None:
@@ -177,17 +177,17 @@ class RevokeSession:
 
 @dataclass(frozen=True, slots=True)
 class RevokeSessions:
-    """End everything that a user was given so far: sessions, and tokens without one."""
+    """Revoke all credentials of a user: sessions, and tokens without a session."""
 
     users: UserStore
     clock: Clock
 
     async def own(self, caller: Caller) -> None:
-        """Of the caller: what the caller shows now is over, too."""
+        """Revoke the caller's credentials, including the token of this request."""
         await self._revoke(require_user(caller).user)
 
     async def of(self, caller: Caller, tenant: str, user_id: str) -> None:
-        """Of a user of the tenant, by the tenant.
+        """Revoke the credentials of a user of the tenant.
 
         Raises:
             UserNotFound: The tenant has no such user.
@@ -205,9 +205,9 @@ class RevokeSessions:
 async def make_pair(
     signing: SigningKeys, session: Session, refresh_token: str, revoked_at: int | None
 ) -> TokenPair:
-    """The tokens of a session since it was last rotated: asked for again, the same ones.
+    """Return the tokens of a session since its last rotation; a repeated call returns the same.
 
-    `revoked_at` is the user's.
+    `revoked_at` is the time of the user's last revocation.
     """
     key_id, key = await signing.signer(tenant_of(session.user))
     issued_at = issue_time(session.rotated_at, revoked_at)

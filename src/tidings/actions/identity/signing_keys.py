@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Ed25519 keys with which we sign a tenant's user tokens, and which of them are at hand."""
+"""Manage the Ed25519 keys with which we sign a tenant's user tokens.
+
+Contains the cache of the keys, and the verbs with which a tenant lists, adds and removes keys.
+"""
 
 import logging
 import re
@@ -33,13 +36,13 @@ log = logging.getLogger("tidings.identity")
 KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.[0-9a-f]{{16}}")
 CACHED_TENANTS_MAX: Final = 10_000
 STALE_MS: Final = 1_000
-"""A key id that is not among the keys at hand is looked up again, but no more often than this."""
+"""Minimum time between two reads of a tenant's keys for key ids that are not in the cache."""
 SIGNS_MS_MAX: Final = 60_000
-"""Who has signed with a key for so long looks whether there is a newer one."""
+"""Time after which a signing process checks for a newer key."""
 
 
 class _TenantSigningKeys(msgspec.Struct, frozen=True):
-    """A tenant's signing keys at hand; none at all if there is no such tenant."""
+    """Cached signing keys of a tenant; empty if the tenant does not exist."""
 
     public: dict[str, Ed25519PublicKey]
     newest: SigningKey | None
@@ -47,7 +50,7 @@ class _TenantSigningKeys(msgspec.Struct, frozen=True):
 
 
 class SigningKeys:
-    """The tenants' signing keys, a bounded number of them in memory."""
+    """Bounded cache of the tenants' signing keys."""
 
     def __init__(
         self, tenants: Tenants, wrapping: Wrapping, clock: Clock, watch: RevocationWatch
@@ -56,73 +59,75 @@ class SigningKeys:
         self._wrapping = wrapping
         self._clock = clock
         self._watch = watch
-        self._held: FeedBackedCache[_TenantSigningKeys] = FeedBackedCache(watch, CACHED_TENANTS_MAX)
+        self._cached: FeedBackedCache[_TenantSigningKeys] = FeedBackedCache(
+            watch, CACHED_TENANTS_MAX
+        )
         watch.listen(self._revoked)
         self._private: FeedBackedCache[Ed25519PrivateKey] = FeedBackedCache(
             watch, CACHED_TENANTS_MAX
         )
 
     async def public(self, key_id: str) -> Ed25519PublicKey | None:
-        """The key that verifies what the key with this id signed; None if there is no such key."""
+        """Return the public key with this id; None if there is no such key."""
         match = KEY_ID.fullmatch(key_id)
         return None if match is None else (await self._of(match[1], key_id)).get(key_id)
 
     async def all_public(self, tenant: str) -> dict[str, Ed25519PublicKey]:
-        """All keys that verify the tenant's tokens, by their ids; none if there is no tenant."""
+        """Return all keys that verify the tenant's tokens, by id; empty for an unknown tenant."""
         return await self._of(tenant, None)
 
     async def _of(self, tenant: str, key_id: str | None) -> dict[str, Ed25519PublicKey]:
-        held = self._held.peek(tenant)
-        if held is not None:
-            if self._watch.sees if key_id in held.public else self._age(held) < STALE_MS:
-                return held.public
+        cached = self._cached.peek(tenant)
+        if cached is not None:
+            if self._watch.sees if key_id in cached.public else self._age(cached) < STALE_MS:
+                return cached.public
         return (await self._load(tenant)).public
 
     async def signer(self, tenant: str) -> tuple[str, Ed25519PrivateKey]:
-        """The id and private half of the tenant's newest key.
+        """Return the id and the private half of the tenant's newest key.
 
         Raises:
             TenantNotFound: No such tenant.
-            StoreUnavailable: The key cannot be had now.
+            StoreUnavailable: The key cannot be read or decrypted now.
         """
-        held = self._held.get(tenant)
-        if held is None or held.newest is None or self._age(held) >= SIGNS_MS_MAX:
-            held = await self._load(tenant)
-        if held.newest is None:
+        cached = self._cached.get(tenant)
+        if cached is None or cached.newest is None or self._age(cached) >= SIGNS_MS_MAX:
+            cached = await self._load(tenant)
+        if cached.newest is None:
             raise TenantNotFound
-        key_id = held.newest.key_id
+        key_id = cached.newest.key_id
         private = self._private.peek(key_id)
         if private is None:
-            private = await self._unwrap(held.newest)
+            private = await self._unwrap(cached.newest)
             self._private.keep(key_id, private, self._watch.place)
         return key_id, private
 
     def forget(self, tenant: str) -> None:
-        """Look the tenant's keys up anew: they may have changed."""
-        self._held.forget(tenant)
+        """Remove the tenant's keys from the cache, because they may have changed."""
+        self._cached.forget(tenant)
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Look the keys of tenants up anew that lost one."""
+        """Remove the keys of every tenant with a revoked key from the cache."""
         for key_id in RevocationIndex(revocations).signing_keys:
             match = KEY_ID.fullmatch(key_id)
             if match is not None:
-                self._held.forget(match[1])
+                self._cached.forget(match[1])
                 self._private.forget(key_id)
 
-    def _age(self, held: _TenantSigningKeys) -> int:
-        return abs(self._clock.now() - held.loaded_at)
+    def _age(self, cached: _TenantSigningKeys) -> int:
+        return abs(self._clock.now() - cached.loaded_at)
 
     async def _load(self, tenant: str) -> _TenantSigningKeys:
         place, loaded_at = self._watch.place, self._clock.now()
         keys = await self._tenants.signing_keys(tenant)
         public = {key.key_id: Ed25519PublicKey.from_public_bytes(key.public) for key in keys}
-        held = _TenantSigningKeys(public, keys[0] if keys else None, loaded_at)
-        self._held.keep(tenant, held, place)
-        return held
+        cached = _TenantSigningKeys(public, keys[0] if keys else None, loaded_at)
+        self._cached.keep(tenant, cached, place)
+        return cached
 
     async def _unwrap(self, key: SigningKey) -> Ed25519PrivateKey:
         if not self._wrapping.holds(key.master_key_id):
-            # What is at hand was wrapped before a rotation that has ended since.
+            # The cached key was wrapped before a master key rotation that has ended since.
             key = (await self._load(key.tenant)).newest or key
         try:
             secret = self._wrapping.unwrap(
@@ -130,15 +135,15 @@ class SigningKeys:
             )
         except CannotUnwrap as reason:
             log.critical(
-                "signing key does not open",
+                "signing key cannot be decrypted",
                 extra={"action": "signing_key_unusable", "key": key.key_id, "reason": str(reason)},
             )
-            raise StoreUnavailable("the tenant's signing key cannot be opened") from None
+            raise StoreUnavailable("the tenant's signing key cannot be decrypted") from None
         return Ed25519PrivateKey.from_private_bytes(secret)
 
 
 def new_key_id(tenant: str, chance: Chance) -> str:
-    """The id of a new signing key: it names its tenant, so that a token need not be believed."""
+    """Return the id of a new signing key; it names the tenant, so no token is trusted for that."""
     return f"{tenant}.{chance.token(8).hex()}"
 
 
@@ -146,23 +151,23 @@ T = TypeVar("T")
 
 
 class SigningKeyRow(msgspec.Struct, frozen=True):
-    """A signing key, without the key itself."""
+    """Description of a signing key, without the key itself."""
 
     key_id: str
     created_at: int
     signs: bool
-    """Whether new tokens are signed with it; all verify."""
+    """Whether it signs new tokens; every key verifies tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKeyMaker:
-    """Makes the keys; the private half is never kept bare."""
+    """Maker of signing keys; the private half is stored only in encrypted form."""
 
     wrapping: Wrapping
     chance: Chance
 
     async def make(self, tenant: str, now: int, store: Callable[[SigningKey], Awaitable[T]]) -> T:
-        """Make a key and have it stored; returns what storing it returned."""
+        """Make a key, pass it to `store`, and return the result of `store`."""
         key_id = new_key_id(tenant, self.chance)
         secret = self.chance.token(32)
         public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
@@ -184,7 +189,7 @@ class SigningKeyMaker:
 
 @dataclass(frozen=True, slots=True)
 class SigningKeyVerbs:
-    """What a tenant does with the keys that sign its users' tokens."""
+    """Verbs of a tenant for the keys that sign its users' tokens."""
 
     tenants: Tenants
     signing: SigningKeys
@@ -192,20 +197,20 @@ class SigningKeyVerbs:
     clock: Clock
 
     async def all(self, caller: Caller, tenant: str) -> list[SigningKeyRow]:
-        """The tenant's keys, newest first: the first one signs."""
+        """Return the tenant's keys, newest first; the first key signs."""
         require_tenant(caller, tenant)
         return await self._rows(tenant)
 
     async def make(self, caller: Caller, tenant: str) -> SigningKeyRow:
-        """Another key, which signs from now on; tokens of the one before still count.
+        """Add a key, which signs from now on; tokens of the earlier key stay valid.
 
         Raises:
-            LimitReached: There are as many as there may be: take an old one away first.
+            LimitReached: The tenant must remove an old key first.
             TenantNotFound: No such tenant.
         """
         require_tenant(caller, tenant)
         newest = (await self._rows(tenant))[0]
-        # Never older than the one before, whatever the clock says: the newest one signs.
+        # Always newer than the last key, whatever the clock says: the newest key signs.
         now = max(self.clock.now(), newest.created_at + 1)
         made: list[SigningKey] = []
 
@@ -219,10 +224,10 @@ class SigningKeyVerbs:
         return SigningKeyRow(made[0].key_id, made[0].created_at, signs=True)
 
     async def remove(self, caller: Caller, tenant: str, key_id: str) -> None:
-        """Take a key away that signs no more: what it signed counts no more, in seconds.
+        """Remove a key that no longer signs; within seconds its tokens are no longer valid.
 
         Raises:
-            Conflict: It is the one that signs.
+            Conflict: The key still signs.
             KeyNotFound: There is no such key.
             TenantNotFound: No such tenant.
         """
@@ -231,12 +236,12 @@ class SigningKeyVerbs:
             raise KeyNotFound
         if not await self.tenants.remove_signing_key(tenant, key_id, self.clock.now()):
             if any(row.key_id == key_id for row in await self._rows(tenant)):
-                raise Conflict("this key signs: make another one first")
+                raise Conflict("this key signs new tokens: add another key first")
             raise KeyNotFound
         self.signing.forget(tenant)
 
     async def published(self, tenant: str) -> list[JsonWebKey]:
-        """The public halves, for everybody; none if there is no such tenant."""
+        """Return the public keys for publication; empty if the tenant does not exist."""
         found = await self.signing.all_public(tenant)
         return [ed25519_key(key_id, key) for key_id, key in found.items()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants: making them, their keys, and the tokens they give to their users."""
+"""Create and change tenants, their keys, and the tokens that they request for their users."""
 
 from dataclasses import dataclass
 
@@ -25,14 +25,14 @@ from tidings.ports.world import Chance, Clock
 
 
 class NewTenantKey(msgspec.Struct, frozen=True):
-    """A tenant key, shown this once."""
+    """A new tenant key, which is shown only once."""
 
     key_id: str
     key: str
 
 
 class NewToken(msgspec.Struct, frozen=True):
-    """A user token and when it ends."""
+    """A user token and its expiry."""
 
     token: str
     expires_at: int
@@ -40,7 +40,7 @@ class NewToken(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PutTenant:
-    """Create a tenant, give it another name or other quotas, suspend it or let it go on."""
+    """Create a tenant, change its name or quotas, suspend it or resume it."""
 
     tenants: Tenants
     signing: SigningKeys
@@ -55,7 +55,7 @@ class PutTenant:
         quotas: Quotas | None = None,
         is_suspended: bool | None = None,
     ) -> tuple[Tenant, bool]:
-        """The tenant as it is now, and whether it is new. What is None stays as it is."""
+        """Return the stored tenant and whether it is new; None leaves a field unchanged."""
         require_root(caller, tenant)
         check_tenant(tenant)
         if name is not None:
@@ -78,12 +78,12 @@ class PutTenant:
 
 @dataclass(frozen=True, slots=True)
 class GetTenant:
-    """What is known of a tenant."""
+    """Look up a tenant."""
 
     tenants: Tenants
 
     async def __call__(self, caller: Caller, tenant: str) -> Tenant:
-        """The tenant."""
+        """Return the tenant."""
         require_tenant(caller, tenant)
         found = await self.tenants.get(tenant)
         if found is None:
@@ -93,27 +93,27 @@ class GetTenant:
 
 @dataclass(frozen=True, slots=True)
 class MakeTenantKey:
-    """Make a key for a tenant. It is shown once; kept is only its digest."""
+    """Make a tenant key; it is shown once, and only its digest is stored."""
 
     tenants: Tenants
     clock: Clock
     chance: Chance
 
     async def __call__(self, caller: Caller, tenant: str) -> NewTenantKey:
-        """The new key."""
+        """Return the new key."""
         require_root(caller, tenant)
         key_id, key, digest = new_tenant_key(self.chance)
-        kept = await self.tenants.add_key(
+        is_added = await self.tenants.add_key(
             TenantKey(key_id=key_id, tenant=tenant, digest=digest, created_at=self.clock.now())
         )
-        if not kept:
+        if not is_added:
             raise TenantNotFound
         return NewTenantKey(key_id, key)
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeTenantKey:
-    """Make a tenant key useless, from the next call on."""
+    """Revoke a tenant key, from the next request on."""
 
     tenants: Tenants
     clock: Clock
@@ -127,7 +127,7 @@ class RevokeTenantKey:
 
 @dataclass(frozen=True, slots=True)
 class MakeToken:
-    """Make a token for a user, who is created if there is none."""
+    """Make a token for a user, who is created if missing."""
 
     users: UserStore
     sessions: Sessions
@@ -143,17 +143,19 @@ class MakeToken:
         device: str | None = None,
         expires_in: int = limits.TOKEN_SECONDS_DEFAULT,
     ) -> NewToken:
-        """The token.
+        """Return the token.
 
         Raises:
-            UserDeactivated: It would not count.
+            UserDeactivated: The token would not be valid.
         """
         require_tenant(caller, tenant)
         check_user_id(user_id)
         if device is not None:
             check_device(device)
         if not 1 <= expires_in <= limits.TOKEN_SECONDS_MAX:
-            raise Invalid(f"expires_in: 1 to {limits.TOKEN_SECONDS_MAX} seconds", "/expires_in")
+            raise Invalid(
+                f"expires_in must be between 1 and {limits.TOKEN_SECONDS_MAX}", "/expires_in"
+            )
         key_id, key = await self.signing.signer(tenant)
         now = self.clock.now()
         user = user_key(tenant, user_id)
@@ -166,7 +168,7 @@ class MakeToken:
             user=user,
             device=device,
             issued_at=issue_time(now, standing.revoked_at),
-            # Rounded up to the second, which is as fine as a token's times are.
+            # Rounded up to whole seconds, the resolution of the times in a token.
             expires_at=(-(-now // limits.SECOND_MS) + expires_in) * limits.SECOND_MS,
             key_id=key_id,
             made_by=caller.key_id if isinstance(caller, TenantCaller) else None,
@@ -175,6 +177,8 @@ class MakeToken:
 
 
 def check_tenant(tenant: str) -> None:
-    """Refuse what cannot be the name of a tenant."""
+    """Refuse a text that is not a tenant id."""
     if TENANT.fullmatch(tenant) is None:
-        raise Invalid("tenant: 1 to 40 of a-z 0-9 -, not beginning with -", "/tenant")
+        raise Invalid(
+            "tenant must be 1 to 40 characters of a-z 0-9 -, not starting with -", "/tenant"
+        )

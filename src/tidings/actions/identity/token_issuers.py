@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registering the public keys with which a tenant signs its users' tokens itself."""
+"""Register the public keys with which a tenant signs its users' tokens itself.
+
+Contains the cache of these keys, and the verbs with which a tenant reads and replaces them.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,81 +33,83 @@ from tidings.ports.sessions import Revocation
 from tidings.ports.world import Clock
 
 KNOWN_MS_MAX: Final = 60_000
-"""Keys that were replaced twice at once may be missing in the feed: so long they go on counting."""
+"""Maximum age of cached keys: two replacements at the same time may leave a key out of the feed."""
 
 _KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.own\.{KID.pattern}")
 _documents = msgspec.json.Decoder(JsonWebKeySet)
 
 
 class TenantIssuerKey(msgspec.Struct, frozen=True):
-    """A key, and what a token it signed has to say."""
+    """A public key, and the issuer that its tokens must name."""
 
     key: PublicKey
     algorithm: Algorithm
     issuer: str | None
-    """None: nothing in particular."""
+    """None: any issuer."""
 
 
 class _TenantIssuerKeys(msgspec.Struct, frozen=True):
-    """A tenant's own keys at hand, by their kids; none if it has registered none."""
+    """Cached keys of a tenant by kid; empty if the tenant has registered none."""
 
     keys: dict[str, TenantIssuerKey]
     loaded_at: int
 
 
 class TenantIssuerKeys:
-    """The tenants' own keys, of a bounded number of tenants in memory."""
+    """Cache of the keys that tenants registered, for a bounded number of tenants."""
 
     def __init__(self, tenants: Tenants, clock: Clock, watch: RevocationWatch) -> None:
         self._tenants = tenants
         self._clock = clock
         self._watch = watch
-        self._held: FeedBackedCache[_TenantIssuerKeys] = FeedBackedCache(watch, CACHED_TENANTS_MAX)
+        self._cached: FeedBackedCache[_TenantIssuerKeys] = FeedBackedCache(
+            watch, CACHED_TENANTS_MAX
+        )
         watch.listen(self._revoked)
 
     async def find(self, tenant: str, kid: str) -> TenantIssuerKey | None:
-        """The tenant's key of this name; None if there is none.
+        """Return the tenant's key with this kid, or None.
 
         Raises:
-            StoreUnavailable: The store cannot tell now.
+            StoreUnavailable: The store cannot be read now.
         """
         if TENANT.fullmatch(tenant) is None or KID.fullmatch(kid) is None:
             return None
-        held = self._held.peek(tenant)
-        if held is not None:
-            age = abs(self._clock.now() - held.loaded_at)
-            is_known = kid in held.keys
+        cached = self._cached.peek(tenant)
+        if cached is not None:
+            age = abs(self._clock.now() - cached.loaded_at)
+            is_known = kid in cached.keys
             if age < STALE_MS if not is_known else age < KNOWN_MS_MAX and self._watch.sees:
-                return held.keys.get(kid)
+                return cached.keys.get(kid)
         return (await self._load(tenant)).keys.get(kid)
 
     async def _load(self, tenant: str) -> _TenantIssuerKeys:
         place, loaded_at = self._watch.place, self._clock.now()
         found = await self._tenants.issuer(tenant)
         keys = {} if found is None else {key.kid: _own(key, found) for key in registered(found)}
-        held = _TenantIssuerKeys(keys, loaded_at)
-        self._held.keep(tenant, held, place)
-        return held
+        cached = _TenantIssuerKeys(keys, loaded_at)
+        self._cached.keep(tenant, cached, place)
+        return cached
 
     def forget(self, tenant: str) -> None:
-        """Look the tenant's keys up anew: they may have changed."""
-        self._held.forget(tenant)
+        """Remove the tenant's keys from the cache, because they may have changed."""
+        self._cached.forget(tenant)
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Look the keys of tenants up anew that lost one."""
+        """Remove the keys of every tenant with a revoked key from the cache."""
         for key_id in RevocationIndex(revocations).signing_keys:
             match = _KEY_ID.fullmatch(key_id)
             if match is not None:
-                self._held.forget(match[1])
+                self._cached.forget(match[1])
 
 
 def own_key_id(tenant: str, kid: str) -> str:
-    """What the tenant's key is called in the feed: never the name of one of ours."""
+    """Return the id of a tenant's key in the feed, which never equals the id of our keys."""
     return f"{tenant}.own.{kid}"
 
 
 def registered(issuer: TokenIssuer) -> list[JsonWebKey]:
-    """The keys that a tenant has registered."""
+    """Return the keys that a tenant has registered."""
     return _documents.decode(issuer.document).keys
 
 
@@ -114,17 +119,17 @@ def _own(key: JsonWebKey, issuer: TokenIssuer) -> TenantIssuerKey:
 
 @dataclass(frozen=True, slots=True)
 class TokenIssuerVerbs:
-    """What a tenant does with its own keys. Those taken away or changed end their tokens."""
+    """Verbs of a tenant for its own keys; removing or changing a key revokes its tokens."""
 
     tenants: Tenants
     own: TenantIssuerKeys
     clock: Clock
 
     async def get(self, caller: Caller, tenant: str) -> TokenIssuer:
-        """What the tenant has registered.
+        """Return the tenant's issuer and keys.
 
         Raises:
-            KeyNotFound: Nothing.
+            KeyNotFound: No keys are registered.
             TenantNotFound: No such tenant.
         """
         require_tenant(caller, tenant)
@@ -138,10 +143,10 @@ class TokenIssuerVerbs:
     async def put(
         self, caller: Caller, tenant: str, issuer: str | None, keys: Sequence[Mapping[str, Any]]
     ) -> TokenIssuer:
-        """Replace what is registered.
+        """Replace the tenant's issuer and keys.
 
         Raises:
-            Invalid: A key is none that we take.
+            Invalid: A key is not acceptable.
             TenantNotFound: No such tenant.
         """
         require_tenant(caller, tenant)
@@ -160,10 +165,10 @@ class TokenIssuerVerbs:
         return wanted
 
     async def remove(self, caller: Caller, tenant: str) -> None:
-        """Take them all away.
+        """Remove the tenant's issuer and all its keys.
 
         Raises:
-            KeyNotFound: There are none.
+            KeyNotFound: No keys are registered.
         """
         before = await self.get(caller, tenant)
         if not await self.tenants.remove_issuer(tenant, _ended(before, None), self.clock.now()):
@@ -173,7 +178,7 @@ class TokenIssuerVerbs:
 
 def _read(keys: Sequence[Mapping[str, Any]]) -> list[JsonWebKey]:
     if not 1 <= len(keys) <= limits.ISSUER_KEYS_MAX:
-        raise Invalid(f"keys: 1 to {limits.ISSUER_KEYS_MAX}", "/keys")
+        raise Invalid(f"keys must contain 1 to {limits.ISSUER_KEYS_MAX} keys", "/keys")
     found: dict[str, JsonWebKey] = {}
     for place, given in enumerate(keys):
         try:
@@ -181,15 +186,17 @@ def _read(keys: Sequence[Mapping[str, Any]]) -> list[JsonWebKey]:
         except BadKey as bad:
             raise Invalid(f"keys: {bad}", f"/keys/{place}") from None
         if key.kid in found:
-            raise Invalid("keys: each has a kid of its own", f"/keys/{place}/kid")
+            raise Invalid("keys: every kid must be unique", f"/keys/{place}/kid")
         if KEY_ID.fullmatch(key.kid) is not None:
-            raise Invalid("keys: this kid looks like one of ours", f"/keys/{place}/kid")
+            raise Invalid(
+                "keys: this kid has the form of the server's own key ids", f"/keys/{place}/kid"
+            )
         found[key.kid] = key
     return list(found.values())
 
 
 def _ended(before: TokenIssuer | None, after: TokenIssuer | None) -> list[str]:
-    """The ids of keys whose tokens do not count any more, or have to say something else now."""
+    """Return the ids of keys that were removed or changed, or whose issuer changed."""
     if before is None:
         return []
     stays = registered(after) if after is not None and after.issuer == before.issuer else []

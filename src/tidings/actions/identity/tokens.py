@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User tokens: JWTs that we sign for a tenant, or that a tenant signs with keys it registered.
+"""Sign and verify user tokens: JWTs signed by us, or by a tenant with keys that it registered.
 
-A token's header is believed in nothing but which of the known keys to try: each key has its one
-algorithm, and keys or addresses of keys that a token brings along are never looked at.
+A token's header only selects which known key to try. Each key has one algorithm, and keys or key
+URLs inside a token are ignored.
 """
 
 from base64 import urlsafe_b64decode
@@ -23,7 +23,7 @@ from tidings.model.refusals import Unauthenticated
 T = TypeVar("T")
 
 ALGORITHM: Final = "EdDSA"
-"""Of the tokens that we sign."""
+"""Algorithm of the tokens that we sign."""
 TYPE: Final = "tidings+jwt"
 ISSUER: Final = "tidings"
 AUDIENCE: Final = "tidings:user"
@@ -32,7 +32,7 @@ _jws = PyJWS(algorithms=ALGORITHMS)
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What is read of a token's header. Whatever else stands there is passed over."""
+    """The fields of a token's header that we read; all others are ignored."""
 
     alg: str
     kid: str
@@ -45,7 +45,7 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is read of a token that a tenant signed."""
+    """The claims of a token that a tenant signed; all others are ignored."""
 
     iss: str | None = None
     aud: str
@@ -58,43 +58,43 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OurClaims(Claims, frozen=True, kw_only=True, omit_defaults=True):
-    """What a token says that we signed."""
+    """The claims of a token that we signed."""
 
     sid: str | None = None
     mk: str | None = None
 
 
 class TokenSubject(msgspec.Struct, frozen=True):
-    """Whose keys a token has to be checked with, if it is in order."""
+    """The tenant that a token claims, which selects the keys to verify it with."""
 
     tid: str
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """What a valid token proves. Times are in milliseconds, as fine as whole seconds."""
+    """Content of a verified token. Times are in milliseconds, with a resolution of one second."""
 
     user: UserKey
     device: str | None
     issued_at: int
     expires_at: int
     key_id: str
-    """Of the key that signed it."""
+    """Id of the key that signed the token."""
     session: str | None = None
-    """The session it belongs to; None if it belongs to none."""
+    """The session of the token, if any."""
     made_by: str | None = None
-    """The tenant key with which it was asked for; None if it was not by one."""
+    """The tenant key that requested the token, if any."""
 
 
 _headers = msgspec.json.Decoder(Header)
-_whose = msgspec.json.Decoder(TokenSubject)
+_subject = msgspec.json.Decoder(TokenSubject)
 _claims = msgspec.json.Decoder(Claims)
 _our_claims = msgspec.json.Decoder(OurClaims)
 
 
 def issue_time(now: int, revoked_at: int | None) -> int:
-    """When a token made now says that it was made: after the user's tokens were last revoked.
+    """Return the issue time for a new token: now, but after the user's last revocation.
 
-    What is made within the second of a revocation would else count as revoked with the rest.
+    Otherwise a token made within the second of a revocation would be revoked, too.
     """
     seconds = now // limits.SECOND_MS
     if revoked_at is not None:
@@ -103,7 +103,7 @@ def issue_time(now: int, revoked_at: int | None) -> int:
 
 
 def sign(key: Ed25519PrivateKey, token: Token) -> str:
-    """A token as a client carries it: the same one each time it is asked for."""
+    """Return the signed token; the same content always gives the same text."""
     issued = token.issued_at // limits.SECOND_MS
     claims = OurClaims(
         iss=ISSUER,
@@ -122,10 +122,10 @@ def sign(key: Ed25519PrivateKey, token: Token) -> str:
 
 
 async def verify(token: str, keys: SigningKeys, own: TenantIssuerKeys, now: int) -> Token:
-    """What the token proves. Its length is the caller's to limit.
+    """Return the content of a token with a valid signature. The caller limits its length.
 
     Raises:
-        Unauthenticated: Signed by none that may, changed, not yet or no longer valid.
+        Unauthenticated: Malformed, changed, signed with an unknown key, expired or not valid yet.
         StoreUnavailable: The keys cannot be read now.
     """
     header = _read(_headers, _part(token, 0))
@@ -143,21 +143,21 @@ async def _verify_ours(token: str, header: Header, keys: SigningKeys, now: int) 
     if key is None:
         raise Unauthenticated
     claims = _read(_our_claims, _signed(token, key, ALGORITHM))
-    whose = KEY_ID.fullmatch(header.kid)
-    if claims.iss != ISSUER or claims.nbf is None or whose is None or claims.tid != whose[1]:
+    key_id = KEY_ID.fullmatch(header.kid)
+    if claims.iss != ISSUER or claims.nbf is None or key_id is None or claims.tid != key_id[1]:
         raise Unauthenticated
     _check(claims, now // limits.SECOND_MS)
     return _token(claims, header.kid, claims.sid, claims.mk)
 
 
 async def _verify_own(token: str, header: Header, own: TenantIssuerKeys, now: int) -> Token:
-    """A token that a tenant signed: it says whose keys to try, and then has to be signed so.
+    """Verify a token that a tenant signed, with the registered keys of the tenant that it claims.
 
-    Which session it belongs to or which key asked for it is ours to say: neither is looked at.
+    Only tokens that we signed may name a session or a tenant key: both are ignored here.
     """
     if header.typ not in (None, "JWT", TYPE):
         raise Unauthenticated
-    tenant = _read(_whose, _part(token, 1)).tid
+    tenant = _read(_subject, _part(token, 1)).tid
     found = await own.find(tenant, header.kid)
     if found is None or header.alg != found.algorithm:
         raise Unauthenticated
@@ -166,8 +166,8 @@ async def _verify_own(token: str, header: Header, own: TenantIssuerKeys, now: in
         raise Unauthenticated
     _check(claims, now // limits.SECOND_MS)
     proven = _token(claims, own_key_id(tenant, header.kid))
-    # The tenant's clock may be ahead by as much as is let pass: a token that was signed before a
-    # revocation must never look as if it came after it.
+    # The tenant's clock may be ahead by the leeway: a token that was signed before a revocation
+    # must never appear to be issued after it.
     issued_at = proven.issued_at - limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
     return msgspec.structs.replace(proven, issued_at=issued_at)
 
@@ -182,7 +182,7 @@ def _part(token: str, index: int) -> bytes:
 
 
 def _signed(token: str, key: PublicKey, algorithm: Algorithm) -> bytes:
-    """What was signed, if it was, by this key with its one algorithm."""
+    """Return the payload if this key signed it, with the one algorithm of the key."""
     try:
         signed: bytes = _jws.decode(token, key, algorithms=[algorithm])
     except (jwt.PyJWTError, ValueError, RecursionError):
@@ -205,7 +205,7 @@ def _check(claims: Claims, now: int) -> None:
         and (claims.dev is None or DEVICE.fullmatch(claims.dev))
         and max(claims.iat, claims.nbf or 0) <= now + leeway
         and now < claims.exp + leeway
-        # Whole seconds: the end is rounded up, the beginning down.
+        # The expiry was rounded up to whole seconds, the issue time down.
         and claims.exp - claims.iat <= limits.TOKEN_SECONDS_MAX + 1
     ):
         raise Unauthenticated

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users: making them, their profiles, and erasing what they wrote."""
+"""Create users, read and change profiles, find contacts by number, and erase users' content."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,10 +38,10 @@ class PutUser:
         phone_number: str | msgspec.UnsetType | None = msgspec.UNSET,
         is_active: bool | None = None,
     ) -> tuple[User, bool]:
-        """The user as it is now, and whether it is new. None leaves a field as it is, but takes
-        the number away, which stays if nothing is said of it.
+        """Return the stored user and whether the user is new. None leaves a field unchanged, except
+        that it removes the phone number; UNSET leaves the number unchanged.
 
-        With another number than before, or none, nothing counts any more that the user was given.
+        Changing or removing the number revokes all credentials of the user.
         """
         require_tenant(caller, tenant)
         check_user_id(user_id)
@@ -65,12 +65,12 @@ class PutUser:
 
 @dataclass(frozen=True, slots=True)
 class GetProfile:
-    """The caller's own profile, or that of another user of the same tenant."""
+    """Read the profile of the caller, or of another user of the same tenant."""
 
     users: UserStore
 
     async def __call__(self, caller: Caller, user_id: str | None = None) -> User:
-        """The profile. A phone number is shown to its owner only."""
+        """Return the profile; the phone number is visible only to its owner."""
         me = require_user(caller).user
         if user_id is None:
             return await _existing(self.users, me)
@@ -82,13 +82,13 @@ class GetProfile:
 
 @dataclass(frozen=True, slots=True)
 class PatchProfile:
-    """Change one's own profile."""
+    """Change the profile of the caller."""
 
     users: UserStore
     clock: Clock
 
     async def __call__(self, caller: Caller, display_name: str | None) -> User:
-        """The profile as it is now. The phone number is the tenant's to change: it identifies."""
+        """Return the new profile. Only the tenant may change the number: it identifies the user."""
         me = require_user(caller).user
         if display_name is None:
             return await _existing(self.users, me)
@@ -101,14 +101,14 @@ class PatchProfile:
 
 @dataclass(frozen=True, slots=True)
 class EraseUserContent:
-    """Destroy the keys of a user: all the user ever wrote reads `erased`, for everyone."""
+    """Destroy the data keys of a user: everything the user wrote is shown as `erased`."""
 
     users: UserStore
     vault: Vault
     clock: Clock
 
     async def __call__(self, caller: Caller, tenant: str, user_id: str) -> int:
-        """How many keys were destroyed. The user stays, and may write anew."""
+        """Return the number of destroyed keys. The user remains and may write again."""
         require_tenant(caller, tenant)
         if USER.fullmatch(user_id) is None:
             raise UserNotFound
@@ -119,10 +119,10 @@ class EraseUserContent:
 async def ensure_user(
     users: UserStore, user: UserKey, now: int, quotas: TenantQuotas | None = None
 ) -> None:
-    """Create the user if there is none.
+    """Create the user if missing.
 
     Raises:
-        LimitReached: The tenant has as many as it may.
+        LimitReached: The tenant has reached its quota of users.
     """
     if await users.get(user) is None:
         if quotas is not None:
@@ -131,23 +131,25 @@ async def ensure_user(
 
 
 def check_user_id(user_id: str) -> None:
-    """Refuse what is not a user id."""
+    """Refuse a text that is not a user id."""
     if USER.fullmatch(user_id) is None:
-        raise Invalid("user_id: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", "/user_id")
+        raise Invalid(
+            "user_id must be 1 to 64 characters of A-Z a-z 0-9 . _ @ + -, not . or ..", "/user_id"
+        )
 
 
 def check_device(device: str) -> None:
-    """Refuse what is not the name of a device."""
+    """Refuse a text that is not a device name."""
     if DEVICE.fullmatch(device) is None:
-        raise Invalid("device: 1 to 64 of A-Z a-z 0-9 . _ @ + -", "/device")
+        raise Invalid("device must be 1 to 64 characters of A-Z a-z 0-9 . _ @ + -", "/device")
 
 
 def check_visible_text(field: str, text: str) -> None:
-    """Refuse a name that is blank, too long, or holds what cannot be seen."""
+    """Refuse a name that is blank or too long, or contains invisible characters."""
     if not is_visible(text):
         raise Invalid(
-            f"{field}: 1 to {limits.NAME_CHARS_MAX} visible characters, without controls,"
-            " directions of writing, or joiners that join nothing",
+            f"{field} must be 1 to {limits.NAME_CHARS_MAX} visible characters, without control"
+            " characters, direction marks, or joiners that join nothing",
             f"/{field}",
         )
 
@@ -160,7 +162,7 @@ async def _existing(users: UserStore, user: UserKey) -> User:
 
 
 class Contact(msgspec.Struct, frozen=True):
-    """A number as it was given, and whose it is."""
+    """A phone number as requested, and its user."""
 
     phone_number: str
     user: UserKey
@@ -169,10 +171,10 @@ class Contact(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class FindContacts:
-    """Look numbers up among the users of the caller's tenant.
+    """Find users of the caller's tenant by phone number.
 
-    Whoever could ask for any number of them would soon have the whole tenant: a user may ask for
-    so many in a day.
+    The lookups of a user are limited per day, because unlimited lookups would soon reveal all
+    users of the tenant.
     """
 
     users: UserStore
@@ -180,14 +182,16 @@ class FindContacts:
     clock: Clock
 
     async def __call__(self, caller: Caller, numbers: Sequence[str]) -> list[Contact]:
-        """Those that are somebody's, in the order given. What cannot be a number is nobody's.
+        """Return the numbers that have a user, in the order given; malformed numbers have none.
 
         Raises:
-            RateLimited: So many were looked up today already.
+            RateLimited: The daily limit of lookups is reached.
         """
         user = require_user(caller).user
         if not 1 <= len(numbers) <= limits.CONTACTS_MAX:
-            raise Invalid(f"phone_numbers: 1 to {limits.CONTACTS_MAX}", "/phone_numbers")
+            raise Invalid(
+                f"phone_numbers must contain 1 to {limits.CONTACTS_MAX} numbers", "/phone_numbers"
+            )
         await self._spend(user, len(numbers))
         forms = {given: find_normal_form(given) for given in numbers}
         wanted = [form for form in dict.fromkeys(forms.values()) if form is not None]
@@ -212,7 +216,7 @@ class FindContacts:
     async def _users(self, users: set[UserKey]) -> dict[UserKey, User]:
         try:
             async with asyncio.TaskGroup() as group:
-                asked = {user: group.create_task(self.users.get(user)) for user in users}
+                tasks = {user: group.create_task(self.users.get(user)) for user in users}
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
-        return {user: found for user, one in asked.items() if (found := one.result()) is not None}
+        return {user: found for user, task in tasks.items() if (found := task.result()) is not None}
