@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants, users, sessions and keys on DynamoDB."""
+"""Tenants, users, sessions, credentials, secrets and the audit trail on DynamoDB."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit trail on DynamoDB: a partition for each tenant and month, and an index over all.
 
-A month of the whole deployment is several partitions of the index, so that no one partition has to
-take all that is written: each takes a thousand small items a second.
+The index spreads each month over several partitions, so that no single one has to take all writes:
+a partition takes a thousand small items a second.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -25,22 +25,22 @@ from tidings.stores.dynamodb.identity import identity_patterns as patterns
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 SHARDS: Final = 4
-"""Partitions of one month in the index over all."""
+"""Partitions of one month in the index."""
 PAGE_ITEMS: Final = 500
 DEPLOYMENT: Final = "*"
-"""In place of a tenant's name, which has no such character."""
+"""Stands for the deployment in place of a tenant, whose name never has this character."""
 
 _acts = msgspec.json.Decoder(tuple[Act, ...])
 
 
 class DynamoAuditLog:
-    """Items that are put once and completed once."""
+    """The audit trail: each item is written once and completed once."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
 
     async def append(self, entry: AuditEntry) -> None:
-        with suppress(ConditionFailed):  # by an attempt of our own that nobody answered
+        with suppress(ConditionFailed):  # written by our own earlier attempt, whose answer was lost
             await self._dynamo.put(
                 patterns.APPEND_AUDIT, audit_item(entry), "attribute_not_exists(#pk)"
             )
@@ -98,19 +98,18 @@ class DynamoAuditLog:
         )
 
     async def oldest_first(self, since: int, until: int) -> AsyncIterator[list[AuditEntry]]:
-        """All entries of a deployment at rest, in order and in bounded memory."""
+        """Read all entries of a stopped deployment, in order and in bounded memory."""
         for month in reversed(list(months_down(since, until))):
             after = _name((since, ""))
             while after:
                 shards = await gather_bounded(
                     partial(self._shard_after, shard, after) for shard in _shards_of(month)
                 )
-                # Beyond the last item of a shard that has more, the next one may be that shard's.
+                # Beyond the last item of an unfinished shard, the next may come from that shard.
                 ends = [_sort_key(items[-1]) for items in shards if len(items) == PAGE_ITEMS]
                 last = min(ends, default="")
-                items = [
-                    one for one in merge(*shards, key=_sort_key) if not last or one["sk"] <= last
-                ]
+                merged = merge(*shards, key=_sort_key)
+                items = [item for item in merged if not last or item["sk"] <= last]
                 yield [to_entry(item) for item in items]
                 after = last
 
@@ -124,7 +123,7 @@ class DynamoAuditLog:
 
 
 def audit_item(entry: AuditEntry) -> Item:
-    """The item of an entry."""
+    """Convert an entry to its item."""
     rest: Item = {
         "actor": entry.actor,
         "actor_id": entry.actor_id,
@@ -144,7 +143,7 @@ def audit_item(entry: AuditEntry) -> Item:
 
 
 def to_entry(item: Item) -> AuditEntry:
-    """The entry of an item."""
+    """Convert an item to its entry."""
     tenant, _, _ = item["pk"].partition("#")
     at, _, entry_id = item["sk"].partition("#")
     return AuditEntry(
@@ -162,7 +161,7 @@ def to_entry(item: Item) -> AuditEntry:
 
 
 def months_down(since: int, until: int) -> Iterator[str]:
-    """The months between two times, the last one first."""
+    """Yield the months between two times, the last month first."""
     first, month = _month(since), _month(until)
     while month >= first:
         yield month
@@ -200,8 +199,8 @@ def _month(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m")
 
 
-def _json(said: object) -> str:
-    return msgspec.json.encode(said).decode()
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 _conforms: type[AuditLog] = DynamoAuditLog

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of identity: sessions, login codes, budgets, numbers, what a tenant may."""
+"""The access patterns of the audit trail, sessions, logins, phone numbers and tenants."""
 
 from typing import Final
 
@@ -47,7 +47,7 @@ CHECK_USER: Final = Pattern(
     "check_user", "GetItem", _USERS, "whether a user's credentials are still valid", strong=True
 )
 
-# Logging in.
+# Logins.
 
 KEEP_CODE: Final = Pattern("keep_code", "PutItem", _SESSIONS, "a code is about to be sent")
 READ_CODE: Final = Pattern(
@@ -105,7 +105,7 @@ READ_ISSUER: Final = Pattern(
     strong=True,
 )
 
-# Moving.
+# Export and import.
 
 SCAN_SESSIONS: Final = Pattern(
     "scan_sessions",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login codes and budgets on DynamoDB: short-lived items beside the sessions."""
+"""Login codes and SMS budgets on DynamoDB: items that expire, in the table of sessions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ BUDGETS: Final = "b#"
 ATTEMPTS_MAX: Final = 8
 
 _NOBODY: Final = "-"
-"""Who tried a code from an address that is not counted: no digest looks like this."""
-_COUNTS: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
+"""Value for attempts from an address that is not counted: no digest looks like this."""
+_IS_VALID: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
 _ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
 
 
 class DynamoLoginCodes:
-    """One item for each number of a tenant; a new code overwrites it."""
+    """Login codes, one item for each number of a tenant; a new code overwrites it."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -65,7 +65,7 @@ class DynamoLoginCodes:
     async def attempt(
         self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
     ) -> LoginCode | None:
-        # An attempt whose answer was lost counts twice: so there are fewer, and never more.
+        # An attempt whose answer was lost is counted twice: that allows fewer attempts, not more.
         key = _code_key(tenant, phone_number)
         values: Item = {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX}
         values[":tried_by"] = tried_by or _NOBODY
@@ -75,7 +75,7 @@ class DynamoLoginCodes:
                 COUNT_ATTEMPT,
                 key,
                 "ADD #attempts :one",
-                f"{_COUNTS} AND (attribute_not_exists(#asked_by) OR #asked_by = :tried_by)",
+                f"{_IS_VALID} AND (attribute_not_exists(#asked_by) OR #asked_by = :tried_by)",
                 values,
             )
         except ConditionFailed:
@@ -89,14 +89,14 @@ class DynamoLoginCodes:
                 COUNT_ATTEMPT,
                 key,
                 "ADD #attempts :one, #attempts_elsewhere :one",
-                f"{_COUNTS} AND #asked_by <> :tried_by AND #attempts_elsewhere < :most_elsewhere",
+                f"{_IS_VALID} AND #asked_by <> :tried_by AND #attempts_elsewhere < :most_elsewhere",
                 values,
             )
         except ConditionFailed:
             return None
 
     async def use(self, code: LoginCode) -> bool:
-        # Marked and not deleted: whoever lost the answer has to know the mark as its own.
+        # The code is marked, not deleted: after a lost answer, the retry recognises its own mark.
         mark = self._dynamo.chance.token(16)
         try:
             await self._dynamo.update(
@@ -113,27 +113,27 @@ class DynamoLoginCodes:
 
 
 class DynamoBudgets:
-    """One item for each allowance, with what was spent of it."""
+    """Budgets, one item for each allowance with the amount spent."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
 
     async def spend(self, allowances: Sequence[Allowance]) -> str | None:
-        for one in allowances:
-            if one.most < 1:
-                return one.name
-        used_up = await self._count(SPEND, [_spend(one) for one in allowances])
+        for allowance in allowances:
+            if allowance.most < 1:
+                return allowance.name
+        used_up = await self._count(SPEND, [_spend(allowance) for allowance in allowances])
         return allowances[used_up[0]].name if used_up else None
 
     async def give_back(self, allowances: Sequence[Allowance]) -> None:
-        # A transaction, as it is carried out once even if an answer is lost: what is given back
+        # A transaction is carried out once even if an answer is lost: an amount that is given back
         # twice could be spent twice.
         left = list(allowances)
-        while at_zero := await self._count(GIVE_BACK, [_give_back(one) for one in left]):
-            left = [one for index, one in enumerate(left) if index not in at_zero]
+        while at_zero := await self._count(GIVE_BACK, [_give_back(each) for each in left]):
+            left = [each for index, each in enumerate(left) if index not in at_zero]
 
     async def _count(self, pattern: Pattern, writes: Sequence[Update]) -> list[int]:
-        """Carry out all of it, or nothing, and say which ones were in the way."""
+        """Carry out all writes, or none; return the indexes of those whose condition failed."""
         if not writes:
             return []
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -149,7 +149,7 @@ class DynamoBudgets:
         raise StoreUnavailable
 
     async def add(self, allowance: Allowance, count: int) -> int:
-        # One whose answer was lost may be in the sum twice: rather a little too much.
+        # An addition whose answer was lost may be in the sum twice: a little too much is harmless.
         item = await self._dynamo.update(
             ADD_UP, _budget_key(allowance), _ADD, values=_added(allowance, count)
         )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose a phone number is, on DynamoDB: claimed by an item of its own, together with the profile.
+"""The item of a user, and the claims that make each phone number belong to one user at most.
 
-An index on the number would not do: it is read eventually, so two who log in at once with a new
-number would both find nobody, and be two users.
+A claim is a separate item, written in one transaction with the profile. An index on the number
+would not do: its reads are eventually consistent, so two logins at once with a new number would
+both find no owner and create two users.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,18 +26,18 @@ from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 
 CLAIMS: Final = "p#"
 IS_USER: Final = "attribute_exists(#created_at)"
-"""Of an item: no claim."""
+"""Condition: the item is a user, not a claim."""
 REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
-"""Of a user's item: what is revoked never counts again, whoever was first."""
+"""Condition: `revoked_at` only moves forward, so revoked tokens never become valid again."""
 
 
 def key_of(user: UserKey) -> Item:
-    """Where a user stands."""
+    """Return the key of a user."""
     return {"user_id": user}
 
 
 def to_user(item: Item) -> User:
-    """The user of an item."""
+    """Convert an item to its user."""
     return User(
         user=item["user_id"],
         display_name=item.get("display_name"),
@@ -50,17 +51,17 @@ def to_user(item: Item) -> User:
 
 
 def revocation_of(user: UserKey, found: Item, now: int) -> Revocation:
-    """What ends all that the user was given, as it goes into the feed."""
+    """Build the revocation of all credentials that the user has received."""
     return Revocation(kind="user", subject=user, at=revoked_up_to(now, found.get("revoked_at")))
 
 
 def claim_key(tenant: str, phone_number: str) -> Item:
-    """Where the claim of a number stands."""
+    """Return the key of the claim of a number."""
     return {"user_id": f"{CLAIMS}{tenant}#{phone_number}"}
 
 
 def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
-    """The claim of a number."""
+    """Build the item of the claim of a number."""
     return {**claim_key(tenant, phone_number), "owner": owner}
 
 
@@ -68,35 +69,37 @@ _IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
 class PhoneClaims:
-    """The claims of all numbers."""
+    """Claims of phone numbers."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
         self._revocations = revocations
 
     async def owner(self, tenant: str, number: str) -> UserKey | None:
-        """Whose it is, read strongly."""
+        """Return the owner of a number, from a strong read."""
         item = await self._dynamo.get(FIND_NUMBER, claim_key(tenant, number))
         return item["owner"] if item else None
 
     async def owners(self, tenant: str, numbers: Sequence[str]) -> dict[str, UserKey]:
-        """Whose they are, as far as they are somebody's; read strongly."""
-        keys = {claim_key(tenant, one)["user_id"]: one for one in numbers}
+        """Return the owners of the numbers that have one, from a strong read."""
+        keys = {claim_key(tenant, number)["user_id"]: number for number in numbers}
         found = await self._dynamo.batch_get(FIND_NUMBERS, [{"user_id": key} for key in keys])
         return {keys[item["user_id"]]: item["owner"] for item in found}
 
-    async def claim(self, user: UserKey, before: Item | None, said: Item, now: int) -> Item | None:
-        """Give the user the number that is said, with all else that is said, or make it so.
+    async def claim(
+        self, user: UserKey, before: Item | None, fields: Item, now: int
+    ) -> Item | None:
+        """Create or change a user with these fields, among them the phone number.
 
-        `before` is the user as it was read, None: nobody yet. Returns the user as it is then; None
-        if somebody else was at it, and it has to be read again. If there was another number, it is
-        let go, and what the user was given ends.
+        `before` is the user as it was read; None if there is none yet. Returns the new state, or
+        None after a concurrent change: then the user must be read again. A previous number is
+        released, and all credentials of the user are revoked with it.
 
         Raises:
             PhoneTaken: The number is another user's; nothing was changed.
         """
-        changes = {**said, "updated_at": now}
-        claim = Put("users", claim_item(tenant_of(user), said["phone_number"], user), _IS_FREE)
+        changes = {**fields, "updated_at": now}
+        claim = Put("users", claim_item(tenant_of(user), fields["phone_number"], user), _IS_FREE)
         if before is not None and "phone_number" in before:
             return await self._move(user, before, claim, changes)
         made: Item = {**key_of(user), "created_at": now, **changes}
@@ -104,8 +107,8 @@ class PhoneClaims:
         try:
             await self._dynamo.transact(CLAIM_NUMBER, [claim, profile])
         except Canceled as canceled:
-            there = canceled.reasons[0].item
-            if canceled.reasons[0].is_condition and there is not None and there["owner"] != user:
+            stored = canceled.reasons[0].item
+            if canceled.reasons[0].is_condition and stored is not None and stored["owner"] != user:
                 raise PhoneTaken from None
             return None
         return made if before is None else {**before, **changes}
@@ -121,9 +124,9 @@ class PhoneClaims:
         return None
 
     async def release(self, user: UserKey, before: Item, now: int) -> Item | None:
-        """Let the number go that the user was read with, and end what the user was given.
+        """Release the number in `before`, and revoke all credentials of the user.
 
-        Returns the user as it is then; None if somebody else was at it.
+        Returns the new state; None after a concurrent change.
         """
         ending = revocation_of(user, before, now)
         changed = {"updated_at": now, "revoked_at": ending.at}
@@ -135,13 +138,13 @@ class PhoneClaims:
 
 
 def _first(user: UserKey, changes: Item) -> Update:
-    """The profile changes if it still has no number."""
+    """Build the profile change, on condition that the user still has no number."""
     condition = "attribute_exists(#user_id) AND attribute_not_exists(#phone_number)"
     return Update("users", key_of(user), _setting(changes), condition, _values(changes))
 
 
 def _leaving(user: UserKey, number: str, update: str, changed: Item) -> Iterator[Write]:
-    """The profile changes if its number is still this one, which is let go."""
+    """Build the writes that change the profile and release its number, if it is unchanged."""
     values = {**_values(changed), ":number": number}
     yield Update("users", key_of(user), update, f"#phone_number = :number AND {REVOKES}", values)
     old = claim_key(tenant_of(user), number)

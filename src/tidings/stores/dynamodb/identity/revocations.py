@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The feed of revocations on DynamoDB: places claimed one after the other, like those of a chat.
+"""The feed of revocations on DynamoDB: its positions are claimed in order, like a chat's log.
 
-Times would not do for places: one that a slow process writes late would be passed over by all who
-have read further.
+Times cannot serve as positions: readers that have already read further would miss a revocation
+that a slow process writes late.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _IS_FREE: Final = "attribute_not_exists(#pk)"
 
 
 class DynamoRevocations:
-    """One partition of the tenants' table that only grows."""
+    """The feed of revocations: one partition of the tenants' table that only grows."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._turn = asyncio.Lock()
-        """Of a process one appends at a time: two at once would want the same place."""
+        """Lock for appends of this process: two at once would claim the same position."""
 
     async def append(self, revocation: Revocation) -> None:
         await self.append_with([revocation], [])
@@ -38,12 +38,12 @@ class DynamoRevocations:
     async def append_with(
         self, revocations: Sequence[Revocation], changes: Sequence[Write]
     ) -> bool:
-        """Put them at the end together with what they are about, in one transaction.
+        """Append revocations and carry out their changes, in one transaction.
 
-        False if one of the changes could not be made: its condition did not hold.
+        Returns False if the condition of one of the changes failed.
 
         Raises:
-            StoreUnavailable: Unknown outcome, or too many at once.
+            StoreUnavailable: Unknown outcome, or too many callers at once.
         """
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
@@ -59,8 +59,8 @@ class DynamoRevocations:
         for attempt in range(1, limits.SLOT_ATTEMPTS_MAX + 1):
             first = await self.head() + 1
             slots = [
-                Put("tenants", _item(place, one), _IS_FREE)
-                for place, one in enumerate(revocations, first)
+                Put("tenants", _item(place, revocation), _IS_FREE)
+                for place, revocation in enumerate(revocations, first)
             ]
             try:
                 await self._dynamo.transact(patterns.REVOKE, [*slots, *changes])

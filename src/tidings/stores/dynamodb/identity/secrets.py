@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrapped data keys and the deployment's own values, on DynamoDB."""
+"""Wrapped data keys, the list of master keys that wrap them, and values of the deployment."""
 
 from functools import partial
 from typing import Final
@@ -20,7 +20,7 @@ _LISTED: Final = "master#"
 
 
 class MasterList:
-    """The master keys in use, as the store knows them."""
+    """The stored list of master keys in use."""
 
     def __init__(self, dynamo: Dynamo, chance: Chance) -> None:
         self._dynamo = dynamo
@@ -28,46 +28,52 @@ class MasterList:
         self._listed: set[str] = set()
 
     async def before_wrapping(self, master_key_id: str) -> None:
-        """List the key, unless this process knows that it once was: the look afterwards decides."""
+        """List the key unless this process has already done so; `after_wrapping` verifies it."""
         if master_key_id not in self._listed:
             await self.after_wrapping(master_key_id)
 
     async def after_wrapping(self, master_key_id: str) -> None:
-        """See to it that the key is listed, and not about to be struck off."""
+        """Ensure that the key is listed and not about to be removed from the list."""
         found = await self._dynamo.get(patterns.READ_VALUE, _key(master_key_id))
         if found is None or "closing" in found:
             await self._dynamo.put(patterns.KEEP_VALUE, _key(master_key_id))
         self._listed.add(master_key_id)
 
     async def others(self, master_key_id: str) -> list[str]:
-        """The other master keys that may wrap something."""
+        """Return the other master keys that may wrap something."""
         items = await self._dynamo.query(
             patterns.LIST_MASTER_KEYS,
             "#pk = :pk AND begins_with(#sk, :listed)",
             {":pk": "deployment", ":listed": _LISTED},
         )
         listed = [item["sk"].removeprefix(_LISTED) for item in items]
-        return [one for one in listed if one != master_key_id]
+        return [key_id for key_id in listed if key_id != master_key_id]
 
     async def close(self, master_key_ids: list[str]) -> str:
-        """Mark keys as closing; returns the mark, which is this call's own."""
+        """Mark keys as closing; return the mark, which is unique to this call."""
         mark = self._chance.token(8).hex()
-        for one in master_key_ids:
+        for key_id in master_key_ids:
             await self._dynamo.update(
-                patterns.CLOSE_MASTER_KEY, _key(one), "SET #closing = :mark", values={":mark": mark}
+                patterns.CLOSE_MASTER_KEY,
+                _key(key_id),
+                "SET #closing = :mark",
+                values={":mark": mark},
             )
         return mark
 
     async def strike_off(self, master_key_ids: list[str], mark: str) -> bool:
-        """Forget keys that wrap nothing; False if one was used again since it was marked."""
+        """Remove keys that wrap nothing; return False if one was used again since it was marked."""
         is_done = True
-        for one in master_key_ids:
+        for key_id in master_key_ids:
             try:
                 await self._dynamo.delete(
-                    patterns.STRIKE_OFF_MASTER_KEY, _key(one), "#closing = :mark", {":mark": mark}
+                    patterns.STRIKE_OFF_MASTER_KEY,
+                    _key(key_id),
+                    "#closing = :mark",
+                    {":mark": mark},
                 )
             except ConditionFailed as failed:
-                is_done &= failed.item is None  # struck off already: as good
+                is_done &= failed.item is None  # removed already, by another call
         return is_done
 
 
@@ -79,7 +85,7 @@ EPOCH_BYTES: Final = 8
 
 
 class DynamoDataKeys:
-    """One item for each author. A destroyed key leaves it: its generation is never used again."""
+    """Data keys, one item for each author. It outlives its key, as generations are never reused."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -107,10 +113,10 @@ class DynamoDataKeys:
             )
         except ConditionFailed as failed:
             item = failed.item or {}
-        counts = _to_key(item)
-        assert counts is not None, "the author has a key now: this one, or the one in its way"
-        await self._masters.after_wrapping(counts.master_key_id)
-        return counts
+        stored = _to_key(item)
+        assert stored is not None, "the author has a key now: the new one, or one added before"
+        await self._masters.after_wrapping(stored.master_key_id)
+        return stored
 
     async def end(self, author: UserKey, now: int) -> int | None:
         revocation = Revocation(kind="data_key", subject=author, at=now)
@@ -122,7 +128,7 @@ class DynamoDataKeys:
             {":true": True},
         )
         if await self.current(author) is not None:
-            # If it cannot be, another one did it meanwhile, or before: then the feed was told.
+            # If this fails, another caller has ended the key, and that is in the feed.
             await self._revocations.append_with([revocation], [ending])
         key = await self.current(author)
         return key.generation if key is not None and key.is_ending else None
@@ -154,11 +160,11 @@ class DynamoDataKeys:
 
     async def rewrap(self, keys: list[WrappedKey]) -> None:
         masters = {key.master_key_id for key in keys}
-        for one in masters:
-            await self._masters.before_wrapping(one)
+        for key_id in masters:
+            await self._masters.before_wrapping(key_id)
         await gather_bounded(partial(self._rewrap, key) for key in keys)
-        for one in masters:
-            await self._masters.after_wrapping(one)
+        for key_id in masters:
+            await self._masters.after_wrapping(key_id)
 
     async def _rewrap(self, key: WrappedKey) -> None:
         try:
@@ -174,7 +180,7 @@ class DynamoDataKeys:
                 },
             )
         except ConditionFailed:
-            return  # destroyed meanwhile: passed over
+            return  # the key was destroyed meanwhile
 
 
 class DynamoDeployment:
@@ -199,7 +205,7 @@ class DynamoDeployment:
         try:
             await self._dynamo.put(patterns.KEEP_VALUE, item, "attribute_not_exists(#pk)")
         except ConditionFailed as failed:
-            assert failed.item is not None, "what is in the way is there"
+            assert failed.item is not None, "the condition failed because an item exists"
             item = failed.item
         return item["master_key_id"], item["sealed"]
 
@@ -208,14 +214,14 @@ class DynamoDeployment:
 
 
 async def ensure_epoch(dynamo: Dynamo, chance: Chance) -> str:
-    """The store's epoch, rolled when the first process opens it."""
+    """Return the store's epoch; the first process that opens the store creates it at random."""
     found = await dynamo.get(patterns.READ_VALUE, _value("epoch"))
     if found is None:
         found = {**_value("epoch"), "value": chance.token(EPOCH_BYTES).hex()}
         try:
             await dynamo.put(patterns.KEEP_VALUE, found, "attribute_not_exists(#pk)")
         except ConditionFailed as failed:
-            assert failed.item is not None, "what is in the way is there"
+            assert failed.item is not None, "the condition failed because an item exists"
             found = failed.item
     return str(found["value"])
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions on DynamoDB: one item each, found by its id, listed by an index on the user.
+"""Sessions on DynamoDB: one item for each session, with an index by user.
 
-Login codes and budgets share the table. They have no user, so no index shows them, and their keys
-have a `#`, which no session id has.
+Login codes and budgets share the table. They have no user, so the index does not contain them, and
+their keys have a `#`, which no session id has.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 REVOKED_KEPT_MS: Final = DAY_MS
-"""So long a revoked session is still there to be looked at. One that is not there is void too."""
+"""How long a revoked session is stored, for inspection. A session without item is invalid too."""
 
 
 class DynamoSessions:
@@ -68,7 +68,9 @@ class DynamoSessions:
             only="attribute_not_exists(#revoked_at)",
         )
         sessions = map(to_session, items)
-        return sorted(sessions, key=lambda one: (one.created_at, one.session_id), reverse=True)
+        return sorted(
+            sessions, key=lambda session: (session.created_at, session.session_id), reverse=True
+        )
 
     async def revoke(self, user: UserKey, session_id: str, now: int) -> bool:
         change = Update(
@@ -83,27 +85,27 @@ class DynamoSessions:
 
     async def standing(self, user: UserKey, session_id: str | None) -> StoredCredentials:
         if session_id is None:
-            return _standing(await self._check(user), None)
-        return _standing(*await gather_two(self._check(user), self.get(session_id)))
+            return _to_credentials(await self._check(user), None)
+        return _to_credentials(*await gather_two(self._check(user), self.get(session_id)))
 
     async def _check(self, user: UserKey) -> Item | None:
         return await self._dynamo.get(CHECK_USER, {"user_id": user})
 
 
 def session_item(session: Session) -> Item:
-    """A session's item. What is None is left out: that there is a time of revocation says all."""
+    """Convert a session to its item. None is left out: only revoked sessions have `revoked_at`."""
     fields = {name: getattr(session, name) for name in session.__struct_fields__}
     item: Item = {name: value for name, value in fields.items() if value is not None}
     return {"user_id": item.pop("user"), **item, TTL: ttl_seconds(session.expires_at)}
 
 
 def to_session(item: Item) -> Session:
-    """The session of an item."""
+    """Convert an item to its session."""
     fields = {name: value for name, value in item.items() if name not in ("user_id", TTL)}
     return Session(user=item["user_id"], **fields)
 
 
-def _standing(user: Item | None, session: Session | None) -> StoredCredentials:
+def _to_credentials(user: Item | None, session: Session | None) -> StoredCredentials:
     found = user or {}
     return StoredCredentials(
         is_known=user is not None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Items of the tenants' table: a tenant, its keys, its own issuer of tokens."""
+"""Conversion of tenants, tenant keys, signing keys and token issuers to items, and back."""
 
 from typing import Final
 
@@ -13,17 +13,17 @@ ISSUER: Final = "issuer"
 
 
 def partition(tenant: str) -> str:
-    """Where all of a tenant stands, except its API keys."""
+    """Return the partition of everything of a tenant except its tenant keys."""
     return TENANT + tenant
 
 
 def tenant_key(tenant: str) -> Item:
-    """Where a tenant stands."""
+    """Return the key of a tenant."""
     return {"pk": partition(tenant), "sk": "tenant"}
 
 
 def tenant_item(tenant: Tenant) -> Item:
-    """A tenant."""
+    """Convert a tenant to its item."""
     item: Item = {**tenant_key(tenant.tenant), "created_at": tenant.created_at}
     if tenant.name is not None:
         item["name"] = tenant.name
@@ -35,7 +35,7 @@ def tenant_item(tenant: Tenant) -> Item:
 
 
 def to_tenant(item: Item) -> Tenant:
-    """The tenant of an item."""
+    """Convert an item to its tenant."""
     return Tenant(
         tenant=item["pk"].removeprefix(TENANT),
         name=item.get("name"),
@@ -46,18 +46,18 @@ def to_tenant(item: Item) -> Tenant:
 
 
 def quotas_value(quotas: Quotas) -> Item:
-    """Quotas as a map, without those that are not set."""
+    """Convert quotas to a map, without those that are not set."""
     fields = {name: getattr(quotas, name) for name in quotas.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def api_key_key(key_id: str) -> Item:
-    """Where a tenant key stands: whoever calls says nothing but its id."""
+    """Return the key of a tenant key's item: its id alone, as callers do not name the tenant."""
     return {"pk": TENANT_KEY + key_id, "sk": "key"}
 
 
 def api_key_item(key: TenantKey) -> Item:
-    """A tenant key that is in use."""
+    """Convert a valid tenant key to its item."""
     return {
         **api_key_key(key.key_id),
         "tenant": key.tenant,
@@ -67,7 +67,7 @@ def api_key_item(key: TenantKey) -> Item:
 
 
 def to_api_key(item: Item) -> TenantKey:
-    """The tenant key of an item."""
+    """Convert an item to its tenant key."""
     return TenantKey(
         key_id=item["pk"].removeprefix(TENANT_KEY),
         tenant=item["tenant"],
@@ -78,12 +78,12 @@ def to_api_key(item: Item) -> TenantKey:
 
 
 def signing_key(tenant: str, key_id: str) -> Item:
-    """Where a signing key stands."""
+    """Return the key of a signing key's item."""
     return {"pk": partition(tenant), "sk": SIGNING + key_id}
 
 
 def signing_item(key: SigningKey) -> Item:
-    """A signing key."""
+    """Convert a signing key to its item."""
     return {
         **signing_key(key.tenant, key.key_id),
         "public": key.public,
@@ -94,7 +94,7 @@ def signing_item(key: SigningKey) -> Item:
 
 
 def to_signing_key(item: Item) -> SigningKey:
-    """The signing key of an item."""
+    """Convert an item to its signing key."""
     return SigningKey(
         key_id=item["sk"].removeprefix(SIGNING),
         tenant=item["pk"].removeprefix(TENANT),
@@ -106,12 +106,12 @@ def to_signing_key(item: Item) -> SigningKey:
 
 
 def issuer_key(tenant: str) -> Item:
-    """Where a tenant's own public keys stand."""
+    """Return the key of a tenant's own token issuer."""
     return {"pk": partition(tenant), "sk": ISSUER}
 
 
 def issuer_item(issuer: TokenIssuer) -> Item:
-    """A tenant's own public keys."""
+    """Convert a tenant's own token issuer to its item."""
     item: Item = {
         **issuer_key(issuer.tenant),
         "document": issuer.document,
@@ -121,7 +121,7 @@ def issuer_item(issuer: TokenIssuer) -> Item:
 
 
 def to_issuer(item: Item) -> TokenIssuer:
-    """The public keys of an item."""
+    """Convert an item to its token issuer."""
     return TokenIssuer(
         tenant=item["pk"].removeprefix(TENANT),
         issuer=item.get("issuer"),

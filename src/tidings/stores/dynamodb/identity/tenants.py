@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants with their API keys and signing keys, on DynamoDB. Tenants are never deleted."""
+"""Tenants and their tenant keys, on DynamoDB. Tenants are never deleted."""
 
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
@@ -24,7 +24,7 @@ from tidings.stores.dynamodb.patterns import Pattern
 
 
 class DynamoTenants(TokenKeys):
-    """Tenants, by name; tenant keys, by id; what tokens are checked with beside their tenant."""
+    """Tenants by name, tenant keys by id, and the keys that verify a tenant's tokens."""
 
     async def put(self, tenant: Tenant, signing: SigningKey) -> tuple[Tenant, bool]:
         found = await self.get(tenant.tenant) or await self._create(tenant, signing)
@@ -41,7 +41,7 @@ class DynamoTenants(TokenKeys):
         return to_tenant(renamed), False
 
     async def _create(self, tenant: Tenant, signing: SigningKey) -> Tenant | None:
-        """Make the tenant; returns the one that was there already, if one was."""
+        """Create the tenant; return the stored tenant if there is already one."""
         writes = [
             Put("tenants", tenant_item(tenant), "attribute_not_exists(#pk)"),
             Put("tenants", signing_item(signing)),
@@ -50,9 +50,9 @@ class DynamoTenants(TokenKeys):
             try:
                 await self._dynamo.transact(patterns.CREATE_TENANT, writes)
             except Canceled as canceled:
-                there = canceled.reasons[0].item
-                if canceled.reasons[0].is_condition and there is not None:
-                    return to_tenant(there)
+                stored = canceled.reasons[0].item
+                if canceled.reasons[0].is_condition and stored is not None:
+                    return to_tenant(stored)
             else:
                 return None
         raise StoreUnavailable

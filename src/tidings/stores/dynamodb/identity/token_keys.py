@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant's user tokens are checked with, on DynamoDB: our keys for it, and its own."""
+"""The keys that verify a tenant's user tokens: our signing keys, and the tenant's own issuer."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ from tidings.stores.dynamodb.identity.tenant_items import (
 
 
 class TokenKeys:
-    """Signing keys and the tenant's own issuer, both beside the tenant."""
+    """Signing keys and the tenant's own issuer, in the tenant's partition."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -47,7 +47,7 @@ class TokenKeys:
 
     async def add_signing_key(self, key: SigningKey, most: int) -> bool:
         if not 0 < len(await self.signing_keys(key.tenant)) < most:
-            return False  # every tenant has one
+            return False  # no key at all means no such tenant
         item = signing_item(key)
         try:
             await self._dynamo.put(ADD_SIGNING_KEY, item, "attribute_not_exists(#pk)")
@@ -86,9 +86,9 @@ class TokenKeys:
                 {":sealed": key.sealed_private, ":master": key.master_key_id},
             )
         except ConditionFailed:
-            return  # gone meanwhile: passed over
+            return  # the key was removed meanwhile
 
-    # The tenant's own.
+    # The tenant's own issuer.
 
     async def issuer(self, tenant: str) -> TokenIssuer | None:
         item = await self._dynamo.get(READ_ISSUER, issuer_key(tenant))

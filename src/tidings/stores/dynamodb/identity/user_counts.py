@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""About how many users each tenant has, on DynamoDB: what every process made, added up.
+"""Estimates of the number of users of each tenant: the sum of what all processes created.
 
-To count them for real would be to look through the whole table. A process that dies takes what it
-did not add with it, and an addition whose answer was lost may count twice: nobody is told more
-than an estimate.
+An exact count would scan the whole table. A process that dies loses what it has not added yet, and
+an addition whose answer was lost may be counted twice: the number is only ever an estimate.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ ADD_SECONDS: Final = 5.0
 
 
 class UserCounts:
-    """One counter for each tenant."""
+    """Counters of users, one for each tenant."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -34,14 +33,14 @@ class UserCounts:
         self._tasks = Tasks("user_counts")
 
     def made(self, tenant: str) -> None:
-        """The tenant has one more."""
+        """Count one more user of the tenant."""
         self._new[tenant] += 1
         if not self._is_adding:
             self._is_adding = True
             self._tasks.start(self._add_all())
 
     async def about(self, tenant: str) -> int:
-        """What was added by all, and what this process still has to."""
+        """Return the stored count plus what this process has not added yet."""
         item = await self._dynamo.get(SHOW_USER_COUNT, _key(tenant)) or {}
         return int(item.get("users", 0)) + self._new[tenant]
 
@@ -64,19 +63,19 @@ class UserCounts:
             )
         except StoreUnavailable:
             if not self._closing.is_set():
-                return  # once more in a while
+                return  # the next round adds it
         self._new[tenant] -= count
         if not self._new[tenant]:
             del self._new[tenant]
 
     async def close(self) -> None:
-        """Add what is left, or give up."""
+        """Add what is left; give up if the store does not answer."""
         self._closing.set()
         await self._tasks.finish()
 
 
 def count_item(tenant: str, users: int) -> Item:
-    """A tenant's counter."""
+    """Build the item of a tenant's counter."""
     return {**_key(tenant), "users": users}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users and their profiles, on DynamoDB.
 
-A profile is shown as an eventual read has it: a name that is a moment old harms nobody. That a
-user does not exist is only said after a strong read.
+Profiles come from eventually consistent reads: a name that is a moment old harms nobody. Only a
+strong read decides that a user does not exist.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from tidings.tasks import Tasks
 
 ATTEMPTS_MAX: Final = 8
 CHATS_AT_ONCE: Final = 32
-"""Small chats whose members are read at once."""
+"""Small chats whose members are read concurrently."""
 
 
 class DynamoUsers:
@@ -48,36 +48,36 @@ class DynamoUsers:
         self._seen: dict[UserKey, int] = {}
         self._is_keeping = False
         self._background = Tasks("last_seen")
-        self._is_valid = UserCounts(dynamo)
+        self._user_counts = UserCounts(dynamo)
 
     async def put(
         self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
     ) -> tuple[User, bool]:
         given = {"display_name": display_name, "phone_number": phone_number}
-        said = {name: value for name, value in given.items() if value is not None}
+        fields = {name: value for name, value in given.items() if value is not None}
         for attempt in range(1, ATTEMPTS_MAX + 1):
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
             if phone_number in (None, (found or {}).get("phone_number")):
-                return await self._put(user, found, said, now)
-            changed = await self._claims.claim(user, found, said, now)
+                return await self._put(user, found, fields, now)
+            changed = await self._claims.claim(user, found, fields, now)
             if changed is not None:
-                return self._told(changed, is_new=found is None)
+                return self._result(changed, is_new=found is None)
             await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def _put(
-        self, user: UserKey, found: Item | None, said: Item, now: int
+        self, user: UserKey, found: Item | None, fields: Item, now: int
     ) -> tuple[User, bool]:
-        """Create or update a user whose number stays."""
+        """Create or update a user without a change of the phone number."""
         if found is None:
-            made: Item = {**key_of(user), **said, "created_at": now, "updated_at": now}
+            made: Item = {**key_of(user), **fields, "created_at": now, "updated_at": now}
             found = await self._create(made)
             if found is None:
-                return self._told(made, is_new=True)
-        if not said:
+                return self._result(made, is_new=True)
+        if not fields:
             return to_user(found), False
-        changes = {**said, "updated_at": now}
-        changes.pop("phone_number", None)  # meanwhile it may have got another one
+        changes = {**fields, "updated_at": now}
+        changes.pop("phone_number", None)  # the user may have another number by now
         changed = await self._dynamo.update(
             patterns.CHANGE_USER,
             key_of(user),
@@ -86,13 +86,13 @@ class DynamoUsers:
         )
         return to_user(changed), False
 
-    def _told(self, item: Item, *, is_new: bool) -> tuple[User, bool]:
+    def _result(self, item: Item, *, is_new: bool) -> tuple[User, bool]:
         if is_new:
-            self._is_valid.made(tenant_of(item["user_id"]))
+            self._user_counts.made(tenant_of(item["user_id"]))
         return to_user(item), is_new
 
     async def _create(self, made: Item) -> Item | None:
-        """Make the user; returns the one that was there already, if one was."""
+        """Create the user; return the stored user if there is already one."""
         try:
             await self._dynamo.put(patterns.CREATE_USER, made, "attribute_not_exists(#user_id)")
         except ConditionFailed as failed:
@@ -104,13 +104,13 @@ class DynamoUsers:
         return await self._claims.owners(tenant, numbers)
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
-        said = {"phone_number": phone_number}
+        fields = {"phone_number": phone_number}
         for attempt in range(1, ATTEMPTS_MAX + 1):
             owner = await self._claims.owner(tenant_of(user), phone_number)
             if owner is None:
                 with suppress(PhoneTaken):
-                    if made := await self._claims.claim(user, None, said, now):
-                        return self._told(made, is_new=True)
+                    if made := await self._claims.claim(user, None, fields, now):
+                        return self._result(made, is_new=True)
             else:
                 found = await self._dynamo.get(patterns.FIND_USER, key_of(owner))
                 if found is not None and found.get("phone_number") == phone_number:
@@ -146,7 +146,7 @@ class DynamoUsers:
         user: UserKey,
         change: Callable[[UserKey, Item], Awaitable[Item | None]],
     ) -> User | None:
-        """Change the user while the field is there, or is not; again if somebody was at it."""
+        """Change the user if the field is set, or is not set; repeat after a concurrent change."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
             if found is None or (field in found) != is_there:
@@ -181,7 +181,7 @@ class DynamoUsers:
             f"{IS_USER} AND {REVOKES}",
             {":revoked_at": ending.at},
         )
-        # If it cannot be, somebody revoked up to that moment since: that is in the feed as well.
+        # If this fails, another caller has revoked up to that moment: that is in the feed as well.
         await self._revocations.append_with([ending], [change])
         return True
 
@@ -208,7 +208,7 @@ class DynamoUsers:
         chats = await self._dynamo.batch_get(
             patterns.SHOW_CHATS, [{"chat_id": row["chat_id"]} for row in rows]
         )
-        small = [one for one in chats if one["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
+        small = [chat for chat in chats if chat["member_count"] <= limits.SMALL_CHAT_MEMBERS_MAX]
         small.sort(key=lambda chat: str(chat["chat_id"]))  # the oldest first
         peers = await self._members_of(small, user)
         found = await self._dynamo.batch_get(patterns.SHOW_USERS, map(key_of, peers))
@@ -216,18 +216,18 @@ class DynamoUsers:
         return {peer: seen.get(peer) for peer in peers}
 
     async def _members_of(self, chats: list[Item], user: UserKey) -> list[UserKey]:
-        """The others in these chats; no more chats are read than are needed."""
+        """Return the other members of these chats; read no more chats than needed."""
         peers: dict[UserKey, None] = {}
         for start in range(0, len(chats), CHATS_AT_ONCE):
             some = chats[start : start + CHATS_AT_ONCE]
             for members in await gather_bounded(partial(self._members, chat) for chat in some):
-                peers.update(dict.fromkeys(one for one in members if one != user))
+                peers.update(dict.fromkeys(member for member in members if member != user))
             if len(peers) >= limits.PRESENCE_PEERS_MAX:
                 break
         return list(peers)[: limits.PRESENCE_PEERS_MAX]
 
     async def _members(self, chat: Item) -> list[UserKey]:
-        """Of a small chat its own item often names everybody."""
+        """Return the members of a small chat; often its own item names all of them."""
         if len(chat["first_members"]) == chat["member_count"]:
             named: list[UserKey] = chat["first_members"]
             return named
@@ -237,7 +237,7 @@ class DynamoUsers:
         return [row["user_id"] for row in rows]
 
     async def about_how_many(self, tenant: str) -> int:
-        return await self._is_valid.about(tenant)
+        return await self._user_counts.about(tenant)
 
     def seen(self, users: Mapping[UserKey, int]) -> None:
         for user, time in users.items():
@@ -265,12 +265,12 @@ class DynamoUsers:
                 {":time": time},
             )
         except (ConditionFailed, StoreUnavailable):
-            return  # seen later than that, no such user, or the store has other worries
+            return  # seen later than that, no such user, or the store is overloaded
 
     async def close(self) -> None:
-        """Wait until what was seen and who was made is kept, or given up."""
+        """Wait until last-seen times and user counts are written, or given up."""
         await self._background.finish()
-        await self._is_valid.close()
+        await self._user_counts.close()
 
 
 _conforms: type[UserStore] = DynamoUsers
