@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes on DynamoDB."""
+"""Inboxes on DynamoDB: settings, notifications, copies, read marks and delivery jobs."""

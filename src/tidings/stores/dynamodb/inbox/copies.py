@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each user has in an inbox, on DynamoDB: all of it in one partition.
+"""The copies of each user in an inbox, on DynamoDB: one partition for each user and inbox.
 
-A copy is one put on condition that nothing is there. So a portion can be delivered again and again,
-also while its users read.
+A copy is written on condition that there is none yet. A delivery job can therefore be repeated at
+any time, even while its users read.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _BEHIND_ALL: Final = f"m{NEXT_TO}"
 
 
 class DynamoCopies(ReadMarks):
-    """Copies, and what was read of them."""
+    """Copies and read marks of users."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
         new: set[UserKey] = set()
@@ -57,10 +57,10 @@ class DynamoCopies(ReadMarks):
         return [user for user in users if user in new]
 
     async def _try(self, user: UserKey, inbox: str, copy: Copy) -> bool | None:
-        """Whether it is new; None if that is not known.
+        """Write a copy; return whether it is new, or None if that is unknown.
 
-        A store that turns one of many away must not have all of them tried again: while some get
-        through nothing is given up.
+        If the store rejects one of many copies, only that one is repeated: `deliver` gives up only
+        when no copy at all gets through.
         """
         item = copy_item(user, inbox, copy)
         try:
@@ -94,7 +94,9 @@ class DynamoCopies(ReadMarks):
     async def mark_read(
         self, user: UserKey, inbox: str, notification_ids: Sequence[str], now: int
     ) -> None:
-        await gather_bounded(partial(self._mark, user, inbox, one, now) for one in notification_ids)
+        await gather_bounded(
+            partial(self._mark, user, inbox, each, now) for each in notification_ids
+        )
 
     async def _mark(self, user: UserKey, inbox: str, notification_id: str, now: int) -> None:
         key = copy_key(user, inbox, notification_id)
@@ -103,7 +105,7 @@ class DynamoCopies(ReadMarks):
                 MARK_COPY, key, "SET #read_at = :now", _IS_UNREAD, {":now": now}
             )
         except ConditionFailed:
-            return  # read already, or not this user's
+            return  # already read, or the user has no such copy
 
 
 _conforms: type[Copies] = DynamoCopies

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of the inbox, all of them of one table."""
+"""The access patterns of the inbox, all on one table."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from tidings.stores.dynamodb.client.access import Pattern
 
 _INBOX: Final = ("inbox",)
 
-# What a tenant says.
+# Settings.
 
 READ_SETTINGS: Final = Pattern(
     "read_settings",
@@ -71,7 +71,7 @@ READ_PROGRESS: Final = Pattern(
     "read_progress", "Query", _INBOX, "which portions are done", strong=True
 )
 
-# What each user has.
+# Copies and read marks.
 
 DELIVER_COPY: Final = Pattern(
     "deliver_copy", "PutItem", _INBOX, "a user's copy of a notification, if it does not exist yet"
@@ -102,7 +102,7 @@ LIST_ASIDE: Final = Pattern("list_aside", "Query", _INBOX, "list dead letters", 
 READ_ASIDE: Final = Pattern("read_aside", "GetItem", _INBOX, "one dead letter", strong=True)
 DROP_ASIDE: Final = Pattern("drop_aside", "DeleteItem", _INBOX, "delete a dead letter")
 
-# Moving.
+# Export and import.
 
 SCAN_INBOX: Final = Pattern(
     "scan_inbox",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Items of the inbox table: where each thing stands, and as what.
+"""Keys and items of the inbox table, conversion of structs to items, and a list of partitions.
 
-No name has a `#`, so no key can be taken for another. What is as it would be anyway is left out.
+No name has a `#`, so keys never collide. Fields with their default value are left out.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 IS_FREE: Final = "attribute_not_exists(#pk)"
 IS_THERE: Final = "attribute_exists(#pk)"
 NEXT_TO: Final = "~"
-"""Sorts behind every character of a name: `m` and this is behind all that begins with `m#`."""
+"""Sorts after every character of a name: `m~` comes after everything that begins with `m#`."""
 
 PROGRESS_KEPT_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
-"""Since the posting: a day more than the longest that a notification is kept."""
+"""Lifetime of progress after posting: a day longer than any notification is kept."""
 PORTIONS_PER_ITEM: Final = 100
-"""So that writing one more number always costs one unit."""
+"""Job numbers in one item: few enough that adding one always costs one unit."""
 MARKS: Final = "w"
-"""What a user's read marks are called; it sorts behind all copies."""
+"""Sort key of a user's read marks; it comes after all copies."""
 DUE: Final = "due"
-"""Of an announcement: what its TTL will be once it is not the last one any more."""
+"""Attribute with the future TTL of a broadcast, set once the next broadcast follows."""
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -38,76 +38,76 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 # Structs as items.
 
 
-def plain(one: msgspec.Struct, *apart: str) -> Item:
-    """The fields of a struct, but those apart and those that say no more than their defaults."""
-    fields = _defaults(type(one)).items()
-    said = ((name, getattr(one, name), default) for name, default in fields if name not in apart)
-    return {name: value for name, value, default in said if value != default}
+def plain(struct: msgspec.Struct, *omitted: str) -> Item:
+    """Return the fields of a struct, except those omitted and those with their default value."""
+    fields = ((n, default) for n, default in _defaults(type(struct)).items() if n not in omitted)
+    values = ((name, getattr(struct, name), default) for name, default in fields)
+    return {name: value for name, value, default in values if value != default}
 
 
 def made(kind: type[_T], item: Item, **others: object) -> _T:
-    """The struct of an item, with what the item leaves to others."""
+    """Build a struct from an item, and from the fields that the item does not store."""
     fields = {name: item.get(name, default) for name, default in _defaults(kind).items()}
     return kind(**{**fields, **others})
 
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """What each field is if nothing is said."""
+    """Return the default of each field; None if it has none."""
     return {
         field.name: None if field.default is msgspec.NODEFAULT else field.default
         for field in msgspec.structs.fields(kind)
     }
 
 
-# Of a tenant.
+# A tenant.
 
 
 def of_tenant(tenant: str, name: str) -> Item:
-    """Where something about a tenant stands."""
+    """Return a key in the partition of a tenant."""
     return {"pk": f"t#{tenant}", "sk": name}
 
 
 def settings_key(tenant: str) -> Item:
-    """Where the tenant's settings stand."""
+    """Return the key of the tenant's settings."""
     return of_tenant(tenant, "st#tenant_settings")
 
 
 def config_key(tenant: str, inbox: str) -> Item:
-    """Where an inbox stands."""
+    """Return the key of an inbox's settings."""
     return of_tenant(tenant, f"si#{inbox}")
 
 
-# Of an inbox.
+# An inbox.
 
 
 def inbox_partition(tenant: str, inbox: str) -> str:
-    """Where bodies, claimed keys and progress stand."""
+    """Return the partition of an inbox's bodies, claimed keys and progress."""
     return f"t#{tenant}#i#{inbox}"
 
 
 def body_key(tenant: str, inbox: str, notification_id: str) -> Item:
-    """Where the body of a notification for listed users stands."""
+    """Return the key of the body of a notification for listed users."""
     return {"pk": inbox_partition(tenant, inbox), "sk": f"n#{notification_id}"}
 
 
-def notification_item(one: Notification) -> Item:
-    """A notification for listed users."""
+def notification_item(notification: Notification) -> Item:
+    """Convert a notification for listed users to its item."""
     return {
-        **body_key(one.tenant, one.inbox, one.notification_id),
-        **plain(one, "tenant", "inbox", "notification_id"),
-        TTL: ttl_seconds(one.expires_at),
+        **body_key(notification.tenant, notification.inbox, notification.notification_id),
+        **plain(notification, "tenant", "inbox", "notification_id"),
+        TTL: ttl_seconds(notification.expires_at),
     }
 
 
 def to_notification(tenant: str, inbox: str, item: Item) -> Notification:
-    """A notification for listed users."""
+    """Convert an item to its notification for listed users."""
     name = item["sk"].removeprefix("n#")
     return made(Notification, item, tenant=tenant, inbox=inbox, notification_id=name)
 
 
 def claim_item(tenant: str, inbox: str, key: str, claim: PostKey) -> Item:
-    """A claimed Idempotency-Key."""
+    """Build the item of a claimed Idempotency-Key."""
     return {
         "pk": inbox_partition(tenant, inbox),
         "sk": f"k#{key}",
@@ -117,18 +117,18 @@ def claim_item(tenant: str, inbox: str, key: str, claim: PostKey) -> Item:
 
 
 def portions_of(notification_id: str) -> str:
-    """What the names of all items with its finished portions begin with."""
+    """Return the sort key prefix of the items with a notification's finished jobs."""
     return f"p#{notification_id}#"
 
 
 def portions_key(tenant: str, inbox: str, notification_id: str, number: int) -> Item:
-    """Where it stands that a portion is done, with up to 99 others."""
+    """Return the key of the item that records a finished job, with up to 99 others."""
     name = f"{portions_of(notification_id)}{number // PORTIONS_PER_ITEM:04d}"
     return {"pk": inbox_partition(tenant, inbox), "sk": name}
 
 
 def portions_ttl(notification_id: str) -> int:
-    """When nobody asks any more how far it is."""
+    """Return the TTL of progress: a time when it is no longer needed."""
     return ttl_seconds(ulid_time(notification_id) + PROGRESS_KEPT_MS)
 
 
@@ -136,50 +136,50 @@ def portions_ttl(notification_id: str) -> int:
 
 
 def log_partition(tenant: str, inbox: str) -> str:
-    """Where the log of an inbox stands."""
+    """Return the partition of an inbox's log of broadcasts."""
     return f"{inbox_partition(tenant, inbox)}#all"
 
 
 def log_sort(sequence: int) -> str:
-    """Where in the log an entry stands."""
+    """Return the sort key of an entry in an inbox's log."""
     return f"n#{sequence:012d}"
 
 
 def log_key(tenant: str, inbox: str, sequence: int) -> Item:
-    """Where an announcement stands."""
+    """Return the key of a broadcast."""
     return {"pk": log_partition(tenant, inbox), "sk": log_sort(sequence)}
 
 
-def announcement_item(one: Broadcast) -> Item:
-    """An announcement, as long as it is the last one: the engine must not delete that."""
+def announcement_item(broadcast: Broadcast) -> Item:
+    """Convert the newest broadcast to its item, without TTL: the engine must not delete it."""
     return {
-        **log_key(one.tenant, one.inbox, one.sequence),
-        **plain(one, "tenant", "inbox", "sequence"),
-        DUE: ttl_seconds(one.expires_at),
+        **log_key(broadcast.tenant, broadcast.inbox, broadcast.sequence),
+        **plain(broadcast, "tenant", "inbox", "sequence"),
+        DUE: ttl_seconds(broadcast.expires_at),
     }
 
 
 def to_announcement(tenant: str, inbox: str, item: Item) -> Broadcast:
-    """An announcement."""
+    """Convert an item to its broadcast."""
     sequence = int(item["sk"].removeprefix("n#"))
     return made(Broadcast, item, tenant=tenant, inbox=inbox, sequence=sequence)
 
 
-# Of a user.
+# A user.
 
 
 def user_partition(user: UserKey, inbox: str) -> str:
-    """Where a user's copies and read marks stand."""
+    """Return the partition of a user's copies and read marks in an inbox."""
     return f"t#{tenant_of(user)}#u#{user_id(user)}#i#{inbox}"
 
 
 def copy_key(user: UserKey, inbox: str, notification_id: str) -> Item:
-    """Where a user's copy stands."""
+    """Return the key of a user's copy."""
     return {"pk": user_partition(user, inbox), "sk": f"m#{notification_id}"}
 
 
 def copy_item(user: UserKey, inbox: str, copy: Copy) -> Item:
-    """A user's copy."""
+    """Convert a user's copy to its item."""
     return {
         **copy_key(user, inbox, copy.notification_id),
         **plain(copy, "notification_id"),
@@ -188,17 +188,17 @@ def copy_item(user: UserKey, inbox: str, copy: Copy) -> Item:
 
 
 def to_copy(item: Item) -> Copy:
-    """A user's copy."""
+    """Convert an item to its copy."""
     return made(Copy, item, notification_id=item["sk"].removeprefix("m#"))
 
 
 def marks_key(user: UserKey, inbox: str) -> Item:
-    """Where it stands what a user has read."""
+    """Return the key of a user's read marks in an inbox."""
     return {"pk": user_partition(user, inbox), "sk": MARKS}
 
 
 class Partitions:
-    """What was met in the table, by names that sort as the facts do: no part has a `#`."""
+    """Partitions found by a scan, under names that sort in the order of an export file."""
 
     def __init__(self) -> None:
         self._tenants: list[str] = []
@@ -206,7 +206,7 @@ class Partitions:
         self._users: list[str] = []
 
     def meet(self, item: Item) -> None:
-        """Note where an item stands. Those of one partition come one after the other."""
+        """Note the partition of an item. A scan returns the items of one partition in a row."""
         match item["pk"].split("#"):
             case ["t", tenant]:
                 kind, _, name = item["sk"].partition("#")
@@ -224,15 +224,15 @@ class Partitions:
                 pass  # a queue
 
     def tenants(self) -> list[str]:
-        """The tenants that have settings, in order."""
+        """Return the tenants that have settings, in order."""
         return sorted(self._tenants)
 
     def inboxes(self) -> list[tuple[str, str]]:
-        """Each tenant and inbox, in order."""
+        """Return each tenant and inbox, in order."""
         return [_pair(name) for name in sorted(self._inboxes)]
 
     def users(self) -> Iterator[tuple[UserKey, str]]:
-        """Each user and inbox, in order."""
+        """Yield each user and inbox, in order."""
         self._users.sort()
         for name, _ in groupby(self._users):
             user, inbox = _pair(name)
@@ -240,5 +240,5 @@ class Partitions:
 
 
 def _pair(name: str) -> tuple[str, str]:
-    one, _, other = name.partition("#")
-    return one, other
+    owner, _, inbox = name.partition("#")
+    return owner, inbox

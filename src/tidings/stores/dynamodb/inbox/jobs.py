@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs on DynamoDB: the queue of a deployment of one process, and jobs set aside.
+"""Delivery jobs on DynamoDB: the queue of a deployment with one process, and the dead letters.
 
-The queue is one partition, read from a place that moves on. What was taken is remembered in memory:
-taking writes nothing, and after a restart all that was not finished is there again. Whatever is put
-moves the place back, so nothing that this process puts is passed over; and now and then it begins
-anew, for what another process put that is not there any more.
+The queue is one partition, read from a position that moves forward. Taken jobs are only noted in
+memory: taking writes nothing, and after a restart every unfinished job is there again. A new job
+moves the position back, so none of this process is skipped. Reading also restarts from the first
+job now and then, to find jobs of a process that no longer runs.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ from tidings.stores.dynamodb.inbox.items import IS_FREE, NEXT_TO
 log = logging.getLogger("tidings.dynamodb")
 
 WAIT_SECONDS: Final = 0.5
-"""How long `take` waits for a first job."""
+"""How long `take` waits for the first job."""
 ANEW_SECONDS: Final = 60.0
-"""How often the whole queue is looked through."""
+"""Interval at which the whole queue is read again."""
 
 _JOBS: Final = "q#jobs"
 _ASIDE: Final = "q#aside"
 FIRST: Final = " "
-"""Sorts before every name."""
+"""Sort key before every name."""
 
 _job = msgspec.json.Decoder(Job)
 _aside = msgspec.json.Decoder(DeadLetter)
 
 
 class DynamoJobs:
-    """Jobs by the ids of their notifications, which is about the order of posting."""
+    """The queue of jobs, by the ids of their notifications: roughly in the order of posting."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -57,45 +57,45 @@ class DynamoJobs:
         starts = range(0, len(items), BATCH_WRITE_MAX)
         portions = [items[start : start + BATCH_WRITE_MAX] for start in starts]
         try:
-            async with _in_words_of_the_queue():
+            async with _as_jobs_unavailable():
                 await gather_bounded(
                     partial(self._dynamo.batch_write, patterns.PUT_JOBS, puts=some)
                     for some in portions
                 )
         finally:
             for item in items:
-                self._come_again(item["sk"])
+                self._rewind_to(item["sk"])
 
-    def _come_again(self, name: str) -> None:
-        """Let the next look begin before this job."""
+    def _rewind_to(self, name: str) -> None:
+        """Let the next read begin before this job."""
         self._after = min(self._after, name[:-1])
         self._may_have_some.set()
 
     async def take(self, most: int) -> Sequence[Taken]:
         async with self._taking:
-            self._begin_anew_if_due()
+            self._restart_if_due()
             with suppress(TimeoutError):
                 async with asyncio.timeout(WAIT_SECONDS):
                     await self._may_have_some.wait()
             taken: list[Taken] = []
             while self._may_have_some.is_set() and not taken:
-                taken = [one for item in await self._page(most) if (one := self._take(item))]
+                taken = [job for item in await self._page(most) if (job := self._take(item))]
             return taken
 
-    def _begin_anew_if_due(self) -> None:
+    def _restart_if_due(self) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._began_at > ANEW_SECONDS:
             self._began_at = now
-            self._come_again(FIRST * 2)
+            self._rewind_to(FIRST * 2)
 
     async def _page(self, most: int) -> list[Item]:
-        """The next jobs, taken or not. What is put meanwhile moves the place back."""
+        """Read the next jobs, taken or not. A job put meanwhile moves the position back."""
         after, self._after = self._after, NEXT_TO
         self._may_have_some.clear()
         items: list[Item] = []
         is_over = False
         try:
-            async with _in_words_of_the_queue():
+            async with _as_jobs_unavailable():
                 items = await job_items(self._dynamo, after=after, limit=most)
             is_over = len(items) < most
         finally:
@@ -113,22 +113,22 @@ class DynamoJobs:
             return Taken(to_job(item), name, 1)
         except msgspec.MsgspecError:
             log.exception(
-                "a job makes no sense and stays", extra={"action": "job_stays", "job": name}
+                "a job cannot be decoded and stays", extra={"action": "job_stays", "job": name}
             )
             return None
 
     async def finish(self, taken: Taken) -> None:
-        async with _in_words_of_the_queue():
+        async with _as_jobs_unavailable():
             await self._dynamo.delete(patterns.DELETE_JOB, {"pk": _JOBS, "sk": taken.handle})
         self._taken.discard(taken.handle)
 
     async def close(self) -> None:
         self._taken.clear()
-        self._come_again(FIRST * 2)
+        self._rewind_to(FIRST * 2)
 
 
 class DynamoDeadLetters:
-    """Jobs set aside, by their ids."""
+    """Dead letters by id."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -156,23 +156,23 @@ class DynamoDeadLetters:
 
 
 async def job_items(dynamo: Dynamo, *, after: str, limit: int) -> list[Item]:
-    """The jobs behind a name, in order."""
+    """Return the items of the jobs after a name, in order."""
     where, values = "#pk = :jobs AND #sk > :after", {":jobs": _JOBS, ":after": after}
     return await dynamo.query(patterns.TAKE_JOBS, where, values, limit=limit)
 
 
 def job_item(job: Job) -> Item:
-    """A job in the queue."""
+    """Convert a job to its item."""
     return _item(_JOBS, _name(job), job)
 
 
 def to_job(item: Item) -> Job:
-    """A job in the queue."""
+    """Convert an item to its job."""
     return _job.decode(item["json"])
 
 
 def aside_item(aside: DeadLetter) -> Item:
-    """A job set aside."""
+    """Convert a dead letter to its item."""
     return _item(_ASIDE, aside.aside_id, aside)
 
 
@@ -185,7 +185,7 @@ def _item(partition: str, name: str, content: Job | DeadLetter) -> Item:
 
 
 @asynccontextmanager
-async def _in_words_of_the_queue() -> AsyncIterator[None]:
+async def _as_jobs_unavailable() -> AsyncIterator[None]:
     try:
         yield
     except StoreUnavailable as unavailable:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was posted to inboxes, on DynamoDB.
+"""Notifications for listed users and broadcasts, on DynamoDB, with the progress of delivery.
 
-Bodies are shown as an eventual read has them: whether one was taken back is told by the inbox's
-log, which is read strongly. That there is no body is only said after a strong read.
+Bodies come from eventually consistent reads: the inbox's log, which is read strongly, shows whether
+a notification was retracted. Only a strong read decides that a body does not exist.
 
-An inbox's log goes on where it ended, so the engine may delete any of its entries in time, but
-never the last one: an entry gets its TTL when the next one stands.
+The next broadcast gets the sequence after the last entry of the inbox's log. The engine may
+therefore delete any expired entry except the last: an entry gets its TTL when the next is stored.
 """
 
 import logging
@@ -65,7 +65,7 @@ class DynamoNotifications:
         try:
             await self._dynamo.put(patterns.CLAIM_POST_KEY, item, _FREE_KEY, now)
         except ConditionFailed as failed:
-            assert failed.item is not None, "what is not there is free"
+            assert failed.item is not None, "the key is free unless an item exists"
             return made(PostKey, failed.item)
         return claim
 
@@ -74,7 +74,7 @@ class DynamoNotifications:
             item = notification_item(notification)
             await self._dynamo.put(patterns.PUT_NOTIFICATION, item, IS_FREE)
         except ConditionFailed:
-            return  # it is there, perhaps even taken back
+            return  # it is already stored, perhaps even retracted
 
     async def get(
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
@@ -82,11 +82,11 @@ class DynamoNotifications:
         wanted = dict.fromkeys(notification_ids)
         found: list[Notification] = []
         for pattern in (patterns.SHOW_NOTIFICATIONS, patterns.FIND_NOTIFICATIONS):
-            keys = [body_key(tenant, inbox, one) for one in wanted]
+            keys = [body_key(tenant, inbox, notification_id) for notification_id in wanted]
             items = await self._dynamo.batch_get(pattern, keys)
             some = [to_notification(tenant, inbox, item) for item in items]
-            for one in some:
-                del wanted[one.notification_id]
+            for notification in some:
+                del wanted[notification.notification_id]
             found += some
         return found
 
@@ -98,30 +98,32 @@ class DynamoNotifications:
         try:
             await self._dynamo.update(pattern, key, "REMOVE #box, #box_key", IS_THERE)
         except ConditionFailed:
-            return  # it is not there: nothing is made of it
+            return  # it does not exist, and the update must not create it
 
-    # The log.
+    # The log of broadcasts.
 
     async def announce(self, announcement: Broadcast) -> bool:
         try:
             await self._dynamo.put(patterns.ANNOUNCE, announcement_item(announcement), IS_FREE)
         except ConditionFailed as failed:
-            assert failed.item is not None, "what is not there is free"
+            assert failed.item is not None, "the slot is free unless an item exists"
             if failed.item["mark"] != announcement.mark:
                 return False
         if announcement.sequence > 1:
-            self._tasks.start(self._let_go(announcement))
+            self._tasks.start(self._let_previous_expire(announcement))
         return True
 
-    async def _let_go(self, next_one: Broadcast) -> None:
-        """The entry before this one may be deleted when it has expired; until then all is well."""
-        key = log_key(next_one.tenant, next_one.inbox, next_one.sequence - 1)
+    async def _let_previous_expire(self, newest: Broadcast) -> None:
+        """Give the entry before the newest its TTL, so that the engine deletes it once expired."""
+        key = log_key(newest.tenant, newest.inbox, newest.sequence - 1)
         try:
             await self._dynamo.update(patterns.LET_GO, key, "SET #ttl = #due", IS_THERE)
         except ConditionFailed:
-            return  # it has gone
+            return  # it is already deleted
         except StoreUnavailable:
-            log.warning("an announcement will stay", extra={"action": "announcement_stays", **key})
+            log.warning(
+                "a broadcast will not be deleted", extra={"action": "announcement_stays", **key}
+            )
 
     async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
         key = log_key(tenant, inbox, sequence)
@@ -173,7 +175,7 @@ class DynamoNotifications:
         return {number for item in items for number in item["done"]}
 
     async def close(self) -> None:
-        """Wait for what goes on after the answers."""
+        """Wait for the work that continues after the answers."""
         await self._tasks.finish()
 
 

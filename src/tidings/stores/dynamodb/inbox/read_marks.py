@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user has read of an inbox besides single copies: one item, and nothing in it moves back.
+"""The read marks of a user in an inbox, and the settings of inboxes and tenants, on DynamoDB.
 
-Announcements read one by one are members of a set, each a sequence together with a time. Adding
-members and taking out those that say nothing more are both done by the engine, so several devices
-at once lose nothing of each other's.
+Read marks, except those of single copies, are one item in which nothing moves back. Broadcasts read
+one by one are members of a set, each a sequence together with a time. The engine itself adds
+members and removes redundant ones, so several devices at once never undo each other's changes.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,10 @@ from tidings.stores.dynamodb.inbox.items import IS_FREE, config_key, marks_key, 
 
 SINGLE_MAX: Final = 1_000
 NEEDLESS_MAX: Final = 100
-"""So many members that say nothing more may stay: taking them out is a write of its own."""
+"""Redundant members that may stay: their removal costs one more write."""
 
 _TIMES: Final = 10**14
-"""More than any time in milliseconds: a member is a sequence times this, and a time."""
+"""Larger than any time in milliseconds: a member is a sequence times this, plus a time."""
 
 _TIME_IS_LATER: Final = "(attribute_not_exists(#before) OR #before <= :time)"
 _SEQUENCE_IS_LATER: Final = "(attribute_not_exists(#announced) OR #announced <= :announced)"
@@ -41,7 +41,7 @@ _HAS_ROOM: Final = "attribute_not_exists(#singly) OR size(#singly) <= :most"
 
 
 class ReadMarks:
-    """How far each user has read each inbox."""
+    """Read marks of each user in each inbox."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -58,18 +58,18 @@ class ReadMarks:
             item = await self._dynamo.update(MOVE_MARKS, key, update, condition, values)
         except ConditionFailed as failed:
             item = await self._move_one(key, time, announced, failed.item or {})
-        await self._take_out_needless(key, item)
+        await self._remove_redundant(key, item)
 
-    async def _move_one(self, key: Item, time: int, announced: int, there: Item) -> Item:
-        """Move the mark that is further than what stands there: the other one is not."""
-        if there.get("before", 0) < time:
+    async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
+        """Move only the mark that is further than the stored one, if any."""
+        if stored.get("before", 0) < time:
             update, condition = "SET #before = :time", _TIME_IS_LATER
             values = {":time": time}
-        elif there.get("announced", 0) < announced:
+        elif stored.get("announced", 0) < announced:
             update, condition = "SET #announced = :announced", _SEQUENCE_IS_LATER
             values = {":announced": announced}
         else:
-            return there
+            return stored
         try:
             return await self._dynamo.update(MOVE_MARKS, key, update, condition, values)
         except ConditionFailed as failed:
@@ -89,28 +89,28 @@ class ReadMarks:
                     MOVE_MARKS, key, "ADD #singly :members", _HAS_ROOM, values
                 )
             except ConditionFailed as failed:
-                await self._take_out_needless(key, failed.item or {})
+                await self._remove_redundant(key, failed.item or {})
             else:
-                await self._take_out_needless(key, item)
+                await self._remove_redundant(key, item)
                 return
         raise StoreUnavailable
 
-    async def _take_out_needless(self, key: Item, item: Item) -> None:
-        needless = item.get("singly", frozenset()).difference(_members(item))
-        if len(needless) >= NEEDLESS_MAX:
-            values = {":needless": needless}
-            await self._dynamo.update(MOVE_MARKS, key, "DELETE #singly :needless", values=values)
+    async def _remove_redundant(self, key: Item, item: Item) -> None:
+        redundant = item.get("singly", frozenset()).difference(_members(item))
+        if len(redundant) >= NEEDLESS_MAX:
+            values = {":redundant": redundant}
+            await self._dynamo.update(MOVE_MARKS, key, "DELETE #singly :redundant", values=values)
 
 
 def marks_item(user: UserKey, inbox: str, state: ReadState) -> Item:
-    """What a user has read of an inbox."""
+    """Build the item with the read marks of a user in an inbox."""
     members = frozenset(sequence * _TIMES + time for sequence, time in state.singly.items())
     marks = {"before": state.before, "announced": state.announced, "singly": members}
     return {**marks_key(user, inbox), **{name: mark for name, mark in marks.items() if mark}}
 
 
 def to_read_state(item: Item) -> ReadState:
-    """What a user has read of an inbox; nothing if there is no item."""
+    """Convert an item to its read marks; an empty item means that nothing was read."""
     return ReadState(
         before=item.get("before", 0),
         announced=item.get("announced", 0),
@@ -119,7 +119,7 @@ def to_read_state(item: Item) -> ReadState:
 
 
 def _members(item: Item) -> list[int]:
-    """The members that count: beyond the mark, the first time of each, the highest sequences."""
+    """Return the members in use: beyond the mark, first time of each sequence, highest first."""
     first: dict[int, int] = {}
     for member in sorted(item.get("singly", ()), reverse=True):
         first[member // _TIMES] = member
@@ -131,7 +131,7 @@ _JSON: Final = "json"
 
 
 class DynamoInboxSettings:
-    """Settings and inboxes, side by side under their tenant."""
+    """Settings of tenants and inboxes, in the partition of the tenant."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -159,9 +159,9 @@ class DynamoInboxSettings:
         return True
 
 
-def said_item(key: Item, said: object) -> Item:
-    """What was said, under a key."""
-    return {**key, _JSON: msgspec.json.encode(said).decode()}
+def said_item(key: Item, settings: object) -> Item:
+    """Build an item that stores settings as JSON."""
+    return {**key, _JSON: msgspec.json.encode(settings).decode()}
 
 
 _conforms: type[InboxSettings] = DynamoInboxSettings
