@@ -4,12 +4,16 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
 log = logging.getLogger("tidings.tasks")
+
+BACK_OFF_SECONDS: Final = 1.0
+"""How long a loop waits after its first failure; twice as long after each further one."""
+BACK_OFF_SECONDS_MAX: Final = 60.0
 
 
 class Tasks:
@@ -19,6 +23,8 @@ class Tasks:
         self._name = name
         self._running: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self.failed_steps = 0
+        """Steps of loops that raised an error."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work in the background.
@@ -31,6 +37,31 @@ class Tasks:
         task.add_done_callback(self._ended)
         if self._is_closing:
             task.cancel()
+
+    def repeat(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Call `step` again and again until the owner closes, whatever it raises.
+
+        A step waits for its next occasion itself. After a failed step the loop logs the error and
+        backs off, because a loop that ended in silence would be missed only weeks later.
+        """
+        self.start(self._loop(step))
+
+    async def _loop(self, step: Callable[[], Awaitable[None]]) -> None:
+        failures = 0
+        while True:
+            try:
+                await step()
+                failures = 0
+            except Exception:
+                self.failed_steps += 1
+                seconds = min(BACK_OFF_SECONDS * 2**failures, BACK_OFF_SECONDS_MAX)
+                failures = min(failures + 1, 16)
+                log.exception(
+                    "background loop failed, and continues in %g s",
+                    seconds,
+                    extra={"action": "loop_failed", "group": self._name},
+                )
+                await asyncio.sleep(seconds)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)

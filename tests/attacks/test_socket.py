@@ -34,7 +34,7 @@ async def test_what_a_handshake_brings_along_is_nobodys_identity(
     brought = {
         "Cookie": f"token={ann.token}; access_token={ann.token}; session={ann.token}",
         "Authorization": f"Bearer {ann.token}",
-        "X-Tenant-ID": "remote_gateways",
+        "X-Tenant-ID": "elsewhere",
         "X-User-Id": ann.user_id,
     }
     path = f"/v1/ws?tenant=remote_gateways&user={ann.user_id}&device=stolen"

@@ -131,7 +131,7 @@ async def test_the_code_before_is_put_back_with_its_attempts(store: Store) -> No
     codes, before = store.login_codes, a_code(asked_by="home")
     assert await codes.find("acme", PHONE) is None
     await codes.put(before)
-    for tried_by in ("home", "remote_gateways"):
+    for tried_by in ("home", "elsewhere"):
         assert await codes.attempt("acme", PHONE, NOW, tried_by) == before
     kept = await codes.find("acme", PHONE)
     assert kept == KeptCode(code=before, attempts=2, attempts_elsewhere=1)

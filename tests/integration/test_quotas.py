@@ -37,7 +37,7 @@ async def server(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def other_town(server: ServerProcess) -> AsyncIterator[Town]:
-    async with Town(server.url, server.root_key, "remote_gateways") as made:
+    async with Town(server.url, server.root_key, "elsewhere") as made:
         yield made
 
 

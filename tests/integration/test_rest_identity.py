@@ -236,7 +236,7 @@ async def test_profiles(rest: Rest) -> None:
     backend = await rest.tenant()
     pia, other = await rest.users("pia", "other")
     await backend.ok("PUT", "/v1/tenants/acme/users/pia", {"phone_number": "+14155550199"})
-    await rest.user("remote_gateways", "other")
+    await rest.user("elsewhere", "other")
 
     changed = await pia.ok("PATCH", "/v1/me", {"display_name": "Pia"})
 
@@ -244,7 +244,7 @@ async def test_profiles(rest: Rest) -> None:
     assert (changed["display_name"], changed["phone_number"]) == ("Pia", "+14155550199")
     assert await other.ok("GET", "/v1/users/pia") == {**changed, "phone_number": None}
     assert await pia.ok("PATCH", "/v1/me", {}) == changed
-    for missing in ("nobody", "remote_gateways"):
+    for missing in ("nobody", "elsewhere"):
         assert await pia.refused("GET", f"/v1/users/{missing}") == (404, "user.not_found")
     assert (await pia.refused("PATCH", "/v1/me", {"phone_number": "+14155550100"}))[0] == 400
 

@@ -88,14 +88,14 @@ async def test_a_code_that_is_under_way_when_a_switch_is_turned_opens_nothing(
 async def test_a_switch_that_another_process_turned_counts_with_the_next_request(
     rest: Rest, phones: Phones
 ) -> None:
-    await login_tenant(rest, "remote_gateways", ON)
-    await ask_for_code(rest, phones, new_number(), "remote_gateways")
+    await login_tenant(rest, "elsewhere", ON)
+    await ask_for_code(rest, phones, new_number(), "elsewhere")
     settings, asked = rest.core.store.inbox_settings, phones.asked
-    await settings.put_settings("remote_gateways", {"login": {"phone": False}})
-    await answers(rest, new_number(), "remote_gateways")
+    await settings.put_settings("elsewhere", {"login": {"phone": False}})
+    await answers(rest, new_number(), "elsewhere")
     assert phones.asked == asked
-    await settings.put_settings("remote_gateways", {"login": {**ON}})
-    await ask_for_code(rest, phones, new_number(), "remote_gateways")
+    await settings.put_settings("elsewhere", {"login": {**ON}})
+    await ask_for_code(rest, phones, new_number(), "elsewhere")
 
 
 async def test_turning_it_off_ends_no_session(rest: Rest, phones: Phones) -> None:

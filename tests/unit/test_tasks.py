@@ -3,6 +3,9 @@
 
 import asyncio
 
+import pytest
+
+from tidings import tasks as module
 from tidings.tasks import Tasks
 
 
@@ -35,3 +38,24 @@ async def test_what_was_closed_may_begin_again() -> None:
     tasks.start(run())
     await tasks.finish()
     assert ended.is_set()
+
+
+async def test_a_loop_outlives_whatever_its_step_raises(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "BACK_OFF_SECONDS", 0.0)
+    tasks, steps, done = Tasks("loop"), 0, asyncio.Event()
+
+    async def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps <= 3:
+            raise ValueError("a surprise")
+        done.set()
+        await asyncio.Event().wait()
+
+    tasks.repeat(step)
+    await done.wait()
+    await tasks.close()
+    assert (steps, tasks.failed_steps) == (4, 3)
+    assert [line.action for line in caplog.records] == ["loop_failed"] * 3  # type: ignore[attr-defined]

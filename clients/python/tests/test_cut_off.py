@@ -38,7 +38,7 @@ class Story:
             storage=FileStorage(folder / "alice.db"),
             backoff=Backoff(chance.uniform, seconds_min=0.005, seconds_max=0.05),
         )
-        self.bob = Client(server.url, token=lambda: town.token("bob"), device="context")
+        self.bob = Client(server.url, token=lambda: town.token("bob"), device="desk")
         self.screens = {"alice": Screen(), "bob": Screen()}
         self.chats: list[str] = []
         self.posted: dict[str, list[str]] = {}

@@ -71,9 +71,10 @@ class Server:
     async def open(self) -> str:
         """Listen; returns the address to look at."""
         core = self._core
-        self._tasks.start(Sweeper(core.store.sweeping, core.bus, core.clock).run())
+        sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
+        self._tasks.repeat(sweeper.sweep_when_due)
         if (allocator := find_allocator()) is not None:
-            self._tasks.start(allocator.run())
+            self._tasks.repeat(allocator.run)
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
         # Whatever its roles: a process that delivers holds keys of authors, too.

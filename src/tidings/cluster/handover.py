@@ -79,8 +79,8 @@ class RedisHandover:
     def start(self) -> None:
         """Listen for answers."""
         self._subscription.start()
-        self._tasks.start(self._send_notices())
-        self._tasks.start(self._pay())
+        self._tasks.repeat(self._send_notices)
+        self._tasks.repeat(self._pay)
 
     async def ready(self) -> None:
         """Wait until answers can be heard."""
@@ -147,17 +147,16 @@ class RedisHandover:
         self._has_notices.set()
 
     async def _send_notices(self) -> None:
-        while True:
-            await self._has_notices.wait()
-            self._has_notices.clear()
-            while self._notices:
-                some = [
-                    self._notices.popleft() for _ in range(min(len(self._notices), NOTICES_AT_ONCE))
-                ]
-                try:
-                    await self._link.publish(some)
-                except RegistryUnavailable:
-                    self.dropped += len(some)
+        await self._has_notices.wait()
+        while self._notices:
+            some = [
+                self._notices.popleft() for _ in range(min(len(self._notices), NOTICES_AT_ONCE))
+            ]
+            try:
+                await self._link.publish(some)
+            except RegistryUnavailable:
+                self.dropped += len(some)
+        self._has_notices.clear()
 
     def _channel(self, gateway: str) -> str:
         return self._link.name("gateway", gateway)
@@ -169,14 +168,13 @@ class RedisHandover:
     async def _pay(self) -> None:
         """Have all gateways compare heads once Redis answers again after it did not."""
         owes = self._link.owes_comparison
-        while True:
-            await owes.wait()
-            owes.clear()
-            try:
-                await self._link.publish([(self._channel(EVERY_GATEWAY), encode(Compare()))])
-            except RegistryUnavailable:
-                owes.set()
-                await asyncio.sleep(COMPARE_AGAIN_SECONDS)
+        await owes.wait()
+        owes.clear()
+        try:
+            await self._link.publish([(self._channel(EVERY_GATEWAY), encode(Compare()))])
+        except RegistryUnavailable:
+            owes.set()
+            await asyncio.sleep(COMPARE_AGAIN_SECONDS)
 
 
 _conforms: type[Handover] = RedisHandover

@@ -52,7 +52,7 @@ class RedisHandoverReceiver:
     def start(self) -> None:
         """Listen."""
         self._subscription.start()
-        self._tasks.start(self._send_answers())
+        self._tasks.repeat(self._send_answers)
 
     async def ready(self) -> None:
         """Wait until something could come."""
@@ -87,12 +87,11 @@ class RedisHandoverReceiver:
 
     async def _send_answers(self) -> None:
         """All that piled up in one round trip. An answer that does not arrive is worth nothing."""
-        while True:
-            await self._has_answers.wait()
-            self._has_answers.clear()
-            while self._answers:
-                some = [
-                    self._answers.popleft() for _ in range(min(len(self._answers), ANSWERS_AT_ONCE))
-                ]
-                with suppress(RegistryUnavailable):
-                    await self._link.publish(some)
+        await self._has_answers.wait()
+        while self._answers:
+            some = [
+                self._answers.popleft() for _ in range(min(len(self._answers), ANSWERS_AT_ONCE))
+            ]
+            with suppress(RegistryUnavailable):
+                await self._link.publish(some)
+        self._has_answers.clear()

@@ -56,7 +56,7 @@ class DeletionRunner:
 
     def start(self) -> None:
         """Begin; what cannot be reached now is waited for."""
-        self._tasks.start(self._run())
+        self._tasks.repeat(self._run)
 
     async def close(self) -> None:
         """Stop. What is under way goes on after the next start, here or elsewhere."""

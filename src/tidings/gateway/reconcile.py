@@ -41,7 +41,7 @@ class HeadReconciler:
 
     def start(self) -> None:
         """Wait for being asked."""
-        self._tasks.start(self._run())
+        self._tasks.repeat(self._compare_requested)
 
     async def close(self) -> None:
         """Stop."""
@@ -55,16 +55,20 @@ class HeadReconciler:
         self._is_thorough |= is_thorough
         self._requested.set()
 
-    async def _run(self) -> None:
-        while True:
-            await self._requested.wait()
-            self._requested.clear()
-            connections, self._wanted = self._wanted, set()
-            is_thorough, self._is_thorough = self._is_thorough, False
+    async def _compare_requested(self) -> None:
+        await self._requested.wait()
+        self._requested.clear()
+        connections, self._wanted = self._wanted, set()
+        is_thorough, self._is_thorough = self._is_thorough, False
+        try:
             left = await self._compare_all(connections, is_thorough)
-            if left:
-                await asyncio.sleep(AGAIN_SECONDS)
-                self.request(left, is_thorough=is_thorough)
+        except Exception:
+            # What a failed step did not compare is compared by the next one.
+            self.request(connections, is_thorough=is_thorough)
+            raise
+        if left:
+            await asyncio.sleep(AGAIN_SECONDS)
+            self.request(left, is_thorough=is_thorough)
 
     async def _compare_all(
         self, connections: set[ClientConnection], is_thorough: bool

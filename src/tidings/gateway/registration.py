@@ -61,8 +61,8 @@ class GatewayRegistration:
         """Begin to beat."""
         self._write_lease.renew_awake()
         self._reconciler.start()
-        self._tasks.start(self._run())
-        self._tasks.start(self._pulse())
+        self._tasks.repeat(self._beat_when_due)
+        self._tasks.repeat(self._pulse)
 
     async def close(self) -> None:
         """Beat no more: what is still registered runs out."""
@@ -92,13 +92,12 @@ class GatewayRegistration:
         self._needs_reconcile = True
         self._soon.set()
 
-    async def _run(self) -> None:
-        while True:
-            await self._beat()
-            await asyncio.sleep(BEAT_SECONDS_MIN)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._beat_seconds):
-                    await self._soon.wait()
+    async def _beat_when_due(self) -> None:
+        await self._beat()
+        await asyncio.sleep(BEAT_SECONDS_MIN)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._beat_seconds):
+                await self._soon.wait()
 
     async def _beat(self) -> None:
         self._soon.clear()
@@ -138,11 +137,10 @@ class GatewayRegistration:
 
     async def _pulse(self) -> None:
         """Notice having been away for too long; a write that comes first notices it by itself."""
-        while True:
-            if self._write_lease.was_away:
-                code = self._write_lease.close_code()
-                log.warning("was away for too long", extra={"action": "was_paused", "code": code})
-                for connection in self._hub:
-                    connection.close(code)
-            self._write_lease.renew_awake()
-            await asyncio.sleep(PULSE_SECONDS)
+        if self._write_lease.was_away:
+            code = self._write_lease.close_code()
+            log.warning("was away for too long", extra={"action": "was_paused", "code": code})
+            for connection in self._hub:
+                connection.close(code)
+        self._write_lease.renew_awake()
+        await asyncio.sleep(PULSE_SECONDS)

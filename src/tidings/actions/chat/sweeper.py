@@ -6,6 +6,7 @@ know whose unread count has changed.
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 
 from tidings.model import limits
@@ -14,6 +15,8 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Bus, Expired
 from tidings.ports.store import Sweeping
 from tidings.ports.world import Clock
+
+log = logging.getLogger("tidings.sweeping")
 
 
 class Sweeper:
@@ -24,14 +27,13 @@ class Sweeper:
         self._bus = bus
         self._clock = clock
 
-    async def run(self) -> None:
-        """Sweep until cancelled, or until the store is unavailable."""
-        while True:
-            try:
-                await self.sweep()
-            except StoreUnavailable:
-                return
-            await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
+    async def sweep_when_due(self) -> None:
+        """Sweep and wait for the next tick; a store that is too busy is swept at the next one."""
+        try:
+            await self.sweep()
+        except StoreUnavailable as refusal:
+            log.warning("cannot sweep now: %s", refusal, extra={"action": "sweep_waits"})
+        await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
 
     async def sweep(self) -> int:
         """Empty everything that has expired; return the number of messages."""
@@ -43,9 +45,16 @@ class Sweeper:
             self._publish(found)
             if len(found) < limits.SWEEP_BATCH_ROWS:
                 break
-        await self._sweeping.forget_keys(self._clock.now(), limits.SWEEP_BATCH_ROWS)
+        await self._forget_keys()
         await self._forget_notifications()
         return emptied
+
+    async def _forget_keys(self) -> None:
+        # A step walks over a batch of keys in no order of time. As long as an eighth of them is
+        # stale there is more to find, so keys are removed as fast as sends add them.
+        limit = limits.SWEEP_BATCH_ROWS
+        while await self._sweeping.forget_keys(self._clock.now(), limit) > limit // 8:
+            pass
 
     async def _forget_notifications(self) -> None:
         limit = limits.SWEEP_BATCH_ROWS

@@ -8,6 +8,7 @@ what it does in two seconds, in each process that it uses.
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final, Literal
 
 from tidings.model import limits
@@ -91,8 +92,8 @@ class TenantQuotas:
         self._tasks = Tasks("quotas")
 
     def start(self) -> None:
-        """Start adding up in the background."""
-        self._tasks.start(self._run())
+        """Begin to add up."""
+        self._tasks.repeat(self._add_up_when_due)
 
     async def close(self) -> None:
         """Stop, after a last attempt to add the uncounted actions to the store."""
@@ -141,15 +142,12 @@ class TenantQuotas:
 
     # Adding up.
 
-    async def _run(self) -> None:
-        while True:
-            self._new_tenant.clear()
-            await self.add_up()
-            try:
-                async with asyncio.timeout(self._add_seconds):
-                    await self._new_tenant.wait()
-            except TimeoutError:
-                continue
+    async def _add_up_when_due(self) -> None:
+        self._new_tenant.clear()
+        await self.add_up()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._add_seconds):
+                await self._new_tenant.wait()
 
     async def add_up(self) -> None:
         """Add uncounted actions to the store's totals, and update what is left.

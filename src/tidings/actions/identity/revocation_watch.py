@@ -184,7 +184,7 @@ class RevocationWatch:
         with on_behalf_of(REVOCATIONS):
             self.place = await self._feed.head()
         self._saw(began)
-        self._tasks.start(self._run())
+        self._tasks.repeat(self._run)
 
     async def close(self) -> None:
         """Stop watching."""
