@@ -37,7 +37,7 @@ async def test_what_a_handshake_brings_along_is_nobodys_identity(
         "X-Tenant-ID": "elsewhere",
         "X-User-Id": ann.user_id,
     }
-    path = f"/v1/ws?tenant=remote_gateways&user={ann.user_id}&device=stolen"
+    path = f"/v1/ws?tenant=elsewhere&user={ann.user_id}&device=stolen"
     for frame in ({"op": "ping"}, {"op": "auth", "token": ann.token}):
         async with await RawSocket.connect(server.port) as raw:
             raw.write(upgrade_request(server.port, path, headers=brought))

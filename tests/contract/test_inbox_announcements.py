@@ -126,13 +126,13 @@ async def test_a_page_is_as_long_as_was_asked_however_large_its_entries(
 async def test_inboxes_and_tenants_have_logs_of_their_own(store: Store) -> None:
     await announce_all(store, 2)
     other = a_broadcast(1, inbox="news.2")
-    remote_gateways = a_broadcast(1, tenant="acme-2")
-    for one in (other, remote_gateways):
+    elsewhere = a_broadcast(1, tenant="acme-2")
+    for one in (other, elsewhere):
         assert await store.notifications.announce(one)
     assert len(await whole_log(store)) == 2
     assert await whole_log(store, "news.2") == [other]
     there = await store.notifications.last_announcements("acme-2", INBOX, before=None, limit=5)
-    assert there == [remote_gateways]
+    assert there == [elsewhere]
 
 
 async def test_the_log_is_there_after_a_restart(engine: Engine) -> None:

@@ -97,11 +97,11 @@ async def test_a_code_can_be_used_at_its_last_attempt(store: Store) -> None:
 async def test_who_guesses_from_elsewhere_leaves_attempts_to_who_asked(store: Store) -> None:
     codes, code = store.login_codes, a_code(asked_by="home")
     await codes.put(code)
-    remote_gateways = [
+    elsewhere = [
         await codes.attempt("acme", PHONE, NOW, tried_by)
         for tried_by in ("here", "there", None, "here", None, "where")
     ]
-    assert remote_gateways == [code] * limits.CODE_ATTEMPTS_ELSEWHERE_MAX + [None] * 3
+    assert elsewhere == [code] * limits.CODE_ATTEMPTS_ELSEWHERE_MAX + [None] * 3
     left = limits.CODE_ATTEMPTS_MAX - limits.CODE_ATTEMPTS_ELSEWHERE_MAX
     home = [await codes.attempt("acme", PHONE, NOW, "home") for _ in range(left + 1)]
     assert home == [code] * left + [None]

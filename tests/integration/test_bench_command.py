@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(autouse=True)
-def remote_gateways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings but those a test gives, and a folder for the chart."""
     for name in list(os.environ):
         if name.startswith("TIDINGS_"):

@@ -116,11 +116,11 @@ async def test_one_request_many_times_at_once_is_posted_once(rest: Rest) -> None
     post, core = rest.core.inbox.post, rest.core
     views = LogViews(core.store.notifications, core.clock)
     announcer = BroadcastAppender(core.store.notifications, views, core.clock, back_off)
-    remote_gateways = replace(post, announce=announcer, views=views)
+    elsewhere = replace(post, announce=announcer, views=views)
     for posting in (TO_EVERYONE, TO_CROWD):
         key = f"key for {posting.users is None}"
         answers = await all_of(
-            (post if number % 2 else remote_gateways)(news.tenant, news.inbox, posting, key)
+            (post if number % 2 else elsewhere)(news.tenant, news.inbox, posting, key)
             for number in range(8)
         )
         assert len({answer.notification_id for answer in answers}) == 1
@@ -133,9 +133,9 @@ async def test_two_processes_post_without_loss(rest: Rest) -> None:
     post, core = rest.core.inbox.post, rest.core
     views = LogViews(core.store.notifications, core.clock)
     announcer = BroadcastAppender(core.store.notifications, views, core.clock, back_off)
-    remote_gateways = replace(post, announce=announcer, views=views)
+    elsewhere = replace(post, announce=announcer, views=views)
     answers = await all_of(
-        (post if number % 2 else remote_gateways)(news.tenant, news.inbox, TO_EVERYONE, None)
+        (post if number % 2 else elsewhere)(news.tenant, news.inbox, TO_EVERYONE, None)
         for number in range(10)
     )
     log = await log_of(news)

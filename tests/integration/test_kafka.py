@@ -186,14 +186,14 @@ async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics
 async def test_an_event_that_no_process_of_ours_sealed_for_the_topic_is_dropped(
     kafka_address: str, topics: Topics
 ) -> None:
-    remote_gateways = Topics(f"{topics.prefix}other-")
+    elsewhere = Topics(f"{topics.prefix}other-")
     hint = encode_event(HintEvent(CHATS[0], 7))
     ours, stranger = a_cipher(), a_cipher(bytes(32))
     genuine = ours.seal(topics.messages, hint)
     forged = (
         hint,
         stranger.seal(topics.messages, hint),
-        ours.seal(remote_gateways.messages, hint),
+        ours.seal(elsewhere.messages, hint),
         ours.seal(topics.inbox_jobs, hint),
         genuine[:-1] + bytes([genuine[-1] ^ 1]),
         b"",

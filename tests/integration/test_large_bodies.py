@@ -100,10 +100,10 @@ async def test_small_posts_and_other_tenants_do_not_wait_for_them(rest: Rest) ->
         posts.begin()
     await posts.bodies[1].is_read.wait()
     await news.post(to_users(["ann"], "small"))
-    remote_gateways = Posts(others)
-    remote_gateways.begin()
-    await remote_gateways.bodies[0].is_read.wait()
-    assert await remote_gateways.end() == [202]
+    elsewhere = Posts(others)
+    elsewhere.begin()
+    await elsewhere.bodies[0].is_read.wait()
+    assert await elsewhere.end() == [202]
     assert await posts.end() == [202] * 4
 
 

@@ -218,9 +218,9 @@ async def test_kicked_through_one_api_reads_nothing_through_another(
     ann, bob = await some_people(town, "ann", "bob")
     chat = await ann.create_group("Team", [bob])
     async with Town(cluster["api-2"].url, "", town.tenant) as other:
-        remote_gateways = Person(other, bob.user_id, bob.token)
+        elsewhere = Person(other, bob.user_id, bob.token)
         for _ in range(KICKS):
-            assert (await remote_gateways.request("GET", f"/v1/chats/{chat}/entries")).is_success
+            assert (await elsewhere.request("GET", f"/v1/chats/{chat}/entries")).is_success
             await ann.remove(chat, bob)
             secret = await ann.send(chat)
             paths = [
@@ -231,9 +231,9 @@ async def test_kicked_through_one_api_reads_nothing_through_another(
                 f"/v1/chats/{chat}/members",
                 f"/v1/chats/{chat}/receipts",
             ]
-            answers = await all_of(remote_gateways.request("GET", path) for path in paths)
+            answers = await all_of(elsewhere.request("GET", path) for path in paths)
             assert [answer.status_code for answer in answers] == [404] * len(paths)
-            listed = await remote_gateways.call("GET", "/v1/chats")
+            listed = await elsewhere.call("GET", "/v1/chats")
             assert chat not in [one["chat_id"] for one in listed["data"]]
             await ann.add(chat, bob)
 

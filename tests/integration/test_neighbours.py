@@ -230,10 +230,10 @@ async def test_who_is_connected_elsewhere_has_not_gone(gateways: Gateways) -> No
         first = await here.line().live(ANN)
         await bob.until(lambda: heard() == [True])
         second = await there.line().live(ANN)
-        await until(lambda: ANN in other._told)
+        await until(lambda: ANN in other._announced)
 
         await first.hang_up()
-        await until(lambda: ANN not in context._told)
+        await until(lambda: ANN not in context._announced)
         await second.hang_up()
         await bob.until(lambda: heard()[-1] is False)
 

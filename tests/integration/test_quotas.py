@@ -93,8 +93,8 @@ async def test_messages_of_a_day(server: ServerProcess, other_town: Town) -> Non
         assert (told.value.code, told.value.retryable) == ("quota.reached", True)
         assert len(await ann.log(chat)) == succeeded + 1
 
-    remote_gateways, (cat, _) = await friends(other_town, "cat", "dan")
-    assert (await post(cat, remote_gateways, "m1")).is_success
+    elsewhere, (cat, _) = await friends(other_town, "cat", "dan")
+    assert (await post(cat, elsewhere, "m1")).is_success
 
 
 async def test_what_is_repeated_counts_once(server: ServerProcess) -> None:

@@ -82,17 +82,17 @@ async def test_who_knows_the_chat_from_before_is_refused_all_the_same(rest: Rest
     """Another process that has the chat in its cache, as of before the end."""
     core = rest.core
     appender = Appender(core.store.log, InProcessBus(), core.clock, core.chance, back_off)
-    remote_gateways = Writing(core, appender)
+    elsewhere = Writing(core, appender)
     anna, _ = await rest.users("anna", "bert")
     chat, bert = ChatId(await anna.group("bert")), user_key(TENANT, "bert")
-    await remote_gateways.send(bert, chat)
+    await elsewhere.send(bert, chat)
 
     await anna.ok("DELETE", f"/v1/chats/{chat}")
     with pytest.raises(ChatNotFound):
-        await remote_gateways.send(bert, chat)
+        await elsewhere.send(bert, chat)
     await finish(rest)
     with pytest.raises(ChatNotFound):
-        await remote_gateways.send(bert, chat)
+        await elsewhere.send(bert, chat)
     await appender.close()
 
 

@@ -163,11 +163,11 @@ async def test_a_cursor_is_for_one_list_of_one_user(rest: Rest) -> None:
         "n1",
         "n0",
     ]
-    remote_gateways = await other.user("ann")
+    elsewhere = await other.user("ann")
     refused = (400, "cursor.invalid")
     for reader, query in (
         (bob, ""),
-        (remote_gateways, ""),
+        (elsewhere, ""),
         (ann, "&unread=true"),
         (ann, "&category=red"),
     ):

@@ -264,10 +264,10 @@ async def test_the_other_paths_lead_to_the_same(rest: Rest) -> None:
     for twisted in (f"{users}/read//", f"{users}//read/", "/v1/inboxes/stack/read/"):
         answer = await ann.actor.call("PUT", twisted, {"ids": [one]})
         assert problem(answer)[0] == 404, twisted
-    remote_gateways = "/stack/users/v1/other/stack/messages"
+    elsewhere = "/stack/users/v1/other/stack/messages"
     for method, path, body in (
-        ("GET", f"{remote_gateways}/last/5", None),
-        ("GET", f"{remote_gateways}/unread", None),
-        ("PUT", f"{remote_gateways}/read/", {"ids": [one]}),
+        ("GET", f"{elsewhere}/last/5", None),
+        ("GET", f"{elsewhere}/unread", None),
+        ("PUT", f"{elsewhere}/read/", {"ids": [one]}),
     ):
         assert await ann.actor.refused(method, path, body) == (404, "tenant.not_found")

@@ -205,8 +205,8 @@ async def test_a_flood_of_made_up_keys_reaches_the_store_no_oftener_than_its_add
     world.time.now_us += 1_000_000
     most = limits.ADDRESS_REQUESTS_BURST + limits.ADDRESS_REQUESTS_PER_SECOND
     assert await guess(limits.ADDRESS_REQUESTS_PER_SECOND + 50) == most
-    remote_gateways = await me(alice, OTHER)
-    assert remote_gateways.headers["ratelimit"] == '"user";r=199;t=1'
+    elsewhere = await me(alice, OTHER)
+    assert elsewhere.headers["ratelimit"] == '"user";r=199;t=1'
 
 
 @pytest.mark.attack("A16")

@@ -51,8 +51,8 @@ async def test_a_page_refers_only_to_what_is_served_here(rest: Rest, path: str) 
     for absolute, beside in own:
         target = absolute or f"/web{beside}"
         assert (await rest.nobody.call("GET", target)).status_code == 200, target
-    remote_gateways = re.findall(r"https?://[^\s\"'`]+", text)
-    assert set(remote_gateways) <= {"http://127.0.0.1:8080", "http://www.w3.org/2000/svg"}
+    elsewhere = re.findall(r"https?://[^\s\"'`]+", text)
+    assert set(elsewhere) <= {"http://127.0.0.1:8080", "http://www.w3.org/2000/svg"}
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -70,8 +70,8 @@ async def test_everyone_who_is_connected_is_told_of_what_is_for_everyone(town: T
 async def test_another_tenant_hears_nothing(town: Town) -> None:
     inbox = await an_inbox(town)
     (ann,) = await people(town, "ann")
-    async with Town(town.url, town._root_key, f"{town.tenant}-2") as remote_gateways:
-        namesake = await remote_gateways.user(ann.user_id)
+    async with Town(town.url, town._root_key, f"{town.tenant}-2") as elsewhere:
+        namesake = await elsewhere.user(ann.user_id)
         here, there = await live(ann), await live(namesake)
         await inbox.post(None)
         first = await inbox.post([ann.user_id])

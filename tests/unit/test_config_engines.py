@@ -99,10 +99,10 @@ def test_a_dynamodb_on_this_machine_needs_no_region(host: str) -> None:
     ["dynamodb.eu-west-1.amazonaws.com", "10.0.0.1", "localhost.example", "127.0.0.1.nip.io"],
 )
 def test_a_dynamodb_elsewhere_does(host: str) -> None:
-    remote_gateways = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"https://{host}"}
-    assert not load(None, NO_FILE, **{**TABLES, **remote_gateways}).has_local_tables
+    elsewhere = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"https://{host}"}
+    assert not load(None, NO_FILE, **{**TABLES, **elsewhere}).has_local_tables
     assert not load(None, NO_FILE, **TABLES).has_local_tables
-    assert "needs a region" in the_mistake(remote_gateways)
+    assert "needs a region" in the_mistake(elsewhere)
 
 
 def test_the_region_of_other_tools_does_not_disturb_the_embedded_store() -> None:

@@ -34,9 +34,9 @@ def test_percentiles() -> None:
 def test_a_message_costs_what_the_server_used() -> None:
     assert RESULT.rate == 2_000
     assert RESULT.server_us == 250.0
-    remote_gateways = msgspec.structs.replace(RESULT, server_cpu=None)
-    assert remote_gateways.server_us is None
-    assert remote_gateways.row().count("-") == 2
+    elsewhere = msgspec.structs.replace(RESULT, server_cpu=None)
+    assert elsewhere.server_us is None
+    assert elsewhere.row().count("-") == 2
 
 
 def test_remarks_tell_what_makes_a_figure_doubtful() -> None:

@@ -93,9 +93,9 @@ def test_it_says_what_the_key_file_is_worth(tmp_path: Path) -> None:
         assert part in " ".join(protects.split())
     for part in ("read the whole folder", "the running server"):
         assert part in " ".join(not_against.split())
-    remote_gateways = welcome(Config(data=tmp_path), "http://x", None, None)
-    assert "comes from TIDINGS_MASTER_KEY" in remote_gateways
-    assert "beside the data" not in remote_gateways
+    elsewhere = welcome(Config(data=tmp_path), "http://x", None, None)
+    assert "comes from TIDINGS_MASTER_KEY" in elsewhere
+    assert "beside the data" not in elsewhere
 
 
 def test_it_says_where_tables_are_and_what_the_key_is_worth_there(tmp_path: Path) -> None:

@@ -42,5 +42,5 @@ def tell_the_others(
 
 if __name__ == "__main__":
     appender.Appender._take_steps = take_steps_and_tell  # type: ignore[method-assign]
-    appender.Appender._tell = tell_the_others  # type: ignore[method-assign]
+    appender.Appender._answer_and_publish = tell_the_others  # type: ignore[method-assign]
     sys.exit(main())

@@ -13,11 +13,11 @@ from tidings.model.ids import UserKey
 
 
 async def hand_nothing(
-    self: dispatch.GatewayDispatch, loads: Sequence[dispatch.Batch], members: Collection[UserKey]
+    self: dispatch.GatewayDispatch, batches: Sequence[dispatch.Batch], members: Collection[UserKey]
 ) -> None:
     """As if everyone had been found."""
 
 
 if __name__ == "__main__":
-    dispatch.GatewayDispatch.hand = hand_nothing  # type: ignore[method-assign]
+    dispatch.GatewayDispatch.dispatch = hand_nothing  # type: ignore[method-assign]
     sys.exit(main())
