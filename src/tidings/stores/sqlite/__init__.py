@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded store: SQLite in one folder, one process, group commit."""
+"""The embedded engine: one SQLite file in one folder, used by one process, with group commit."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a store: refused at the start, or broken while it runs."""
+"""Errors of the embedded store: refused when it is opened, or broken while it runs."""
 
 from typing import Final
 
@@ -18,8 +18,8 @@ DISK_TROUBLE: Final = (
     apsw.BusyError,
     apsw.ProtocolError,
 )
-"""Errors that say something about the disk and nothing about the statement that met them."""
+"""Errors caused by the disk or the machine, not by the statement that raised them."""
 
 
 class StoreBroken(Exception):
-    """The disk failed under a running store. It stops: what it would say next could be untrue."""
+    """The disk failed under a running store, which stops, since later answers could be wrong."""

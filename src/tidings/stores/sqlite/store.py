@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening the embedded store: the folder, the lock, the connections, the ports it serves."""
+"""Opening the embedded store: its folder, lock, connections, and the ports it implements."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -39,7 +39,7 @@ from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, Sqlit
 
 @dataclass(frozen=True, slots=True)
 class SqliteStore:
-    """Every port chat and inbox need, on one database file."""
+    """All ports of the store, on one database file."""
 
     log: SqliteLog
     chats: SqliteChats
@@ -67,13 +67,13 @@ class SqliteStore:
 async def open_store(
     folder: Path, *, failpoints: Failpoints, broken: Callable[[StoreBroken], None]
 ) -> AsyncIterator[SqliteStore]:
-    """Open the store in this folder, making it if there is none.
+    """Open the store in this folder, creating it if there is none.
 
-    `broken` is called once if the disk fails later on: the server has to stop then.
+    `broken` is called once if the disk fails later; the server must stop then.
 
     Raises:
-        StoreRefused: Another process has it open, a newer program wrote it, it is no store,
-            or an import into it is not finished.
+        StoreRefused: Another process has the store open, a newer version wrote it, the file is
+            not a store, or an import into it is not finished.
     """
     with only_process(folder), ExitStack() as opened:
         path = folder / DATABASE

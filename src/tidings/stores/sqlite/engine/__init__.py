@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections, the writer, readers and the schema."""
+"""The parts that all tables share: connections, the writer, the readers, and the schema."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving the write-ahead log into the database without holding up writers.
+"""Opening connections, and checkpoints of the write-ahead log that do not delay writers.
 
-SQLite would do it inside some unlucky commit. Here a thread with a connection of its own copies
-pages while commits go on; only when the log has grown very long is it restarted between two
-commits, by which time little is left to copy.
+SQLite would run a checkpoint inside some unlucky commit. Here a thread with a connection of its own
+copies pages while commits continue; only when the log has grown very long is it restarted between
+two commits, and by then little is left to copy.
 """
 
 import os
@@ -20,16 +20,16 @@ from tidings.stores.sqlite.errors import DISK_TROUBLE, StoreRefused
 
 DATABASE = "tidings.db"
 SMALL_CACHE_KIB: Final = 1_024
-"""Pages of the file are read where they are mapped; only those in the log are copied."""
+"""Page cache of a reader: small, since file pages are memory-mapped and only log pages copied."""
 WRITER_CACHE_KIB: Final = 8 * 1_024
-"""What a few thousand messages change. Any long writing fills it, whatever its size."""
+"""Page cache of the writer, for the changes of a few thousand messages. Long writes fill any."""
 
 
 def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
-    """Open the file, making it if there is none; nobody but its owner may read it.
+    """Open the database file, creating it if there is none; only its owner may read it.
 
     Raises:
-        StoreRefused: It cannot be opened, or is no database.
+        StoreRefused: The file cannot be opened, or is not a database.
     """
     try:
         db = apsw.Connection(str(path))
@@ -40,7 +40,7 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
             "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;"
             f"PRAGMA cache_size = -{cache_kib}; PRAGMA mmap_size = 268435456"
         )
-        settings.fetchall()  # a statement runs only once the rows of the one before were taken
+        settings.fetchall()  # a statement runs only after the rows before it were fetched
     except DISK_TROUBLE as error:
         raise StoreRefused(f"{path} cannot be opened: {error}") from error
     return db
@@ -48,14 +48,13 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
 
 COPY_PAGES: Final = 4_000
 RESTART_PAGES: Final = 18_000
-"""About 70 MiB, and half way between two copies: what is left to copy is little, and the last copy
-is over."""
+"""About 70 MiB, and half way between two copies: the last copy is done, and little is left."""
 NICENESS: Final = 10
-"""Who copies has a tenth of the weight of those whose answers are waited for."""
+"""Nice value of the checkpoint thread: about a tenth of the CPU share of request threads."""
 
 
 class Checkpoints:
-    """Watches the length of the write-ahead log of one writing connection."""
+    """Checkpoints of the write-ahead log of one writing connection, by its length."""
 
     def __init__(self, db: apsw.Connection, own: apsw.Connection) -> None:
         self._own = own
@@ -65,7 +64,7 @@ class Checkpoints:
         self._failure: apsw.Error | None = None
         self._is_copying = threading.Lock()
         self._thread = ThreadPoolExecutor(
-            1, thread_name_prefix="checkpoint", initializer=_step_back
+            1, thread_name_prefix="checkpoint", initializer=_lower_priority
         )
         db.set_wal_hook(self._grown)
 
@@ -74,11 +73,11 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def empty_soon(self) -> None:
-        """Empty the log after the next commit: it holds what must not be found any more."""
+        """Empty the log after the next commit, because it contains destroyed data."""
         self._must_empty = True
 
     def between_commits(self, db: apsw.Connection) -> None:
-        """Called on the committing thread, with no transaction open.
+        """Start a checkpoint if it is due; called on the committing thread between transactions.
 
         Raises:
             apsw.Error: The disk failed, now or while pages were copied.
@@ -100,10 +99,10 @@ class Checkpoints:
         try:
             self._own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.BusyError:
-            pass  # somebody else copies
+            pass  # another connection runs a checkpoint
         except apsw.Error as error:
-            # Asked again, a disk that failed one sync may say yes, and the log, which is the
-            # only good copy, would go. So the next commit is told, and the store stops.
+            # A disk that failed one sync may report success on a retry, and the log, which is the
+            # only good copy, would be lost. Therefore the next commit fails, and the store stops.
             self._failure = error
         finally:
             self._is_copying.release()
@@ -113,7 +112,7 @@ class Checkpoints:
             try:
                 db.wal_checkpoint(mode=mode)
             except apsw.BusyError:
-                return  # a reader still needs it; the next commit tries again
+                return  # a reader still needs the log; the next commit tries again
             self._pages = self._copied_to = 0
             self._must_empty = False
 
@@ -122,10 +121,10 @@ class Checkpoints:
         self._thread.shutdown()
 
 
-def _step_back() -> None:
-    """Let the other threads go first, where a thread can have a priority of its own."""
+def _lower_priority() -> None:
+    """Lower the priority of this thread, on systems where a thread can have its own."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICENESS
-        with suppress(OSError):  # who may not is not nicer, and that is all
+        with suppress(OSError):  # without the permission the priority stays as it is
             os.setpriority(os.PRIO_PROCESS, thread, niceness)

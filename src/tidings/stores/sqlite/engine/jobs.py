@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the writer writes: jobs, each with its own outcome."""
+"""Write jobs, the units that the writer puts into a transaction, each with its own outcome."""
 
 from asyncio import Future
 from collections.abc import Callable, Generator
@@ -13,15 +13,15 @@ from tidings.stores.sqlite.errors import DISK_TROUBLE
 T = TypeVar("T")
 
 Bulk = list[tuple[str, list[tuple[Any, ...]]]]
-"""Statements, each with the rows to run it for."""
+"""Statements, each with its rows of parameters."""
 
 
 class JobWritten:
-    """The outcome of a job that was written and has nothing else to say."""
+    """Outcome of a job that was written together with others."""
 
 
 class UndoWrite(Exception):
-    """Raised in a job's write: take back what it wrote and settle it with this outcome."""
+    """Raised in a job's write, to roll the job back and settle it with this outcome."""
 
     def __init__(self, outcome: object) -> None:
         super().__init__(outcome)
@@ -29,37 +29,37 @@ class UndoWrite(Exception):
 
 
 class WriteJob(Protocol):
-    """Something to write in the next transaction."""
+    """A unit of work for the next transaction."""
 
     def prepare(self) -> int:
-        """Called once, right before it is written: about how many rows it writes, 0 if none."""
+        """Return about how many rows the job writes, 0 if none; called once, right before."""
         ...
 
     def bulk(self) -> Bulk | None:
-        """Statements that may be run together with those of other jobs; None if it goes alone.
+        """Return statements to run together with those of other jobs; None to write alone.
 
-        If any of them breaks a constraint all of them are taken back, and each job goes alone.
+        If any statement violates a constraint all are rolled back, and each job is written alone.
         """
         ...
 
     def write(self, db: apsw.Connection) -> object:
-        """Write inside the open transaction and return the outcome; may raise Undo.
+        """Write inside the open transaction and return the outcome; may raise UndoWrite.
 
-        Any other exception takes back what it wrote as well, and the job has failed.
+        Any other exception rolls the job back as well, and the job has failed.
         """
         ...
 
-    def settle(self, outcome: Any) -> None:  # noqa: ANN401 - what its own write returned
-        """Called on the loop once the outcome is durable."""
+    def settle(self, outcome: Any) -> None:  # noqa: ANN401 - the result of its own write
+        """Take the outcome, once it is durable; called on the loop."""
         ...
 
     def fail(self) -> None:
-        """Called on the loop instead if it could not be written: the outcome is unknown."""
+        """Handle a failed write, whose outcome is unknown; called on the loop, not `settle`."""
         ...
 
 
 class AwaitedWrite:
-    """A function somebody waits for."""
+    """A function whose caller awaits the result."""
 
     def __init__(
         self, act: Callable[[apsw.Connection], Any], future: Future[Any], rows: int
@@ -97,20 +97,20 @@ class AwaitedWrite:
 
 
 Steps = Generator[None, None, T]
-"""A write in steps: it yields after each, and returns its result."""
+"""A write in steps: it yields after each step, and returns its result."""
 
 
 class SteppedWrite(AwaitedWrite):
-    """A function that writes much, in steps: alone in its transaction, one step a turn."""
+    """A large write in steps: alone in its transaction, one step per turn of the loop."""
 
     def __init__(
         self, begin: Callable[[apsw.Connection], Steps[Any]], future: Future[Any], rows: int
     ) -> None:
-        super().__init__(self._go_on, future, rows)
+        super().__init__(self._next_step, future, rows)
         self._begin = begin
         self._steps: Steps[Any] | None = None
 
-    def _go_on(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - what the last step returns
+    def _next_step(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - result of the last step
         if self._steps is None:
             self._steps = self._begin(db)
         try:
@@ -121,11 +121,11 @@ class SteppedWrite(AwaitedWrite):
 
 
 class Unfinished(Exception):
-    """There are more steps."""
+    """Raised after a step of a write that has more steps."""
 
 
 class UnawaitedWrite:
-    """Statements nobody waits for: whose loss would be made good by later ones."""
+    """Statements that no caller awaits; if they are lost, later statements make up for it."""
 
     def __init__(self, statements: Bulk) -> None:
         self._statements = statements

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads: each on a connection of its own, from one snapshot, never on the event loop.
+"""Connections that read, each for one snapshot at a time, in threads and never on the event loop.
 
 Users take turns at a few connections. Credentials and revocations have connections and threads of
-their own: no load of users keeps them waiting.
+their own, so that load from users does not delay them.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ T = TypeVar("T")
 READERS: Final = 4
 USER_READS_AT_ONCE: Final = 2
 USER_READS_WAITING_MAX: Final = limits.USER_CHATS_MAX
-"""A message to each of one's chats, none of which was in use, still finds room."""
+"""Enough for a user who sends to each of their chats while none of them is cached."""
 READS_WAITING_MAX: Final = 5_000
 TURN_SECONDS: Final = 0.001
-"""What a turn is worth: who takes longer sits out as many turns of the others."""
+"""Thread time of one turn: a requester whose read takes longer skips as many turns."""
 
 _CONNECTIONS: Final[dict[Lane, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
 
 
 class Readers:
-    """A few connections that only read, each used by one read at a time."""
+    """Pools of connections that only read, each used by one read at a time."""
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._pools = {lane: _Pool(connect, lane, count) for lane, count in _CONNECTIONS.items()}
@@ -47,9 +47,9 @@ class Readers:
             RateLimited: Too many reads of this requester are waiting.
             StoreUnavailable: Too many reads are waiting in all, or the disk failed.
         """
-        who = current_requester()
-        pool = self._pools[who.lane]
-        turn = await wait_for_turn(pool.scheduler, who)
+        requester = current_requester()
+        pool = self._pools[requester.lane]
+        turn = await wait_for_turn(pool.scheduler, requester)
         read = _Read(act, turn, asyncio.get_running_loop())
         pool.start(read)
         result: T = await read.future
@@ -62,7 +62,7 @@ class Readers:
 
 
 class _Read:
-    """A function that somebody waits for, or no longer does."""
+    """A function of queries with its turn; its caller may have stopped waiting."""
 
     def __init__(
         self, act: Callable[[apsw.Connection], Any], turn: Turn, loop: asyncio.AbstractEventLoop
@@ -72,8 +72,8 @@ class _Read:
         self.turns_used = 1.0
         self._act = act
 
-    def run(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - what the function returns
-        """In a thread."""
+    def run(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - the result of the function
+        """Run the queries; called in a thread."""
         began = thread_time()
         try:
             return _on_snapshot(db, self._act)
@@ -83,7 +83,7 @@ class _Read:
             self.turns_used = (thread_time() - began) / TURN_SECONDS
 
     def settle(self, work: "Future[Any]") -> None:
-        """On the loop."""
+        """Pass the result on to the caller; called on the loop."""
         if self.future.done():
             return
         if error := work.exception():
@@ -93,7 +93,7 @@ class _Read:
 
 
 class _Pool:
-    """Connections, as many threads, and the scheduler that keeps the two the same."""
+    """Connections, as many threads, and a scheduler with as many slots."""
 
     def __init__(self, connect: Callable[[], apsw.Connection], lane: Lane, size: int) -> None:
         self.scheduler = Scheduler(
@@ -109,16 +109,16 @@ class _Pool:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{lane}")
 
     def start(self, read: _Read) -> None:
-        """Run it in a thread. It keeps its turn until it is done, whoever still waits for it."""
+        """Run a read in a thread. It keeps its turn until it ends, even if the caller left."""
         loop = read.future.get_loop()
 
         def done(work: "Future[Any]") -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(self._finish, read, work)
 
         self._threads.submit(self._run, read).add_done_callback(done)
 
-    def _run(self, read: _Read) -> Any:  # noqa: ANN401 - what the function returns
+    def _run(self, read: _Read) -> Any:  # noqa: ANN401 - the result of the function
         db = self._idle.get()
         try:
             return read.run(db)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the log: entries as columns, and back."""
+"""Conversion of structs to rows and back: any struct by its fields, and entries of the log."""
 
 from typing import Any, Final, TypeVar
 
@@ -12,18 +12,18 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def columns(kind: type[msgspec.Struct]) -> str:
-    """The columns, in the order of the fields."""
+    """Return the column names of a struct, in the order of its fields."""
     return ", ".join(kind.__struct_fields__)
 
 
 def insert_once(table: str, kind: type[msgspec.Struct]) -> str:
-    """The statement that keeps one unless it is there."""
+    """Return the statement that inserts a row unless its key exists."""
     places = ", ".join("?" * len(kind.__struct_fields__))
     return f"INSERT OR IGNORE INTO {table} ({columns(kind)}) VALUES ({places})"
 
 
 def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bool = False) -> None:
-    """Keep one, within a transaction; one with the same key is in the way, or is replaced."""
+    """Insert a row, within a transaction; an existing key raises, or its row is replaced."""
     kind, verb = type(noun), "INSERT OR REPLACE" if replace else "INSERT"
     places = ", ".join("?" * len(kind.__struct_fields__))
     db.execute(
@@ -32,7 +32,7 @@ def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bo
 
 
 def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
-    """The noun of a row selected with its columns."""
+    """Return the struct of a row that was selected with `columns`."""
     return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
 
 
@@ -64,7 +64,7 @@ COLUMNS: Final = ", ".join(_COLUMNS)
 
 
 def columns_of(table: str) -> str:
-    """The columns of an entry, of a table with another name."""
+    """Return the columns of an entry, each prefixed with a table's alias."""
     return ", ".join(f"{table}.{column}" for column in _COLUMNS)
 
 
@@ -81,7 +81,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def to_message_row(entry: Entry) -> tuple[Any, ...]:
-    """The row of a fresh message: the hot path, so only what a fresh one can have."""
+    """Return the row of a new message, with only the columns it can have: the hot path."""
     return (
         entry.chat_id,
         entry.sequence,
@@ -100,7 +100,7 @@ def to_message_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def to_row(entry: Entry) -> tuple[Any, ...]:
-    """The row of any entry. An edit keeps no content of its own: it belongs to the target."""
+    """Return the row of any entry. The content of an edit is stored with its target instead."""
     keeps_box = entry.kind == "message"
     return (
         entry.chat_id,
@@ -128,7 +128,7 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def to_entry(row: tuple[Any, ...]) -> Entry:
-    """The entry of a row selected with COLUMNS."""
+    """Return the entry of a row that was selected with COLUMNS."""
     fields = dict(zip(_COLUMNS, row, strict=True))
     fields["redacted"] = bool(fields["redacted"])
     fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None

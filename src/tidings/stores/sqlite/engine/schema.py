@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, as a list of migrations. A released step is never changed, only followed."""
+"""The tables, as a list of migrations. A released step never changes; a new step follows it."""
 
 from typing import Final
 
@@ -272,7 +272,7 @@ CREATE TABLE jobs_aside (
 ) STRICT, WITHOUT ROWID;
 """
 
-# Counted by triggers: users come from requests and from imports.
+# Triggers count, because users are added by requests and by imports.
 _USER_COUNTS: Final = """
 CREATE TABLE user_counts (
     tenant TEXT PRIMARY KEY,
@@ -310,16 +310,16 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def migrate(db: apsw.Connection) -> None:
-    """Bring the file to this program's schema, one durable step at a time.
+    """Migrate the file to the schema of this version, one durable step at a time.
 
     Raises:
-        StoreRefused: The file was written by a newer program.
+        StoreRefused: A newer version wrote the file.
     """
     found = db.pragma("user_version")
     if found > VERSION:
         raise StoreRefused(
-            f"the store has schema {found}, this program knows up to {VERSION}: "
-            "run the newer Tidings, or restore a backup made before the upgrade"
+            f"the store has schema {found}, this version of Tidings supports up to {VERSION}: "
+            "run the newer version, or restore a backup made before the upgrade"
         )
     for version, step in enumerate(MIGRATIONS[found:], start=found + 1):
         with db:

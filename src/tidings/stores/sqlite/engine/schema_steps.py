@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of logging in, and what tenants and users have since then."""
+"""The later migration steps: login, audit, invitations, counts, own chats, and deletions."""
 
 from typing import Final
 
@@ -18,8 +18,8 @@ CREATE TABLE token_issuers (
 ) STRICT, WITHOUT ROWID;
 """
 
-# A number leads to one user. Earlier nobody looked: of several with the same one the first keeps
-# it, as after a move between engines; the others have to be given theirs again.
+# A phone number identifies one user. Earlier this was not enforced: of several users with the same
+# number the first keeps it, as after a move between engines; the others must be given theirs again.
 _PHONE_NUMBERS: Final = """
 UPDATE users SET phone_number = NULL WHERE phone_number IS NOT NULL AND user_id NOT IN (
     SELECT min(user_id) FROM users WHERE phone_number IS NOT NULL
@@ -64,7 +64,8 @@ CREATE INDEX budgets_expiring ON budgets (expires_at);
 IDENTITY_TABLES: Final = _TENANTS_AND_USERS + _PHONE_NUMBERS + _LOGINS
 
 
-# The trigger holds for every program that opens the file: an outcome is added once, all else stays.
+# The trigger binds every program that opens the file: an outcome is set once, and nothing else
+# ever changes.
 AUDIT_TABLE: Final = """
 CREATE TABLE audit (
     at INTEGER NOT NULL,
@@ -112,14 +113,14 @@ LOGIN_ATTEMPTS: Final = """
 ALTER TABLE login_codes ADD COLUMN asked_by TEXT;
 ALTER TABLE login_codes ADD COLUMN attempts_elsewhere INTEGER NOT NULL DEFAULT 0;
 """
-"""Of an address only a keyed digest is kept."""
+"""An address is stored only as a keyed digest."""
 
 
 MEMBERS_BY_JOINING: Final = """
 CREATE INDEX chat_memberships_by_joining ON chat_memberships (chat_id, joined, user_id);
 """
 
-# Counted by triggers: receipts come from requests and from imports, which may replace one.
+# Triggers count, because receipts are added by requests and by imports, which may replace a row.
 CHAT_COUNTS: Final = """
 CREATE TABLE chat_counts (
     user_id TEXT PRIMARY KEY,
@@ -138,10 +139,10 @@ END;
 
 OWN_CHATS: Final = "ALTER TABLE delivery_state ADD COLUMN is_own INTEGER NOT NULL DEFAULT 0;"
 
-# What was there before that column: otherwise people who have written to each other for years would
-# be strangers until they write again. One pass over the log, which keeps each pair of chat and
-# author once; to look for an own message of every member would read long chats once for each
-# silent member. Who left and joined again has begun afresh.
+# Fills the column for older rows: otherwise people who have written to each other for years would
+# be strangers until they write again. One pass over the log collects each pair of chat and author;
+# a search per member would read long chats once for each silent member. For a user who left and
+# joined again only messages since then are considered.
 OWN_CHATS_BEFORE: Final = """
 UPDATE delivery_state SET is_own = 1 FROM (
     SELECT DISTINCT m.chat_id, m.user_id

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Group commit: all that arrived while the last commit ran goes into the next one.
+"""The writer with group commit: jobs that arrive during one commit are written in the next.
 
 Statements run on the event loop, in memory, a few microseconds each; only the commit, which waits
 for the disk, runs in a thread. (In a thread the statements would contend with the loop for the
-interpreter lock: measured 1.4 to 5.5 times slower.) Nothing is settled before its commit has
-returned, and a commit that fails is the end of this store: a disk that lost one write cannot be
-asked whether it kept the next.
+interpreter lock: measured 1.4 to 5.5 times slower.) No job is settled before its commit has
+returned, and a failed commit stops this store: a disk that lost one write cannot be trusted with
+the next.
 """
 
 import asyncio
@@ -35,16 +35,16 @@ log = logging.getLogger("tidings.store")
 T = TypeVar("T")
 
 BATCH_ROWS_MAX: Final = 150
-"""How much one transaction takes: a few milliseconds of statements."""
+"""Most rows in one transaction, a few milliseconds of statements."""
 WAITING_JOBS_MAX: Final = 100_000
 
 
 class _Lost:
-    """The outcome of a job whose write raised what it should not have."""
+    """Outcome of a job whose write raised an unexpected exception."""
 
 
 class Writer:
-    """The one connection that writes."""
+    """The only connection that writes, with the queue of its jobs."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Writer:
             return
         self._waiting.append(job)
         if not self._is_busy:
-            # Not at once: whatever else this turn of the loop brings joins the transaction.
+            # Not at once, so that other jobs of this turn of the loop join the transaction.
             self._is_busy = True
             self._idle.clear()
             self._loop.call_soon(self._begin)
@@ -82,34 +82,34 @@ class Writer:
     async def write(self, act: Callable[[apsw.Connection], T], *, rows: int = 5) -> T:
         """Run a function in the next transaction and return its result once that is durable.
 
-        `rows` is about how many it writes: one transaction takes only so many. An exception
-        from the function takes back what it wrote, and nothing else.
+        `rows` is about how many rows it writes, since a transaction is bounded. An exception from
+        the function rolls back what it wrote, and nothing else.
 
         Raises:
-            StoreUnavailable: The store broke; whether it was written is unknown.
+            StoreUnavailable: The store broke; the outcome is unknown.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self.submit(AwaitedWrite(act, future, rows))
         return await future
 
     async def write_in_steps(self, begin: Callable[[apsw.Connection], Steps[T]], *, rows: int) -> T:
-        """As `write`, for what takes long: other work has its turns between the steps.
+        """Do a large write like `write`, but let the loop run other work between the steps.
 
-        It is one transaction all the same: nobody sees a part of it, and other writes wait.
+        It is still one transaction: no reader sees a part of it, and other writes wait.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self.submit(SteppedWrite(begin, future, rows))
         return await future
 
     def empty_log_after_commit(self) -> None:
-        """For a write in progress: before it settles, leave nothing in the write-ahead log.
+        """Empty the write-ahead log before the write in progress settles.
 
-        Best effort: if a reader is in the way, the next commit tries again.
+        Best effort: if a reader prevents it, the next commit tries again.
         """
         self._checkpoints.empty_soon()
 
     async def close(self) -> None:
-        """Finish what was submitted, then stop."""
+        """Finish all submitted jobs, then stop."""
         await self._idle.wait()
         self._is_closed = True
         self._thread.shutdown()
@@ -117,25 +117,25 @@ class Writer:
     def _begin(self) -> None:
         batch = self._take_batch()
         if not batch:
-            self._rest()
+            self._become_idle()
             return
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except Exception as error:
             self._give_up(error, batch)
             return
-        self._go_on(batch)
+        self._write_batch(batch)
 
-    def _go_on(self, batch: list[WriteJob]) -> None:
-        """Write all of it, or the next step of what is written in steps; commit after the last."""
+    def _write_batch(self, batch: list[WriteJob]) -> None:
+        """Write the whole batch, or the next step of a stepped write; commit after the last."""
         try:
             outcomes = self._write_all(batch)
             self._failpoints.reach("before_commit")
         except Unfinished:
-            self._loop.call_soon(self._go_on, batch)
+            self._loop.call_soon(self._write_batch, batch)
             return
         except Exception as error:
-            # Whatever it was: half a transaction is open, and nobody knows which half.
+            # After any exception an unknown part of the transaction is written.
             self._give_up(error, batch)
             return
         self._thread.submit(self._commit).add_done_callback(
@@ -160,7 +160,7 @@ class Writer:
         try:
             return job.prepare()
         except Exception:
-            # Whoever made it must look after it; the writer goes on.
+            # The maker of the job must handle this; the writer continues.
             log.exception("preparing failed", extra={"action": "prepare_failed"})
             return 0
 
@@ -172,7 +172,7 @@ class Writer:
         except DISK_TROUBLE:
             raise
         except Exception:
-            # Somebody lost a slot or repeated a key: rare, so each is looked at on its own.
+            # A lost slot or a repeated key, which is rare: write each job on its own.
             self._db.execute("ROLLBACK; BEGIN IMMEDIATE")
             together = set()
         return [
@@ -227,13 +227,13 @@ class Writer:
             self._give_up(error, batch)
             return
         for job, outcome in zip(batch, outcomes, strict=True):
-            _tell(job, outcome)
+            _settle(job, outcome)
         if self._waiting:
             self._begin()
         else:
-            self._rest()
+            self._become_idle()
 
-    def _rest(self) -> None:
+    def _become_idle(self) -> None:
         self._is_busy = False
         self._idle.set()
 
@@ -245,16 +245,16 @@ class Writer:
         self._is_busy = False
         self._idle.set()
         for job in left:
-            _tell(job, _Lost)
+            _settle(job, _Lost)
         self._broken(self._trouble)
 
 
-def _tell(job: WriteJob, outcome: object) -> None:
+def _settle(job: WriteJob, outcome: object) -> None:
     try:
         if outcome is _Lost:
             job.fail()
         else:
             job.settle(outcome)
     except Exception:
-        # The others still have to be told.
+        # The other jobs must still be settled.
         log.exception("settling failed", extra={"action": "settle_failed"})

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export and import on SQLite."""
+"""Export from and import into the embedded store."""

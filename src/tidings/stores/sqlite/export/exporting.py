@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading all facts of the embedded store, from one snapshot and row by row."""
+"""Export: reading all facts of the embedded store row by row, from one snapshot."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
@@ -50,7 +50,7 @@ FACTS_AT_ONCE: Final = 1_000
 
 _F = TypeVar("_F", bound=msgspec.Struct)
 
-# Columns in the order of the fields; each sorted by its key, byte by byte, as everywhere.
+# Each kind is sorted by its key, byte by byte, as in every engine.
 _OF_DEPLOYMENT: Final[tuple[tuple[type[Any], str], ...]] = (
     (SecretFact, "sealed_secrets ORDER BY name"),
     (TenantFact, "tenants ORDER BY tenant"),
@@ -60,7 +60,7 @@ _OF_DEPLOYMENT: Final[tuple[tuple[type[Any], str], ...]] = (
     (RevocationFact, "revocations ORDER BY place"),
     (UserFact, "users ORDER BY user_id"),
 )
-# Only the last generation counts: those before it were destroyed.
+# Only the last generation is exported: all before it were destroyed.
 _DATA_KEYS: Final = """
 keys AS k WHERE generation = (SELECT max(generation) FROM keys WHERE author = k.author)
 ORDER BY author
@@ -73,7 +73,7 @@ WHERE chat_id = ? ORDER BY user_id
 
 
 class SqliteSource:
-    """The store as it was when it was opened."""
+    """Snapshot of the store, taken when it was opened."""
 
     def __init__(self, db: apsw.Connection, epoch: str) -> None:
         self._db = db
@@ -84,25 +84,25 @@ class SqliteSource:
         return self._epoch
 
     async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
-        # On the loop, since nothing else is: this is a command, not a server.
+        # On the loop, since nothing else runs there: this is a command, not a server.
         inbox = inbox_facts(self._db, now)
         facts = chain(self._of_deployment(now), self._of_chats(now), inbox, self._audit(now))
         while some := list(islice(facts, FACTS_AT_ONCE)):
             yield some
 
     async def changed(self) -> list[str]:
-        return []  # a snapshot, and nobody else has the folder
+        return []  # a snapshot, and no other process has the folder
 
     def _of_deployment(self, now: int) -> Iterator[Fact]:
         for kind, rows in _OF_DEPLOYMENT:
             yield from self._select(kind, rows)
-        lasting = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
-        yield from self._select(SessionFact, lasting, now)
+        valid = "sessions WHERE revoked_at IS NULL AND expires_at > ? ORDER BY session_id"
+        yield from self._select(SessionFact, valid, now)
         yield from self._select(DataKeyFact, _DATA_KEYS)
-        counting = "request_keys WHERE expires_at > ? ORDER BY user_id, key"
-        yield from self._select(RequestKeyFact, counting, now, but=("is_finished",))
-        waiting = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
-        yield from self._select(InviteFact, waiting, now)
+        unexpired = "request_keys WHERE expires_at > ? ORDER BY user_id, key"
+        yield from self._select(RequestKeyFact, unexpired, now, but=("is_finished",))
+        pending = "invites WHERE expires_at > ? ORDER BY user_id, chat_id"
+        yield from self._select(InviteFact, pending, now)
 
     def _of_chats(self, now: int) -> Iterator[Fact]:
         for chat in self._select(ChatFact, "chats ORDER BY chat_id"):
@@ -127,7 +127,7 @@ class SqliteSource:
         return at is not None
 
     def _places(self, chat: ChatId, now: int) -> Iterator[Fact]:
-        """What is left of a deleted chat, however far its job is."""
+        """Yield the emptied entries of a deleted chat, whether its deletion job is done or not."""
         for entry in self._entries(chat):
             yield entry_fact(emptied(entry), now)
 
@@ -156,7 +156,7 @@ class SqliteSource:
     def _select(
         self, kind: type[_F], rows: str, *values: str | int, but: tuple[str, ...] = ()
     ) -> Iterator[_F]:
-        """Rows as facts of this kind; `but` names what SQLite has no column for."""
+        """Yield rows as facts of this kind; `but` names the fields that are not columns."""
         names = [name for name in kind.__struct_fields__ if name not in but]
         for row in self._db.execute(f"SELECT {', '.join(names)} FROM {rows}", values):
             yield kind(**dict(zip(names, row, strict=True)))
@@ -164,10 +164,10 @@ class SqliteSource:
 
 @asynccontextmanager
 async def open_source(folder: Path) -> AsyncIterator[SqliteSource]:
-    """Open the store in this folder for an export. No server may have it meanwhile.
+    """Open the store in this folder for an export; no server can open it meanwhile.
 
     Raises:
-        StoreRefused: There is no store, a process has it, or it is half imported itself.
+        StoreRefused: There is no store, another process has it, or it is half imported itself.
     """
     path = folder / DATABASE
     if not path.exists():

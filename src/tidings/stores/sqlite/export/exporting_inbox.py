@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading all facts of the inbox from the embedded store, row by row."""
+"""Export of the inbox: reading its facts from the embedded store, row by row."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -32,7 +32,7 @@ from tidings.stores.sqlite.inbox.copies import read_state
 from tidings.stores.sqlite.inbox.jobs import ASIDE, aside_from_row, job_from_row
 from tidings.stores.sqlite.inbox.notifications import announcement_from_row
 
-# Each part is in the order of its key, so they are merged as they are read.
+# Each part is in the order of its key, so that SQLite merges them as it reads.
 _INBOXES: Final = """
 SELECT tenant, inbox FROM inboxes UNION SELECT tenant, inbox FROM notifications
 UNION SELECT tenant, inbox FROM announcements UNION SELECT tenant, inbox FROM post_keys
@@ -62,7 +62,7 @@ _COPIES: Final = f"""
 SELECT {columns(Copy)} FROM copies WHERE user_id = ? AND inbox = ? AND expires_at > ?
 ORDER BY notification_id DESC LIMIT {limits.USER_COPIES_MAX}
 """
-# By time of posting: what is asked for first is also done first, wherever it is taken from.
+# By time of posting, so that the target engine does the oldest jobs first.
 _JOBS: Final = f"""
 SELECT {columns(Job)} FROM jobs WHERE expires_at > ?
 ORDER BY notification_id, number, tenant, inbox
@@ -73,7 +73,7 @@ _config = msgspec.json.Decoder(InboxConfig)
 
 
 def inbox_facts(db: apsw.Connection, now: int) -> Iterator[InboxFacts]:
-    """All that counts at `now`, in the order in which it travels."""
+    """Yield the facts of the inbox that are valid at `now`, in the order of an export."""
     for tenant, text in db.execute("SELECT tenant, settings FROM tenant_settings ORDER BY tenant"):
         yield TenantSettingsFact(tenant=tenant, settings=_settings.decode(text))
     for tenant, inbox in db.execute(_INBOXES):
@@ -92,10 +92,10 @@ def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterato
     for (text,) in db.execute(f"SELECT config FROM inboxes WHERE {_HERE}", here):
         yield converted(InboxFact, _config.decode(text), tenant=tenant, inbox=inbox)
     for row in db.execute(_NOTIFICATIONS, (*here, now)):
-        one = from_row(Notification, row)
-        finished = db.execute(_FINISHED, (*here, one.notification_id))
+        notification = from_row(Notification, row)
+        finished = db.execute(_FINISHED, (*here, notification.notification_id))
         numbers = tuple(number for (number,) in finished)
-        yield converted(NotificationFact, one, finished_jobs=numbers)
+        yield converted(NotificationFact, notification, finished_jobs=numbers)
     last = db.execute(_LAST, here).get
     for row in db.execute(_LOG, (*here, now, last)):
         entry = announcement_from_row(row)

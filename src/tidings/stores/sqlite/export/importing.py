@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing all facts of a deployment into an empty embedded store.
+"""Import: writing all facts of a deployment, inbox included, into an empty embedded store.
 
-Facts and how far the import has come are written in one transaction, so that a kill at any point
-leaves a store that knows exactly what it holds.
+Facts and the progress of the import are written in one transaction, so that after a kill at any
+point the stored progress matches the stored facts exactly.
 """
 
 from collections import defaultdict
@@ -88,7 +88,7 @@ _Statement = tuple[str, tuple[Any, ...]]
 
 
 def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
-    """What keeps a fact."""
+    """Yield the statements that store a fact of the inbox."""
     match fact:
         case TenantSettingsFact():
             yield _SETTINGS, (fact.tenant, _json(fact.settings))
@@ -124,8 +124,8 @@ def _read_state(fact: ReadStateFact) -> Iterator[_Statement]:
         yield _READ_ONE, (*place, sequence, read_at)
 
 
-def _json(said: object) -> str:
-    return msgspec.json.encode(said).decode()
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 _IMPORT: Final = "import"
@@ -160,7 +160,7 @@ _decode = msgspec.json.Decoder(ExportProgress).decode
 
 
 class SqliteTarget:
-    """An empty store that is being filled."""
+    """Store that was empty and is being filled."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
@@ -172,8 +172,8 @@ class SqliteTarget:
         for table in _TABLES:
             if self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").get:
                 raise StoreRefused(
-                    "the store is not empty: an import needs a folder of its own, say which one "
-                    "with --data"
+                    "the store is not empty: an import needs a folder of its own, choose another "
+                    "folder with --data"
                 )
         begun = ExportProgress()
         await self.write([], begun)
@@ -203,15 +203,15 @@ class SqliteTarget:
 
 
 def refuse_unfinished(db: apsw.Connection) -> None:
-    """Do not open what is half imported.
+    """Refuse to open a store that is half imported.
 
     Raises:
-        StoreRefused: It is.
+        StoreRefused: An import into the store is not finished.
     """
     if _progress(db) is not None:
         raise StoreRefused(
             "an import into this store is not finished: run `tidings import` with the same file "
-            "again, which goes on where it stopped, or begin anew in another folder"
+            "again, which continues where it stopped, or start over in another folder"
         )
 
 
@@ -232,8 +232,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
                 _insert("delivery_state", _RECEIPT, fact),
             ]
         case RequestKeyFact():
-            # Only an engine that makes large chats in steps can finish one: here a repeat of the
-            # request, which nobody has answered yet, makes a new chat.
+            # Only an engine that creates large chats in steps can finish such a chat. Here a repeat
+            # of the request, which was never answered, creates a new chat.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
         case ChatFact() | UserCount():
             return []
@@ -265,14 +265,17 @@ def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
 def _insert(
     table: str, columns: tuple[str, ...], fact: object, *more: int
 ) -> tuple[str, tuple[Any, ...]]:
-    """Put the fields named like these columns into a table; `more` are the last columns."""
+    """Return a statement and row that insert the fields named like the columns.
+
+    `more` are the values of the last columns.
+    """
     places = ", ".join("?" * len(columns))
     row = [getattr(fact, name) for name in columns[: len(columns) - len(more)]]
     statement = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({places})"
     return statement, (*row, *more)
 
 
-# One that is there stays as it is, and so does whoever has the number already.
+# An existing user is not changed, and a number that another user has is left out.
 _INSERT_USER: Final = """
 INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
     deactivated_at, revoked_at)
@@ -288,10 +291,10 @@ _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
 
 @asynccontextmanager
 async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
-    """Open the store in this folder for an import, making it if there is none.
+    """Open the store in this folder for an import, creating it if there is none.
 
     Raises:
-        StoreRefused: A process has it, or it is no store.
+        StoreRefused: Another process has the store, or the file is not a store.
     """
     with only_process(folder), closing(connect(folder / DATABASE)) as db:
         migrate(db)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants, users, sessions and keys on SQLite."""
+"""The identity ports on SQLite: tenants, users, sessions, logins, keys, revocations and audit."""

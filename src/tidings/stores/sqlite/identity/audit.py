@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail on SQLite."""
+"""The audit log on SQLite."""
 
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ _fields = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SqliteAuditLog:
-    """A table that only grows, until the sweeper takes what is old enough."""
+    """Table of audit entries, which only grows until the sweeper removes old entries."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -50,23 +50,24 @@ class SqliteAuditLog:
     async def page(
         self, tenant: str | None, *, since: int, before: Place, limit: int
     ) -> list[AuditEntry]:
-        whose, values = ("", ()) if tenant is None else ("tenant = ? AND ", (tenant,))
+        of_tenant, values = ("", ()) if tenant is None else ("tenant = ? AND ", (tenant,))
 
         def read(db: apsw.Connection) -> list[AuditEntry]:
-            rows = db.execute(f"{ENTRIES} WHERE {whose}{_BELOW}", (*values, since, *before, limit))
+            statement = f"{ENTRIES} WHERE {of_tenant}{_BELOW}"
+            rows = db.execute(statement, (*values, since, *before, limit))
             return [entry_from_row(row) for row in rows]
 
         return await self._readers.read(read)
 
 
 def entry_to_row(entry: AuditEntry) -> tuple[Any, ...]:
-    """The columns of one."""
-    said = {"fields": _json(entry.fields), "acts": _json(entry.acts)}
-    return tuple((msgspec.structs.asdict(entry) | said).values())
+    """Return the row of an audit entry."""
+    encoded = {"fields": _json(entry.fields), "acts": _json(entry.acts)}
+    return tuple((msgspec.structs.asdict(entry) | encoded).values())
 
 
 def entry_from_row(row: tuple[Any, ...]) -> AuditEntry:
-    """One selected with its columns."""
+    """Return the audit entry of a row that was selected with its columns."""
     entry = from_row(AuditEntry, row)
     return msgspec.structs.replace(
         entry,
@@ -75,8 +76,8 @@ def entry_from_row(row: tuple[Any, ...]) -> AuditEntry:
     )
 
 
-def _json(said: object) -> str:
-    return msgspec.json.encode(said).decode()
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 _conforms: type[AuditLog] = SqliteAuditLog

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes that were sent, and budgets, on SQLite."""
+"""Login codes and budgets on SQLite."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -42,7 +42,7 @@ RETURNING spent
 
 
 class SqliteLoginCodes:
-    """One row for each number."""
+    """Table of login codes, one row for each phone number of a tenant."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -50,8 +50,8 @@ class SqliteLoginCodes:
 
     async def put(self, code: LoginCode) -> None:
         def write(db: apsw.Connection) -> None:
-            whose = (code.tenant, code.phone_number)
-            db.execute(_PUT, (*whose, code.digest, code.expires_at, code.asked_by))
+            number = (code.tenant, code.phone_number)
+            db.execute(_PUT, (*number, code.digest, code.expires_at, code.asked_by))
 
         await self._writer.write(write)
 
@@ -103,7 +103,7 @@ class SqliteLoginCodes:
 
 
 class SqliteBudgets:
-    """One row for each count."""
+    """Table of budgets, one row for each count."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -149,7 +149,7 @@ def _spent(db: apsw.Connection, allowance: Allowance) -> int:
 
 
 def _add(db: apsw.Connection, allowance: Allowance, count: int) -> int:
-    """The sum now."""
+    """Add to the count, and return the sum."""
     spent: int = db.execute(_ADD, (allowance.name, count, allowance.expires_at)).get
     return spent
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The feed of revocations on SQLite."""
+"""The revocation feed on SQLite."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ READ_MAX: Final = 1_000
 
 
 class SqliteRevocations:
-    """A table that only grows."""
+    """Table of revocations, which only grows."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -41,7 +41,7 @@ class SqliteRevocations:
 
 
 def revoked(db: apsw.Connection, revocation: Revocation) -> None:
-    """Append, within a transaction."""
+    """Append a revocation to the feed, within a transaction."""
     db.execute(
         "INSERT INTO revocations (kind, subject, at) VALUES (?, ?, ?)",
         (revocation.kind, revocation.subject, revocation.at),

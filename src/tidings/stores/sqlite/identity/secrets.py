@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrapped data keys and the deployment's own values, on SQLite."""
+"""Wrapped data keys, and the deployment's epoch and sealed secrets, on SQLite."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ _KEY: Final = "SELECT author, generation, wrapped, master_key_id FROM keys"
 
 
 class SqliteDataKeys:
-    """Wrapped data keys. A destroyed one leaves its row: its generation is never used again."""
+    """Wrapped data keys. The row of a destroyed key remains, so its generation is never reused."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -47,14 +47,14 @@ class SqliteDataKeys:
                 "UPDATE keys SET wrapped = NULL, master_key_id = NULL WHERE author = ?", (author,)
             )
             revoked(db, Revocation(kind="data_key", subject=author, at=now))
-            # Emptied pages are zeroed, but the write-ahead log still holds them as they were.
+            # Emptied pages are zeroed, but the write-ahead log still contains their old content.
             self._writer.empty_log_after_commit()
             return current.generation
 
         return await self._writer.write(write)
 
     async def destroy(self, author: UserKey, generation: int) -> None:
-        """Done already: one process has the folder, so there is nobody to wait for."""
+        """Do nothing: `end` destroyed the key at once, since only one process has the folder."""
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
         def read(db: apsw.Connection) -> list[WrappedKey]:
@@ -102,7 +102,7 @@ class SqliteDeployment:
             new = (name, master_key_id, sealed)
             db.execute("INSERT OR IGNORE INTO sealed_secrets VALUES (?, ?, ?)", new)
             kept = _sealed(db, name)
-            assert kept is not None, "there is one now"
+            assert kept is not None, "a secret that was put exists"
             return kept
 
         return await self._writer.write(write)
@@ -113,14 +113,14 @@ class SqliteDeployment:
                 "INSERT OR REPLACE INTO sealed_secrets VALUES (?, ?, ?)",
                 (name, master_key_id, sealed),
             )
-            # The last write of a rotation: the old wrappings must not outlive it in the log.
+            # The last write of a rotation: the old wrappings must not remain in the log.
             self._writer.empty_log_after_commit()
 
         await self._writer.write(write)
 
 
 def ensure_epoch(db: apsw.Connection) -> str:
-    """The store's epoch, rolled when the store is made. Outside any transaction."""
+    """Return the store's epoch, a random value of a new store. Call outside any transaction."""
     db.execute("INSERT OR IGNORE INTO deployment VALUES ('epoch', lower(hex(randomblob(8))))")
     return str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
 

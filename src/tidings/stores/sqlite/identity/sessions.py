@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions, on SQLite."""
+"""Sessions on SQLite."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.revocations import revoked
 from tidings.stores.sqlite.identity.users import find_user
 
-# In the order of the fields.
+# In the order of the fields of `Session`.
 _COLUMNS: Final = (
     "session_id, user_id, device, refresh_digest, previous_digest, sealed_refresh, created_at,"
     " rotated_at, expires_at, revoked_at"
@@ -31,7 +31,7 @@ UPDATE sessions SET revoked_at = ? WHERE session_id = ? AND user_id = ? AND revo
 
 
 class SqliteSessions:
-    """A table of sessions; what has ended is swept."""
+    """Table of sessions; the sweeper removes those that ended."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -100,7 +100,7 @@ def _session(db: apsw.Connection, session_id: str) -> Session | None:
 
 
 def _execute(db: apsw.Connection, statement: str, values: tuple[Any, ...]) -> bool:
-    """Whether it changed a row."""
+    """Execute the statement, and return whether it changed a row."""
     db.execute(statement, values)
     return db.changes() > 0
 

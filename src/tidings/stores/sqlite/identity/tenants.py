@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants with their keys, on SQLite."""
+"""Tenants with their keys, quotas and token issuers, on SQLite."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -90,7 +90,7 @@ class SqliteTenants:
     async def add_signing_key(self, key: SigningKey, most: int) -> bool:
         def write(db: apsw.Connection) -> bool:
             present = _signing_keys(db, _NEWEST_FIRST, (key.tenant,))
-            if not present or len(present) >= most:  # a tenant is never without one
+            if not present or len(present) >= most:  # every tenant has a signing key
                 return False
             insert(db, "signing_keys", key)
             return True
@@ -120,7 +120,7 @@ class SqliteTenants:
     async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
         def write(db: apsw.Connection) -> None:
             insert(db, "token_issuers", issuer, replace=True)
-            _void(db, removed, issuer.updated_at)
+            _revoke_keys(db, removed, issuer.updated_at)
 
         await self._writer.write(write)
 
@@ -129,7 +129,7 @@ class SqliteTenants:
             db.execute("DELETE FROM token_issuers WHERE tenant = ?", (tenant,))
             if db.changes() == 0:
                 return False
-            _void(db, removed, now)
+            _revoke_keys(db, removed, now)
             return True
 
         return await self._writer.write(write)
@@ -205,7 +205,7 @@ def _signing_keys(
     return [from_row(SigningKey, row) for row in rows]
 
 
-def _void(db: apsw.Connection, key_ids: Sequence[str], at: int) -> None:
+def _revoke_keys(db: apsw.Connection, key_ids: Sequence[str], at: int) -> None:
     for key_id in key_ids:
         revoked(db, Revocation(kind="signing_key", subject=key_id, at=at))
 

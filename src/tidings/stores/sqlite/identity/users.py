@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users with their profiles, on SQLite."""
+"""Users and their profiles on SQLite."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,14 +24,14 @@ SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at
     revoked_at
 FROM users WHERE user_id = ?
 """
-# As the unique index has it: two users never have the same number.
+# The expression of the unique index: no two users of a tenant have the same number.
 BY_PHONE: Final = """
 SELECT phone_number, user_id FROM users
 WHERE substr(user_id, 1, instr(user_id, ':') - 1) = ?
     AND phone_number IN (SELECT value FROM json_each(?))
 """
 _SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?) WHERE user_id = ?"
-# Bounded by the limits: so many chats a user, so many members a small chat.
+# Bounded by the limits on chats per user and on members of a small chat.
 _PEERS: Final = """
 SELECT p.user_id, u.last_seen_at FROM (
     SELECT DISTINCT m.user_id FROM delivery_state AS d
@@ -41,8 +41,8 @@ SELECT p.user_id, u.last_seen_at FROM (
     LIMIT ?3
 ) AS p LEFT JOIN users AS u ON u.user_id = p.user_id
 """
-"""Joined in this order, which `CROSS` says: the chats come as the key has them, oldest first, and
-no more of them are read than are needed."""
+"""`CROSS` fixes the order of the joins: chats come in the order of the key, oldest first, and no
+more of them are read than needed."""
 
 
 class SqliteUsers:
@@ -122,7 +122,7 @@ class SqliteUsers:
 
 
 def find_user(db: apsw.Connection, user: UserKey) -> User | None:
-    """One user."""
+    """Return a user, or None if there is no such user."""
     row = db.execute(_USER, (user,)).fetchone()
     return from_row(User, row) if row else None
 
@@ -158,7 +158,7 @@ def _put_user(
         if before.phone_number is not None and phone_number not in (None, before.phone_number):
             _revoke(db, before, now)
     after = find_user(db, user)
-    assert after is not None, "a user that was put is there"
+    assert after is not None, "a user that was put exists"
     return after, before is None
 
 
@@ -187,7 +187,7 @@ def _release_phone(db: apsw.Connection, user: UserKey, now: int) -> User | None:
 
 
 def _revoke(db: apsw.Connection, before: User, now: int) -> None:
-    """End what the user was given so far, with its entry in the feed."""
+    """Revoke the user's tokens and sessions made so far, with an entry in the feed."""
     at = revoked_up_to(now, before.revoked_at)
     db.execute("UPDATE users SET revoked_at = ? WHERE user_id = ?", (at, before.user))
     revoked(db, Revocation(kind="user", subject=before.user, at=at))
