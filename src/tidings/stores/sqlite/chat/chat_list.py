@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chat list on SQLite: two queries for a page, and a bounded look at what is unread.
+"""The chat list on SQLite: two queries for a page, and a bounded count of unread messages.
 
-The first query looks at the last entry of each chat for nothing but its time. All else is read
-only for the chats that stand on the page.
+The first query reads only the time of the last entry of each chat. Everything else is read only
+for the chats on the page.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ SELECT chat_id FROM held WHERE (active_at, chat_id) < (?, ?)
 ORDER BY active_at DESC, chat_id DESC LIMIT ?
 """
 _AFTER_ALL: Final = (2**63 - 1, ChatId("~"))
-"""Later than any chat."""
+"""A place after every chat."""
 
 _ROWS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
@@ -49,7 +49,7 @@ LEFT JOIN messages AS last ON last.chat_id = d.chat_id AND last.sequence = h.las
 WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
 """
 _LAST: Final = 15
-"""Where the columns of the last message begin."""
+"""Index of the first column of the last message."""
 
 _others = msgspec.json.Decoder(tuple[UserKey, ...])
 
@@ -57,7 +57,7 @@ _others = msgspec.json.Decoder(tuple[UserKey, ...])
 def page_of_chats(
     db: apsw.Connection, user: UserKey, below: tuple[int, ChatId] | None, limit: int
 ) -> list[ChatId]:
-    """Which chats stand on a page, latest activity first."""
+    """Return the ids of the chats on a page, latest activity first."""
     rows = db.execute(_PAGE, (user, *(below or _AFTER_ALL), limit))
     return [ChatId(chat) for (chat,) in rows]
 
@@ -65,7 +65,7 @@ def page_of_chats(
 def rows_of_page(
     db: apsw.Connection, user: UserKey, chats: Sequence[ChatId], now: int
 ) -> list[ChatRow]:
-    """These chats of the user as they stand in the list, in their order."""
+    """Return these chats as rows of the user's chat list, in the given order."""
     found = {row[0]: row for row in _read(db, user, chats)}
     heads = [_head_and_receipt(found[chat]) for chat in chats]
     return [
@@ -75,7 +75,7 @@ def rows_of_page(
 
 
 def row_of_chat(db: apsw.Connection, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-    """One chat of the user; None unless a member."""
+    """Return one row of the user's chat list; None unless a member."""
     for row in _read(db, user, [chat]):
         head, receipt = _head_and_receipt(row)
         return _row(row, unread_of(db, chat, head, receipt, now))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats on SQLite: making one, the chat list, members, mute."""
+"""Chats on SQLite: creation, the chat list, members, mutes and heads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -46,8 +46,8 @@ WHERE d.is_own
 """
 
 STEP_ENTRIES: Final = 3
-"""Entries with their people, up to thirty each, that a large group is made with in one turn of the
-loop: about a millisecond."""
+"""Entries, each with up to thirty people, that one turn of the loop writes when a large group is
+created: about a millisecond."""
 
 T = TypeVar("T")
 
@@ -71,9 +71,9 @@ class SqliteChats:
         rows = sum(1 + 2 * len(entry.people) for entry in entries)
         if rows <= BATCH_ROWS_MAX:
             return await self._writer.write(
-                lambda db: _in_one(_create(db, chat, entries, request, now)), rows=rows
+                lambda db: _run_all(_create(db, chat, entries, request, now)), rows=rows
             )
-        # One at a time, and users in turns: between two of them all other writes go through.
+        # One large group at a time, and users in turns: other writes run between two of them.
         async with in_turn(self._large, current_requester()):
             return await self._writer.write_in_steps(
                 lambda db: _create(db, chat, entries, request, now), rows=rows
@@ -161,8 +161,8 @@ def _create(
     return created
 
 
-def _in_one(steps: Steps[T]) -> T:
-    """All steps at once."""
+def _run_all(steps: Steps[T]) -> T:
+    """Run all steps at once, and return the result."""
     while True:
         try:
             next(steps)
@@ -172,7 +172,7 @@ def _in_one(steps: Steps[T]) -> T:
 
 
 def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | None:
-    """The chat made under this key, if the key still counts."""
+    """Return the chat created under this key, unless the key has expired."""
     row = db.execute(
         "SELECT digest, chat_id FROM request_keys WHERE user_id = ? AND key = ? AND expires_at > ?",
         (request.user, request.key, now),
@@ -186,15 +186,15 @@ def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | 
 
 
 def _pair(entries: list[Entry]) -> str:
-    """What a direct chat is claimed by. No user key holds a #, so two pairs never look the same."""
+    """Return the name by which a direct chat is claimed."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)
 
 
-def pair_of(one: UserKey, other: UserKey) -> str:
-    """The name of a pair, whoever comes first."""
-    return "#".join(sorted((one, other)))
+def pair_of(user: UserKey, other: UserKey) -> str:
+    """Return the name of a pair, in either order. It is unique: no user key contains a #."""
+    return "#".join(sorted((user, other)))
 
 
 def _of_pair(db: apsw.Connection, pair: str) -> ChatId | None:
@@ -215,7 +215,7 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
     for index, entry in enumerate(entries, 1):
         db.execute(INSERT_ENTRY, to_row(entry))
         if entry.people and not members.add(db, entry, is_direct=pair is not None):
-            raise LimitReached("somebody is in as many chats as one may be")
+            raise LimitReached("a member has reached the limit of chats")
         if index % STEP_ENTRIES == 0:
             yield
 

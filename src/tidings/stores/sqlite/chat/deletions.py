@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting chats on SQLite: each step is one short transaction with how far it has come."""
+"""Deletion of chats on SQLite, in steps; each is one short transaction that stores the progress."""
 
 from typing import Final
 
@@ -42,7 +42,7 @@ WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 
 
 class SqliteDeletions:
-    """Only one process has the store, so nobody else can be at work: leases are free."""
+    """Deletion jobs. Only one process has the store, so a lease is always granted."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -63,7 +63,7 @@ class SqliteDeletions:
     async def step(self, deletion: Deletion, holder: str, now: int) -> Deletion | None:
         def write(db: apsw.Connection) -> Deletion:
             before = _job(db, deletion.chat_id)
-            assert before is not None, "a job that was begun stays"
+            assert before is not None, "a job that was begun is never removed"
             after = msgspec.structs.replace(_step(db, before), updated_at=now)
             db.execute(_PROGRESS, (after.phase, after.emptied, now, after.chat_id))
             return after
@@ -72,7 +72,7 @@ class SqliteDeletions:
 
 
 def begin_deletion(db: apsw.Connection, entry: Entry) -> None:
-    """Mark the chat with the entry that says so; the pair of a direct chat may make a new one."""
+    """Mark the chat as deleted with its `deleted` entry; a pair may create a new direct chat."""
     db.execute(
         "UPDATE chats SET deleted_at = ? WHERE chat_id = ?", (entry.created_at, entry.chat_id)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log on SQLite. A page and the reader's membership come from one snapshot."""
+"""The log on SQLite. A page and the reader's membership are read from one snapshot."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,11 +20,11 @@ from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
 from tidings.stores.sqlite.engine.writer import Writer
 
 SCAN_ENTRIES_MAX: Final = 1_000
-"""How many entries one page of messages looks through."""
+"""Most entries that are scanned for one page of messages."""
 
 
 class SqliteLog:
-    """The ordered entries of each chat."""
+    """Table of the ordered entries of each chat."""
 
     def __init__(self, writer: Writer, readers: Readers, failpoints: Failpoints) -> None:
         self._writer = writer
@@ -98,7 +98,7 @@ class SqliteLog:
 
 
 def head_of_chat(db: apsw.Connection, chat: ChatId) -> Head:
-    """Where the log ends: read off its last entry."""
+    """Return the head of a log, from its last entry."""
     row = db.execute(
         "SELECT sequence, number, last_message, active_at FROM messages"
         " WHERE chat_id = ? ORDER BY sequence DESC LIMIT 1",
@@ -108,14 +108,14 @@ def head_of_chat(db: apsw.Connection, chat: ChatId) -> Head:
 
 
 def role_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Any:  # noqa: ANN401 - Role | None
-    """The user's role; None unless a member."""
+    """Return the user's role; None unless a member."""
     return db.execute(
         "SELECT role FROM chat_memberships WHERE chat_id = ? AND user_id = ?", (chat, user)
     ).get
 
 
 def receipts_of_chat(db: apsw.Connection, chat: ChatId) -> list[Receipt]:
-    """The receipts of all members, longest-standing first."""
+    """Return the receipts of all members, earliest joined first."""
     return [
         Receipt(*row)
         for row in db.execute(
@@ -128,7 +128,7 @@ def receipts_of_chat(db: apsw.Connection, chat: ChatId) -> list[Receipt]:
 
 
 def members_of(db: apsw.Connection, chat: ChatId) -> dict[UserKey, Member]:
-    """All members, longest-standing first."""
+    """Return all members, earliest joined first."""
     return {
         user: Member(role, joined_at, joined)
         for user, role, joined_at, joined in db.execute(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Membership rows: written with their entry, together with the receipt row and the count."""
+"""Membership rows, written with their entry, receipt and count; and invitations, on SQLite."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,9 +23,9 @@ SELECT user_id, chats FROM chat_counts WHERE user_id IN (SELECT value FROM json_
 
 
 def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
-    """Make the entry's people members, with receipts at the entry; False if one has no room.
+    """Make the entry's people members, with receipts at the entry; False if any is at the limit.
 
-    Joining again is joining: the row starts afresh.
+    A user who joins again gets a new row.
     """
     ways = {
         person.user: way_into(person.user, entry.sender, is_direct=is_direct)
@@ -50,10 +50,10 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
 
 
 def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
-    """Whether all of these people may come into one more chat, each in this way.
+    """Return whether all of these users may join one more chat, each in their way.
 
-    A look at the counts tells for nearly everybody: only of who is in very many chats the own ones
-    are counted.
+    The stored counts are enough for nearly everybody: only for users in very many chats are the
+    own chats counted.
     """
     wanted = msgspec.json.encode(list(ways)).decode()
     totals: list[Any] = db.execute(_TOTALS, (wanted,)).fetchall()
@@ -69,7 +69,7 @@ def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
 
 
 def remove(db: apsw.Connection, entry: Entry) -> None:
-    """End the membership of the entry's people; their receipts go with it."""
+    """Remove the memberships of the entry's people, and their receipts."""
     for person in entry.people:
         db.execute(
             "DELETE FROM chat_memberships WHERE chat_id = ? AND user_id = ?",
@@ -105,7 +105,7 @@ WHERE user_id = ?1 AND chat_id = ?2 AND expires_at > ?3 AND declined_at IS NULL
 
 
 class SqliteInvites:
-    """Invitations that wait, and that were declined."""
+    """Table of pending and declined invitations."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -121,11 +121,12 @@ class SqliteInvites:
         return await self._writer.write(write, rows=1)
 
     async def get(self, user: UserKey, chat: ChatId, now: int) -> Invite | None:
-        return next((one for one in await self.pending(user, now) if one.chat_id == chat), None)
+        pending = await self.pending(user, now)
+        return next((invite for invite in pending if invite.chat_id == chat), None)
 
     async def pending(self, user: UserKey, now: int) -> list[Invite]:
         kept = await self._readers.read(lambda db: _kept(db, user, now))
-        return [one for one in kept if one.declined_at is None]
+        return [invite for invite in kept if invite.declined_at is None]
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
         def write(db: apsw.Connection) -> None:

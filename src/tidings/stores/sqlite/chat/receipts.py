@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts on SQLite, and the one function that computes unread."""
+"""Receipts on SQLite, and the functions that compute unread."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,9 +18,9 @@ from tidings.stores.sqlite.engine.readers import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 
 MOVES_AT_ONCE: Final = 200
-"""How many receipts one job moves: a turn of the event loop has to stay short."""
+"""Most receipts that one job moves, so that a turn of the event loop stays short."""
 
-# Logs have no holes: that an entry stands at the place moved to means "not beyond the head".
+# Logs have no gaps: if an entry exists at the sequence moved to, it is not beyond the head.
 _MOVE: Final = """
 UPDATE delivery_state SET
     delivered = max(delivered, ?3, ?4),
@@ -42,7 +42,7 @@ WHERE user_id = ?1 AND chat_id = ?2 AND read < ?4
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = ?4 AND number = ?3)
 RETURNING user_id, delivered, read, read_number
 """
-# The same as model.receipts.counts_as_unread, which the contract suite holds it to.
+# The same rule as model.receipts.counts_as_unread; the contract suite checks that.
 _COUNT_UNREAD: Final = """
 SELECT count(*) FROM messages
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND sender <> ?
@@ -51,7 +51,7 @@ WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND se
 
 
 class SqliteReceipts:
-    """How far each user is in each chat."""
+    """Table of receipts, one row for each user and chat."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -86,7 +86,7 @@ class SqliteReceipts:
 
 
 def receipt_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Receipt | None:
-    """The user's receipt; None unless a member."""
+    """Return the user's receipt; None unless a member."""
     row = db.execute(
         "SELECT user_id, delivered, read, read_number FROM delivery_state"
         " WHERE user_id = ? AND chat_id = ?",
@@ -96,7 +96,7 @@ def receipt_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Receipt | No
 
 
 def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """What the receipt's user has not read: a subtraction, then at most one bounded look."""
+    """Return what the receipt's user has not read, by subtraction or by one bounded query."""
     known = unread_without_a_look(head, receipt)
     if known is not None:
         return known
@@ -104,7 +104,7 @@ def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, n
 
 
 def count_unread(db: apsw.Connection, chat: ChatId, receipt: Receipt, now: int) -> Unread:
-    """What stands in the log after the receipt: a look at no more than a thousand entries."""
+    """Count the unread messages after the receipt, among no more than a thousand entries."""
     ceiling = receipt.read + limits.UNREAD_ENTRIES_MAX
     count = db.execute(_COUNT_UNREAD, (chat, receipt.read, ceiling, receipt.user, now)).get
     return Unread(count)
@@ -143,7 +143,7 @@ def _advance(db: apsw.Connection, move: Move) -> tuple[Receipt, Head] | None:
         raise ReceiptBeyondHead(f"the log ends at {head.sequence}")
     _apply(db, move)
     receipt = receipt_of(db, move.chat, move.user)
-    assert receipt is not None, "a receipt that was moved is still there"
+    assert receipt is not None, "a receipt that was moved exists"
     return receipt, head
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a job of the writer: keys, entries, and what each kind of entry brings with it."""
+"""A run as a write job: it claims keys, inserts entries, and applies what each kind changes."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,7 +24,7 @@ _reactions = msgspec.json.Decoder(dict[str, int])
 
 
 class RunJob:
-    """Writes one run, all or none."""
+    """Write job for one run, whose entries are written all or none."""
 
     def __init__(self, make_run: Callable[[], Run | None], failpoints: Failpoints) -> None:
         self._make_run = make_run
@@ -57,7 +57,7 @@ class RunJob:
         _claim_keys(db, run)
         keys_stay = self._failpoints.armed("between_key_and_entry")
         if keys_stay:
-            # What an engine without a transaction over both may show: the keys alone.
+            # Imitate an engine without a transaction over both, which may store the keys alone.
             db.execute("RELEASE job; COMMIT")
             self._failpoints.reach("between_key_and_entry")
             db.execute("BEGIN IMMEDIATE; SAVEPOINT job")
@@ -106,7 +106,7 @@ def _claim_rows(run: Run) -> list[tuple[Any, ...]]:
 
 
 def _is_claimed(db: apsw.Connection, chat: str, key: SendKey, now: int) -> bool:
-    """Whether another send holds the key: its age decides, not that it is there."""
+    """Return whether another send has claimed the key; an expired row is not a claim."""
     row = db.execute(
         "SELECT expires_at FROM idempotency_keys"
         " WHERE chat_id = ? AND sender = ? AND client_message_id = ?",
@@ -159,7 +159,7 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
 def _change_target(
     db: apsw.Connection, index: int, entry: Entry, change: str, values: tuple[Any, ...]
 ) -> None:
-    """Change a message that still has content, or decline."""
+    """Change a message that still has content, or decline the entry."""
     db.execute(
         f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
         " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emptying what has expired, on SQLite.
+"""Removal of expired messages and rows on SQLite.
 
-Expired messages are found by a partial index. The idempotency keys of messages have none by time:
-they are walked. All else of which there is little has one. Only what is found has to go through
-the writer.
+Expired messages are found by a partial index. The idempotency keys of messages, which are many,
+have no index by time, so the sweeper walks through them; all other tables have one. Only rows that
+were found go through the writer.
 """
 
 from typing import Final
@@ -27,11 +27,11 @@ _BY_TIME: Final = (
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )
-"""Tables with an index by time: key, time, and how long after it a row goes."""
+"""Tables with an index by time: name, key, time, and how long after that time a row is removed."""
 
 
 class SqliteSweeping:
-    """Small steps, each short enough not to hold up a writer."""
+    """Removal of expired data in steps short enough not to delay a writer."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -40,7 +40,7 @@ class SqliteSweeping:
         self._inbox = InboxSweeping(writer, readers)
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
-        # Looked up first: a server with nothing to sweep should not commit every second.
+        # Read first, so that a server with nothing to sweep does not commit every second.
         if not await self._readers.read(lambda db: _expired(db, now, 1)):
             return []
         return await self._writer.write(lambda db: _empty_expired(db, now, limit), rows=limit)
@@ -89,7 +89,7 @@ def _has_stale(db: apsw.Connection, now: int) -> bool:
 
 def _forget(db: apsw.Connection, stale: list[Place], now: int, limit: int) -> int:
     before = db.total_changes()
-    # The walk saw an earlier moment: a key may have been claimed again since.
+    # The walk read an earlier snapshot: a key may have been claimed again since.
     db.executemany(
         f"DELETE FROM idempotency_keys WHERE ({_PLACE}) = (?, ?, ?) AND expires_at <= ?",
         [(*place, now) for place in stale],

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes on SQLite."""
+"""The inbox ports on SQLite: settings, notifications, copies, delivery jobs, sweeping."""

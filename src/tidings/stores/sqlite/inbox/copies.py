@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users have in their inboxes, on SQLite."""
+"""Users' copies of notifications and their read marks, on SQLite."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -48,7 +48,7 @@ DELETE FROM read_announcements WHERE user_id = ?1 AND inbox = ?2 AND sequence <=
 
 
 class SqliteCopies:
-    """Copies, sorted by user, and how far each user has read."""
+    """Tables of copies, sorted by user, and of read marks."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -120,7 +120,7 @@ def _json(values: Sequence[str] | Sequence[int]) -> str:
 
 
 def read_state(db: apsw.Connection, user: UserKey, inbox: str) -> ReadState:
-    """What a user has read of an inbox."""
+    """Return a user's read marks in an inbox."""
     place = (user, inbox)
     row = db.execute(
         "SELECT before, announced FROM read_states WHERE user_id = ? AND inbox = ?", place

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs on SQLite: the queue of the one process that has the store.
+"""The queue of delivery jobs, for the one process that has the store, and dead letters, on SQLite.
 
-What was taken is remembered in memory, as how far each tenant's jobs were taken: places in the
-queue only grow, and nobody else takes. So taking writes nothing, and after a restart all that was
-not finished is there again.
+How far each tenant's jobs were taken is only in memory: places in the queue only grow, and no other
+process takes jobs. Therefore taking writes nothing, and after a restart all unfinished jobs come
+again.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tidings.stores.sqlite.engine.rows import columns, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
 
 PUT_AT_ONCE: Final = 100
-"""How many jobs are one write, a few hundred kilobytes: others get their turn in between."""
+"""Most jobs in one write, a few hundred kilobytes, so that other writes run in between."""
 WAIT_SECONDS: Final = 0.5
 """How long `take` waits for a first job."""
 
@@ -39,7 +39,7 @@ _users = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SqliteJobs:
-    """The oldest jobs of each tenant first, the tenants by turns."""
+    """Queue that returns the oldest jobs of each tenant first, the tenants in turns."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -53,7 +53,7 @@ class SqliteJobs:
 
     async def put(self, jobs: Sequence[Job]) -> None:
         try:
-            with _in_words_of_the_queue():
+            with _as_jobs_unavailable():
                 for start in range(0, len(jobs), PUT_AT_ONCE):
                     some = [job_to_row(job) for job in jobs[start : start + PUT_AT_ONCE]]
                     await self._writer.write(partial(_put, rows=some), rows=len(some))
@@ -83,19 +83,19 @@ class SqliteJobs:
         def write(db: apsw.Connection) -> None:
             db.execute(_FINISH, name)
 
-        with _in_words_of_the_queue():
+        with _as_jobs_unavailable():
             await self._writer.write(write, rows=1)
 
     async def close(self) -> None:
         self._is_closed = True
-        self._may_have_some.set()  # nobody waits for what will not come
+        self._may_have_some.set()  # wake a waiting `take`
 
     async def _take(self, most: int) -> list[Taken]:
-        with _in_words_of_the_queue():
+        with _as_jobs_unavailable():
             tenants, rows = await self._readers.read(
                 lambda db: _next(db, self._taken_to, self._last_tenant, most)
             )
-        # A tenant without any job begins anew: whatever comes has a place further on.
+        # A tenant without any job is dropped: its later jobs have higher places anyway.
         self._taken_to = {name: to for name, to in self._taken_to.items() if name in tenants}
         for place, tenant, *_ in rows:
             self._taken_to[tenant] = place
@@ -104,7 +104,7 @@ class SqliteJobs:
 
 
 @contextmanager
-def _in_words_of_the_queue() -> Iterator[None]:
+def _as_jobs_unavailable() -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
@@ -118,7 +118,7 @@ def _put(db: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
 def _next(
     db: apsw.Connection, taken_to: Mapping[str, int], last_tenant: str, most: int
 ) -> tuple[set[str], list[tuple[Any, ...]]]:
-    """The tenants that have jobs, taken or not, and the next rows that nobody has taken."""
+    """Return the tenants that have jobs, taken or not, and the next rows that are not taken."""
     tenants = list(_tenants(db))
     by_turns = [name for name in tenants if name > last_tenant]
     by_turns += [name for name in tenants if name <= last_tenant]
@@ -134,20 +134,20 @@ def _next(
 
 
 def _tenants(db: apsw.Connection) -> Iterator[str]:
-    """One step of the index for each, however many jobs it has."""
+    """Yield the tenants that have jobs, with one index lookup each, however many jobs they have."""
     name = ""
     while name := db.execute("SELECT min(tenant) FROM jobs WHERE tenant > ?", (name,)).get:
         yield name
 
 
 def job_to_row(job: Job) -> tuple[Any, ...]:
-    """The columns of a job."""
+    """Return the row of a job."""
     users = msgspec.json.encode(job.users).decode()
     return msgspec.structs.astuple(msgspec.structs.replace(job, users=users))
 
 
 def job_from_row(row: tuple[Any, ...]) -> Job:
-    """The job of a row selected with its columns."""
+    """Return the job of a row that was selected with its columns."""
     fields = dict(zip(Job.__struct_fields__, row, strict=True))
     return Job(**{**fields, "users": _users.decode(fields["users"])})
 
@@ -162,7 +162,7 @@ _job = msgspec.json.Decoder(Job)
 
 
 class SqliteDeadLetters:
-    """Jobs set aside, by their ids."""
+    """Table of dead letters, by id."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -200,13 +200,13 @@ class SqliteDeadLetters:
 
 
 def aside_to_row(aside: DeadLetter) -> tuple[Any, ...]:
-    """The columns of one."""
+    """Return the row of a dead letter."""
     job = msgspec.json.encode(aside.job).decode()
     return aside.aside_id, job, aside.reason, aside.at
 
 
 def aside_from_row(row: tuple[Any, ...]) -> DeadLetter:
-    """One selected with its columns."""
+    """Return the dead letter of a row that was selected with its columns."""
     aside_id, job, reason, at = row
     return DeadLetter(aside_id=aside_id, job=_job.decode(job), reason=reason, at=at)
 

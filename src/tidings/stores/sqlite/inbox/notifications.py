@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was posted to inboxes, on SQLite."""
+"""Notifications, broadcasts and the settings of inboxes, on SQLite."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -29,7 +29,7 @@ WHERE tenant = ? AND inbox = ? AND sequence = ?
 """
 _LOG: Final = f"SELECT {columns(Broadcast)} FROM announcements WHERE tenant = ? AND inbox = ? AND"
 _CLAIM: Final = columns(PostKey)
-# One that counts no longer gives way; one that counts stays.
+# Replaces an expired claim, and keeps a valid claim.
 _CLAIM_KEY: Final = f"""
 INSERT INTO post_keys (tenant, inbox, key, {_CLAIM}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET ({_CLAIM}) =
@@ -37,7 +37,7 @@ ON CONFLICT DO UPDATE SET ({_CLAIM}) =
     WHERE expires_at <= excluded.claimed_at
 """
 _CLAIMED: Final = f"SELECT {_CLAIM} FROM post_keys WHERE tenant = ? AND inbox = ? AND key = ?"
-# Only while its notification is kept: nothing would ever remove it afterwards.
+# Only while its notification is stored: afterwards nothing would ever remove the row.
 _FINISH: Final = """
 INSERT OR IGNORE INTO finished_jobs SELECT tenant, inbox, notification_id, ?4
 FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
@@ -45,7 +45,7 @@ FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
 
 
 class SqliteNotifications:
-    """Bodies, the logs of inboxes, the keys of requests, and which jobs are done."""
+    """Tables of notifications, logs of inboxes, claimed keys, and finished jobs."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -129,7 +129,7 @@ class SqliteNotifications:
 
 
 _BEYOND: Final = 2**62
-"""Above every sequence."""
+"""A number above every sequence."""
 
 
 def _announce(db: apsw.Connection, announcement: Broadcast) -> bool:
@@ -144,9 +144,9 @@ def _announce(db: apsw.Connection, announcement: Broadcast) -> bool:
 
 
 def announcement_from_row(row: tuple[Any, ...]) -> Broadcast:
-    """The entry of a row selected with its columns."""
-    made = from_row(Broadcast, row)
-    return msgspec.structs.replace(made, late_joiners=bool(made.late_joiners))
+    """Return the log entry of a row that was selected with its columns."""
+    entry = from_row(Broadcast, row)
+    return msgspec.structs.replace(entry, late_joiners=bool(entry.late_joiners))
 
 
 _conforms: type[Notifications] = SqliteNotifications
@@ -157,7 +157,7 @@ _config = msgspec.json.Decoder(InboxConfig)
 
 
 class SqliteInboxSettings:
-    """Tenants' settings and their inboxes, each as the JSON it was said in."""
+    """Tables of tenants' settings and of inboxes, each stored as JSON."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing notifications that have expired, and copies beyond those that count, on SQLite."""
+"""Removal of expired notifications, and of copies beyond a user's limit, on SQLite."""
 
 from typing import Any, Final
 
@@ -13,13 +13,13 @@ Place = tuple[str, str, str]
 
 START: Final[Place] = ("", "", "")
 WALKED_PER_ROW: Final = 50
-"""How many rows a call looks at for each that may go: the walk must outrun those who write."""
+"""Rows that a call scans for each row it may remove: the walk must be faster than the writers."""
 
 
 def walk(
     db: apsw.Connection, table: str, key: str, *, after: Place, now: int, limit: int
 ) -> tuple[list[Place], Place]:
-    """The expired rows among the next ones, and where the walk goes on; at START: all over."""
+    """Return the expired rows among the next rows, and where to continue; START to begin again."""
     end: Place | None = db.execute(
         f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?) ORDER BY {key} LIMIT 1 OFFSET ?",
         (*after, WALKED_PER_ROW * limit - 1),
@@ -42,7 +42,7 @@ _HAS_EXPIRED: Final = """
 SELECT EXISTS (SELECT 1 FROM notifications WHERE expires_at <= ?1)
     OR EXISTS (SELECT 1 FROM announcements WHERE box IS NOT NULL AND expires_at <= ?1)
 """
-# The entry stays: its place in the log must not be used again.
+# The entry remains, because its sequence must not be used again.
 _EMPTY_ANNOUNCEMENTS: Final = """
 UPDATE announcements SET box = NULL, box_key = 0 WHERE (tenant, inbox, sequence) IN (
     SELECT tenant, inbox, sequence FROM announcements
@@ -54,7 +54,7 @@ DELETE FROM finished_jobs WHERE (tenant, inbox, notification_id, number) IN (
     FROM notifications JOIN finished_jobs USING (tenant, inbox, notification_id)
     WHERE expires_at <= ? LIMIT ?)
 """
-# Last of all, so that it is found again for as long as something belongs to it.
+# Notifications come last, so that they are found as long as other rows belong to them.
 _DROP_NOTIFICATIONS: Final = """
 DELETE FROM notifications WHERE (tenant, inbox, notification_id) IN (
     SELECT tenant, inbox, notification_id FROM notifications AS n
@@ -67,7 +67,7 @@ _STEPS: Final = (_EMPTY_ANNOUNCEMENTS, _DROP_FINISHED_JOBS, _DROP_NOTIFICATIONS)
 
 
 class InboxSweeping:
-    """Small steps through what inboxes hold."""
+    """Removal of expired rows of inboxes, in small steps."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -75,7 +75,7 @@ class InboxSweeping:
         self._walked_to = START
 
     async def forget(self, now: int, limit: int) -> int:
-        """Remove some of what has expired, bodies and copies; returns how much."""
+        """Remove some expired notifications and some expired or surplus copies; return how many."""
         return await self._forget_bodies(now, limit) + await self._forget_copies(now, limit)
 
     async def _forget_bodies(self, now: int, limit: int) -> int:
@@ -88,8 +88,8 @@ class InboxSweeping:
 
         def read(db: apsw.Connection) -> tuple[list[Place], Place]:
             expired, walked_to = walk(db, "copies", _COPY, after=after, now=now, limit=limit)
-            beyond = _beyond_those_kept(db, after, walked_to, limit - len(expired))
-            return list({*expired, *beyond}), walked_to
+            surplus = _surplus_copies(db, after, walked_to, limit - len(expired))
+            return list({*expired, *surplus}), walked_to
 
         gone, self._walked_to = await self._readers.read(read)
         if not gone:
@@ -105,8 +105,8 @@ def _forget_bodies(db: apsw.Connection, now: int, limit: int) -> int:
     return limit - left
 
 
-def _beyond_those_kept(db: apsw.Connection, after: Place, to: Place, limit: int) -> list[Place]:
-    """Copies that are too many, of the users whom the walk has met on the way."""
+def _surplus_copies(db: apsw.Connection, after: Place, to: Place, limit: int) -> list[Place]:
+    """Return copies beyond the limit, of the users that the walk has passed."""
     values: tuple[Any, ...] = after[:2] if to == START else after[:2] + to[:2]
     until = "" if to == START else " AND (user_id, inbox) <= (?, ?)"
     crowded = db.execute(
@@ -114,14 +114,14 @@ def _beyond_those_kept(db: apsw.Connection, after: Place, to: Place, limit: int)
         " GROUP BY user_id, inbox HAVING count(*) > ?",
         (*values, limits.USER_COPIES_MAX),
     ).fetchall()
-    beyond: list[Place] = []
+    surplus: list[Place] = []
     for user, inbox in crowded:
-        beyond += db.execute(
+        surplus += db.execute(
             f"SELECT {_COPY} FROM copies WHERE user_id = ? AND inbox = ?"
             " ORDER BY notification_id DESC LIMIT ? OFFSET ?",
-            (user, inbox, limit - len(beyond), limits.USER_COPIES_MAX),
+            (user, inbox, limit - len(surplus), limits.USER_COPIES_MAX),
         )
-    return beyond
+    return surplus
 
 
 def _drop_copies(db: apsw.Connection, places: list[Place]) -> int:
