@@ -95,7 +95,7 @@ async def a_ground(endpoint: str, folder: Path) -> AsyncIterator[Ground]:
         wire = Wire(prefix)
         with wire.watched(), pytest.MonkeyPatch.context() as patch:
             # Whom it makes it would count five seconds later, amid what another process does.
-            patch.setattr(home.store.users._is_valid, "made", lambda _: None)
+            patch.setattr(home.store.users._user_counts, "made", lambda _: None)
             yield Ground(endpoint, prefix, folder, home, wire)
 
 

@@ -131,12 +131,12 @@ class DynamoChatList:
     async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
         """Compute unread for each chat; read the log only where subtraction is not enough."""
         known = unread_of_page(chats.values())
-        looks = [
+        queries = [
             partial(count_unread, self._dynamo, chat, receipt, now)
             for (chat, (_, receipt)), unread in zip(chats.items(), known, strict=True)
             if unread is None
         ]
-        counted = iter(await gather_bounded(looks))
+        counted = iter(await gather_bounded(queries))
         return [next(counted) if unread is None else unread for unread in known]
 
     async def _facts(self, chats: Sequence[ChatId]) -> dict[ChatId, Item]:

@@ -3,7 +3,7 @@
 
 Only this layer repeats requests: with full jitter, a deadline for each call and a budget for all.
 The budget is a bucket of retries. A retry takes one out, ten answered requests put one back: while
-the store fails, retries add at most a tenth to its load, and all other failures are final at once.
+the store fails, retries add at most a tenth to its load, and further failures are not retried.
 """
 
 import asyncio

@@ -59,7 +59,7 @@ class DynamoCopies(ReadMarks):
     async def _try(self, user: UserKey, inbox: str, copy: Copy) -> bool | None:
         """Write a copy; return whether it is new, or None if that is unknown.
 
-        If the store rejects one of many copies, only that one is repeated: `deliver` gives up only
+        If the store rejects one of many copies, only that copy is repeated: `deliver` gives up
         when no copy at all gets through.
         """
         item = copy_item(user, inbox, copy)
