@@ -125,7 +125,7 @@ class ChatMaker:
     ) -> bool:
         """Create the chat with its first members; return False if another writer interfered."""
         if not await have_room(self._dynamo, entries, is_direct=chat.type == "direct"):
-            raise LimitReached("a user is in the maximum number of chats")
+            raise LimitReached("a member has reached the limit of chats")
         created = entries[0]
         item = chat_item(chat, created)
         plan = TransactionPlan()
