@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of a deployment, in the form in which one engine exports them to another, and the ports.
+"""Facts of a deployment, as one engine exports them to another, and the ports for doing so.
 
 The fields and their order are a file format: a released version never changes, a new version
 follows it. Version 2 added the inbox; version 3 sessions, a tenant's own keys, and what users and
@@ -309,7 +309,7 @@ class UserCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Written = Fact | WholeChat | UserCount
-"""What an engine stores in an import: facts, and totals of them."""
+"""Facts, and totals of them, that an engine stores in an import."""
 
 
 class ExportProgress(msgspec.Struct, frozen=True):

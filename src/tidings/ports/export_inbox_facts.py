@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of the inbox, in the form in which one engine exports them to another.
+"""Facts of the inbox, as one engine exports them to another.
 
 They are part of the format that `export_facts` describes. Expired notifications, copies, claimed
 keys and jobs are not exported, nor are copies beyond a user's limit.

@@ -63,7 +63,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """A limit on a count within one period of time, which is part of the name."""
 
     name: str
-    """What is counted, and in which period: the next period has another name."""
+    """Name of the count and its period; the next period has another name."""
     most: int
     expires_at: int
     """When the period is over and the count may be removed."""

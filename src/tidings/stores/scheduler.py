@@ -42,7 +42,7 @@ class Turn:
         self._go(self)
 
     def turn_away(self, refusal: Refusal) -> None:
-        """End a request that waited, to make room for another one."""
+        """End a waiting request, to make room for a request of another tenant."""
         self.is_over = True
         self._turn_away(refusal)
 
@@ -97,10 +97,10 @@ class Ring(Generic[M]):
 class UserQueue:
     """Requests of one user, or of the tenant itself."""
 
-    __slots__ = ("at_once", "debt", "is_listed", "running", "tenant", "waiting", "who")
+    __slots__ = ("at_once", "debt", "is_listed", "requester", "running", "tenant", "waiting")
 
-    def __init__(self, who: Requester, tenant: "TenantQueue", at_once: int) -> None:
-        self.who = who
+    def __init__(self, requester: Requester, tenant: "TenantQueue", at_once: int) -> None:
+        self.requester = requester
         self.tenant = tenant
         self.at_once = at_once
         self.waiting: deque[Turn] = deque()
@@ -162,7 +162,7 @@ class Scheduler:
 
     def enter(
         self,
-        who: Requester,
+        requester: Requester,
         go: Callable[[Turn], None],
         turn_away: Callable[[Refusal], None],
     ) -> Turn:
@@ -175,7 +175,7 @@ class Scheduler:
             RateLimited: Too many requests of this user wait already.
             StoreUnavailable: Too many requests wait in all.
         """
-        user = self._user(who)
+        user = self._user(requester)
         turn = Turn(user, go, turn_away)
         # While a slot is free, a request waits only because its own user has no slot left.
         if self._running < self._slots and user.running < user.at_once:
@@ -210,23 +210,25 @@ class Scheduler:
         self._forget_if_idle(user)
         self._start_waiting()
 
-    def _user(self, who: Requester) -> UserQueue:
-        tenant = self._tenants.get(who.tenant)
+    def _user(self, requester: Requester) -> UserQueue:
+        tenant = self._tenants.get(requester.tenant)
         if tenant is None:
-            tenant = self._tenants[who.tenant] = TenantQueue()
-        user = tenant.users.get(who.user)
+            tenant = self._tenants[requester.tenant] = TenantQueue()
+        user = tenant.users.get(requester.user)
         if user is None:
-            user = tenant.users[who.user] = UserQueue(who, tenant, self._at_once(who))
+            user = tenant.users[requester.user] = UserQueue(
+                requester, tenant, self._at_once(requester)
+            )
         return user
 
-    def _at_once(self, who: Requester) -> int:
+    def _at_once(self, requester: Requester) -> int:
         """Return the user's slots: more for background work and tenant keys, which serve many."""
-        if not who.tenant:
+        if not requester.tenant:
             return self._slots
-        return self._user_slots if who.user else max(self._user_slots, self._slots // 2)
+        return self._user_slots if requester.user else max(self._user_slots, self._slots // 2)
 
     def _check_room(self, user: UserQueue) -> None:
-        if user.who.user and len(user.waiting) >= self._user_waiting_max:
+        if user.requester.user and len(user.waiting) >= self._user_waiting_max:
             raise RateLimited("too many of your requests are waiting")
         if self._waiting < self._waiting_max:
             return
@@ -264,16 +266,18 @@ class Scheduler:
         if user.running or user.waiting:
             return
         tenant = user.tenant
-        tenant.users.pop(user.who.user, None)
+        tenant.users.pop(user.requester.user, None)
         if not tenant.users:
-            self._tenants.pop(user.who.tenant, None)
+            self._tenants.pop(user.requester.tenant, None)
 
 
 def _too_many() -> StoreUnavailable:
     return StoreUnavailable("too many requests are waiting")
 
 
-async def wait_for_turn(scheduler: Scheduler, who: Requester, until: float | None = None) -> Turn:
+async def wait_for_turn(
+    scheduler: Scheduler, requester: Requester, until: float | None = None
+) -> Turn:
     """Wait for a turn and return it; the caller must end it with `scheduler.leave`.
 
     Raises:
@@ -290,7 +294,7 @@ async def wait_for_turn(scheduler: Scheduler, who: Requester, until: float | Non
         if not started.done():
             started.set_exception(refusal)
 
-    turn = scheduler.enter(who, go, turn_away)
+    turn = scheduler.enter(requester, go, turn_away)
     try:
         if not turn.is_running:
             async with asyncio.timeout_at(until):
@@ -303,10 +307,10 @@ async def wait_for_turn(scheduler: Scheduler, who: Requester, until: float | Non
 
 @asynccontextmanager
 async def in_turn(
-    scheduler: Scheduler, who: Requester, until: float | None = None
+    scheduler: Scheduler, requester: Requester, until: float | None = None
 ) -> AsyncIterator[None]:
     """Run the body in a turn: wait as `wait_for_turn` does, and leave afterwards."""
-    turn = await wait_for_turn(scheduler, who, until)
+    turn = await wait_for_turn(scheduler, requester, until)
     try:
         yield
     finally:

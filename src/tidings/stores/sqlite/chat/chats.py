@@ -215,7 +215,7 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
     for index, entry in enumerate(entries, 1):
         db.execute(INSERT_ENTRY, to_row(entry))
         if entry.people and not members.add(db, entry, is_direct=pair is not None):
-            raise LimitReached("a member has reached the limit of chats")
+            raise LimitReached("a user is in the maximum number of chats")
         if index % STEP_ENTRIES == 0:
             yield
 

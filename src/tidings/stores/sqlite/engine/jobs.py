@@ -54,7 +54,7 @@ class WriteJob(Protocol):
         ...
 
     def fail(self) -> None:
-        """Handle a failed write, whose outcome is unknown; called on the loop, not `settle`."""
+        """Take the failure instead, if the outcome is unknown; called on the loop."""
         ...
 
 
