@@ -70,7 +70,7 @@ class LoginBudgets:
     async def spend(self, tenant: str, number: str, now: int, *, is_known: bool) -> Kind | None:
         """Charge a code to all budgets of this number, or return the budget that is used up.
 
-        If a budget is used up, none is charged. `is_known`: the number belongs to a user of the tenant.
+        In that case nothing is charged. `is_known`: the number belongs to a user of the tenant.
         """
         allowances = self._allowances(tenant, number, now, is_known)
         used_up = await self.budgets.spend(list(allowances.values()))

@@ -27,7 +27,7 @@ Kind = Literal["login", "send"]
 CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
-"""Minimum wait after a handshake over the process's limit, to spread the retries."""
+"""Time over which the retries of handshakes above the process's limit are spread."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes: what a tenant tells its users, and what each of them sees of it."""
+"""Configure inboxes, post and retract notifications, and read them as a user."""

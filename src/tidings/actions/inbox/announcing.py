@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adding to the log of an inbox: a place is claimed as in the log of a chat."""
+"""Append broadcasts and retractions to the log of an inbox, at the next free sequence."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,13 +18,13 @@ from tidings.ports.world import Clock
 PAGE_ENTRIES: Final = 200
 
 
-def nobody_elses(_: Broadcast) -> bool:
-    """Of an entry that nobody else can have added in the same name."""
+def is_never_same(_: Broadcast) -> bool:
+    """Return False, for a draft that no other request can have appended."""
     return False
 
 
 class BroadcastAppender:
-    """Appends to the logs of all inboxes. Several processes may do so at once."""
+    """Appender to the logs of all inboxes, safe to use in several processes at once."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class BroadcastAppender:
         clock: Clock,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`back_off` waits before the n-th new attempt at a place, with jitter."""
+        """Create an appender; `back_off(n)` waits, with jitter, before the n-th retry."""
         self._notifications = notifications
         self._views = views
         self._clock = clock
@@ -45,15 +45,15 @@ class BroadcastAppender:
         draft: Broadcast,
         *,
         after: int | None = None,
-        is_same: Callable[[Broadcast], bool] = nobody_elses,
+        is_same: Callable[[Broadcast], bool] = is_never_same,
     ) -> tuple[Broadcast, bool]:
-        """Append the draft, which gets its place and time; True if it was there already.
+        """Append the draft with a sequence and a time; return the entry, and True if it existed.
 
-        It was if an entry is the same, among those after a sequence, or of those that others add
-        meanwhile.
+        It existed if `is_same` holds for an entry after the sequence `after`, or for an entry that
+        another request appends meanwhile.
 
         Raises:
-            InboxBusy: Others took every place that was tried.
+            InboxBusy: Other requests took every sequence that was tried.
             StoreUnavailable: Unknown outcome.
         """
         key = draft.tenant, draft.inbox
@@ -81,7 +81,7 @@ class BroadcastAppender:
         )
 
     async def _after(self, key: tuple[str, str], head: int) -> AsyncIterator[Broadcast]:
-        """All entries after a sequence."""
+        """Yield all entries after a sequence."""
         while True:
             entries = await self._notifications.announcements(*key, after=head, limit=PAGE_ENTRIES)
             for entry in entries:

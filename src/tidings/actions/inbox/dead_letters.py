@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs that nobody could do, for the operator: what they are, once more, or never."""
+"""List, replay and drop dead letters: delivery jobs that failed too often."""
 
 import re
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ ASIDE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[0-9]{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterJobs:
-    """Jobs set aside. Nothing here looks at who asks."""
+    """Dead letters of the delivery queue. The caller's rights are not checked here."""
 
     aside: DeadLetters
     jobs: Jobs
 
     async def page(self, cursor: str | None, limit: int) -> tuple[list[DeadLetter], str | None]:
-        """Some of them, and the cursor of the next; None at the end.
+        """Return a page of dead letters and the cursor of the next page; None at the end.
 
         Raises:
-            CursorInvalid: It is none.
+            CursorInvalid: The cursor is malformed.
         """
         if cursor is not None and ASIDE.fullmatch(cursor) is None:
             raise CursorInvalid
@@ -31,11 +31,11 @@ class DeadLetterJobs:
         return page, page[-1].aside_id if len(found) > limit else None
 
     async def replay(self, aside_id: str) -> DeadLetter:
-        """Back into the queue, for whoever runs jobs.
+        """Put a dead letter back into the queue and return it.
 
         Raises:
-            JobNotFound: It is not among them.
-            QueueUnavailable: It stays where it is, and may come again.
+            JobNotFound: There is no such dead letter.
+            QueueUnavailable: The dead letter remains; its job may have been queued all the same.
         """
         found = await self._get(aside_id)
         try:
@@ -46,17 +46,17 @@ class DeadLetterJobs:
         return found
 
     async def drop(self, aside_id: str) -> None:
-        """Nobody will do it. Its users have no copy unless they got one before.
+        """Delete a dead letter; its users get no copy, except those who already have it.
 
         Raises:
-            JobNotFound: It is not among them.
+            JobNotFound: There is no such dead letter.
         """
         await self._get(aside_id)
         await self.aside.drop(aside_id)
 
     async def _get(self, aside_id: str) -> DeadLetter:
-        is_one = ASIDE.fullmatch(aside_id) is not None
-        found = await self.aside.get(aside_id) if is_one else None
+        is_id = ASIDE.fullmatch(aside_id) is not None
+        found = await self.aside.get(aside_id) if is_id else None
         if found is None:
             raise JobNotFound
         return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logs of inboxes as this process knows them: read on when they are asked for, kept bounded.
+"""Bounded cache of the logs of inboxes, which reads new entries on demand.
 
-How old a view may be is up to the engine. Its age counts from when its reading began, so that
-whatever was in the log before then is in the view.
+The engine sets the maximum age of a view. The age is measured from the start of the read, so that
+a view contains every entry that was in the log by then.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PAGE_ENTRIES: Final = 200
 READINGS_MAX: Final = 3
 _KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 _ENTRY_BYTES: Final = 400
-"""What an entry takes in memory besides its content, about."""
+"""Approximate memory of an entry without its content."""
 
 _Key = tuple[str, str]
 
@@ -31,7 +31,7 @@ _Key = tuple[str, str]
 class _Known(msgspec.Struct, frozen=True):
     view: LogView
     begun: float
-    """When its reading began, on the monotonic clock."""
+    """Start of its read, on the monotonic clock."""
     size: int
 
 
@@ -41,7 +41,7 @@ class _LogReading(msgspec.Struct, frozen=True, eq=False):
 
 
 class LogViews:
-    """The views of all inboxes; of each the latest, the least recently used out first."""
+    """Cache of the latest view of each inbox; the least recently used are evicted first."""
 
     def __init__(self, notifications: Notifications, clock: Clock) -> None:
         self._notifications = notifications
@@ -51,10 +51,10 @@ class LogViews:
         self._readings: dict[_Key, _LogReading] = {}
 
     async def get(self, tenant: str, inbox: str, *, age_ms: int | None = None) -> LogView:
-        """The log as it was at most so long before this call, or as the engine allows.
+        """Return a view no older than `age_ms`, or than the engine's maximum if `age_ms` is None.
 
         Raises:
-            StoreUnavailable: It cannot be read now.
+            StoreUnavailable: The log cannot be read now.
         """
         key = tenant, inbox
         age_ms = self._notifications.announcements_age_ms if age_ms is None else age_ms
@@ -67,14 +67,14 @@ class LogViews:
             reading = self._readings.get(key) or self._begin(key)
             if reading.begun >= since:
                 return await asyncio.shield(reading.task)
-            # Begun too early to be of use, but there is one at a time: wait for its end.
+            # This read began too early, but only one runs at a time: wait for its end.
             await asyncio.wait([reading.task])
 
     async def now(self, tenant: str, inbox: str) -> LogView:
-        """The log by which something may be shown at once: before the loop turns again.
+        """Return a view that is fresh now, valid only until the caller's next await.
 
         Raises:
-            StoreUnavailable: It cannot be read now, or only too slowly.
+            StoreUnavailable: The log cannot be read now, or only too slowly.
         """
         for _ in range(READINGS_MAX):
             await self.get(tenant, inbox)
@@ -84,18 +84,18 @@ class LogViews:
 
     def _is_fresh(self, known: _Known) -> bool:
         age_ms = self._notifications.announcements_age_ms
-        # Where nobody else writes, what is known is what there is: `learn` is told of all of it.
+        # At 0 no other process writes: the view is complete, because `learn` gets every entry.
         return age_ms == 0 or known.begun >= monotonic() - age_ms / limits.SECOND_MS
 
     def learn(self, entry: Broadcast) -> None:
-        """Add an entry that is known to stand right after what is known; else do nothing."""
+        """Add an entry to the cached view if it is the next entry; otherwise do nothing."""
         key = entry.tenant, entry.inbox
         known = self._known.get(key)
         if known is not None and known.view.head + 1 == entry.sequence:
             self._keep(key, fold(known.view, [entry], self._clock.now()), known.begun)
 
     def _begin(self, key: _Key) -> _LogReading:
-        # A task of its own: whoever gives up waiting must not take it away from the others.
+        # A separate task: a caller that is cancelled must not cancel the read for the others.
         begun = monotonic()
         task = asyncio.get_running_loop().create_task(self._read(key, begun))
         reading = self._readings[key] = _LogReading(begun, task)
@@ -105,7 +105,7 @@ class LogViews:
     def _end(self, key: _Key, task: "asyncio.Task[LogView]") -> None:
         del self._readings[key]
         if not task.cancelled():
-            task.exception()  # whoever waits for it gets it; if nobody does, it is of no interest
+            task.exception()  # mark it as retrieved: callers that wait get it anyway
 
     async def _read(self, key: _Key, begun: float) -> LogView:
         known = self._known.get(key)
@@ -114,14 +114,14 @@ class LogViews:
             entries = await self._notifications.announcements(
                 *key, after=view.head, limit=PAGE_ENTRIES
             )
-            # Somebody may have taught us entries meanwhile: these are read here as well.
+            # `learn` may have added entries meanwhile: they are read here as well.
             view = fold(view, entries, self._clock.now())
             if len(entries) < PAGE_ENTRIES:
                 self._keep(key, view, begun)
                 return view
 
     async def _read_back(self, key: _Key) -> LogView:
-        """All that counts of a log nothing is known of."""
+        """Read a log that is not cached, from its end back as far as entries can be visible."""
         now = self._clock.now()
         found: list[Broadcast] = []
         broadcasts, before = 0, None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas of messages: a tenant's own fields are checked by the tenant's own rules.
+"""Check the tenant's own fields of a message against the JSON Schema of the inbox.
 
-A schema comes from outside and runs on our event loop, so it gets only what takes little time for
-any message: no references, a bounded number of checks for each value, and few small regular
-expressions without going back. What was kept before there was such a bound, and numbers that are
-dear to divide, are checked in a process of their own.
+A schema is untrusted and runs on our event loop, so we accept only what is fast for any message:
+no references, a bounded number of checks per value, and a few small regular expressions without
+backtracking. Schemas that were stored before this bound existed, and numbers that are expensive to
+divide, are checked in a separate process.
 """
 
 from dataclasses import dataclass
@@ -40,14 +40,14 @@ _POINTER: Final = "/message_schema"
 
 
 def check_schema(schema: Json) -> None:
-    """Refuse what is not a schema that we enforce."""
+    """Refuse a schema that is invalid, or that could be slow."""
     check_open_json(schema, _POINTER)
     if len(msgspec.json.encode(schema)) > limits.MESSAGE_SCHEMA_BYTES_MAX:
         most = limits.MESSAGE_SCHEMA_BYTES_MAX
         raise Invalid(f"message_schema: at most {most} bytes of JSON", _POINTER)
     for name in _names_in(schema):
         if name in KEYWORDS_REFUSED:
-            raise Invalid(f"message_schema: {name} is not taken here", _POINTER)
+            raise Invalid(f"message_schema: {name} is not supported", _POINTER)
     if _patterns_in(schema) > limits.MESSAGE_SCHEMA_PATTERNS_MAX:
         most = limits.MESSAGE_SCHEMA_PATTERNS_MAX
         raise Invalid(f"message_schema: at most {most} patterns", _POINTER)
@@ -63,17 +63,17 @@ def check_schema(schema: Json) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MessageSchemas:
-    """Checks messages by the schemas of their inboxes."""
+    """Validation of messages against the schemas of their inboxes."""
 
     checker: Checker
-    """For what would hold everybody else up."""
+    """Separate process for checks that would block the event loop."""
 
     async def check(self, message: Json, schema: Json | None) -> None:
-        """Refuse a message whose own fields are not as the schema says; without one it has none.
+        """Refuse a message whose own fields do not match the schema, or exist without a schema.
 
         Raises:
-            Invalid: They are not.
-            InboxBusy: Too many such checks wait already.
+            Invalid: The message does not match, or takes too long to check.
+            InboxBusy: Too many slow checks are waiting.
         """
         extras = extras_of(message)
         if schema is None:
@@ -92,7 +92,7 @@ class MessageSchemas:
         try:
             return await self.checker.is_valid(schema, extras)
         except TookTooLong:
-            complaint = "message: takes too long to check by the inbox's message_schema"
+            complaint = "message: takes too long to check against the inbox's message_schema"
             raise Invalid(complaint, "/message") from None
         except CheckerBusy:
             raise InboxBusy from None
@@ -100,7 +100,7 @@ class MessageSchemas:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """A schema, compiled, and what is known about its work."""
+    """A compiled schema, with what determines its cost."""
 
     validator: Draft202012Validator
     checks: int
@@ -108,15 +108,15 @@ class _Rules:
     has_alternatives: bool
 
     def take_long(self, extras: Json) -> bool:
-        """Whether checking could hold the loop up."""
+        """Return whether checking these fields could block the event loop."""
         is_within = self.checks <= limits.MESSAGE_SCHEMA_CHECKS_MAX
         return not is_within or (self.can_divide and not _are_plain(extras))
 
     def complaint(self, extras: Json) -> Invalid:
-        """What is wrong, as exactly as can be said without much work.
+        """Return a refusal, with the exact error if that is cheap to find.
 
-        Of alternatives the library tells what is wrong with each, of every value: a hundred times
-        the work of finding out that something is.
+        For alternatives the library explains the failure of each, for every value: a hundred times
+        the work of finding out that the message is invalid.
         """
         most = limits.EXPLAINED_CHECKS_MAX
         is_cheap = not self.has_alternatives or self.checks * _values_in(extras) <= most
@@ -126,7 +126,7 @@ class _Rules:
             except ValidationError as error:
                 steps = "".join(f"/{step}" for step in error.instance_path)
                 return Invalid(f"message: {_short(error)}", f"/message{steps}")
-        return Invalid("message: not as the inbox's message_schema says", "/message")
+        return Invalid("message: does not match the inbox's message_schema", "/message")
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
@@ -137,7 +137,7 @@ def _rules(schema: bytes) -> _Rules:
 
 
 def _are_plain(value: object) -> bool:
-    """Whether all numbers in it are cheap to divide."""
+    """Return whether all numbers in a value are cheap to divide."""
     if isinstance(value, dict):
         return all(map(_are_plain, value.values()))
     if isinstance(value, list):
@@ -153,22 +153,22 @@ def _values_in(value: object) -> int:
 
 def _names_in(value: object) -> list[str]:
     if isinstance(value, list):
-        return [name for one in value for name in _names_in(one)]
+        return [name for item in value for name in _names_in(item)]
     if isinstance(value, dict):
-        return [*value, *(name for one in value.values() for name in _names_in(one))]
+        return [*value, *(name for item in value.values() for name in _names_in(item))]
     return []
 
 
 def _patterns_in(value: object) -> int:
     if isinstance(value, list):
-        return sum(_patterns_in(one) for one in value)
+        return sum(_patterns_in(item) for item in value)
     if not isinstance(value, dict):
         return 0
-    # A field that is itself called so has a schema where the keyword has a text.
+    # The keyword has a text; a field that is named `pattern` has a schema.
     own = 1 if isinstance(value.get("pattern"), str) else 0
     by_name = value.get("patternProperties")
     own += len(by_name) if isinstance(by_name, dict) else 0
-    return own + sum(_patterns_in(one) for one in value.values())
+    return own + sum(_patterns_in(item) for item in value.values())
 
 
 def _short(error: ValidationError) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Posting a notification: to listed users through a queue, or to everyone with one write."""
+"""Post a notification: to listed users through a queue, or as a broadcast with one write."""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from tidings.ports.people import UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
 
 SLICE_USERS: Final = 2_000
-"""So many ids are looked at before the loop turns: about a millisecond."""
+"""User ids checked in one turn of the event loop, which takes about a millisecond."""
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request to post."""
+    """Result of a request to post."""
 
     notification_id: str
     recipients: int
@@ -39,7 +39,7 @@ class Posted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be posted, checked, and the key it was claimed under."""
+    """A checked request to post, with its idempotency key."""
 
     tenant: str
     inbox: str
@@ -53,7 +53,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PostNotification:
-    """Tell users something. Every step may be taken again, so a repeat completes what broke off."""
+    """Post a notification. Every step is repeatable, so a retry completes a failed request."""
 
     configs: InboxConfigs
     settings: Settings
@@ -70,11 +70,11 @@ class PostNotification:
     chance: Chance
 
     async def __call__(self, tenant: str, inbox: str, posting: Posting, key: str | None) -> Posted:
-        """Post once for each key: within a day the same request gets the answer of the first.
+        """Post once per key: within a day a repeated request gets the answer of the first.
 
         Raises:
             InboxNotFound: There is no such inbox.
-            Invalid, TooLarge, SchemaVersionConflict: It cannot be posted here.
+            Invalid, TooLarge, SchemaVersionConflict: The inbox does not accept the posting.
             RequestConflict: The key was used for another request.
             StoreUnavailable, QueueUnavailable, InboxBusy: Unknown outcome.
         """
@@ -94,34 +94,36 @@ class PostNotification:
             digest=self._digest(posting, users),
         )
         if users is None:
-            return await self._to_everyone(request)
-        return await self._to_users(request, users)
+            return await self._post_broadcast(request)
+        return await self._post_to_users(request, users)
 
     # --- To listed users ------------------------------------------------------------------
 
-    async def _to_users(self, request: _Request, users: list[str]) -> Posted:
+    async def _post_to_users(self, request: _Request, users: list[str]) -> Posted:
         own_id = new_ulid(self.clock, self.chance)
         claim = await self._claim(request, own_id, 0)
-        assert claim.notification_id is not None, "the digest tells whom a request is for"
+        assert claim.notification_id is not None, (
+            "the digest depends on the audience, so the first request listed users, too"
+        )
         is_replay = claim.notification_id != own_id
-        kept = await self._kept(request, claim.notification_id) if is_replay else None
-        if kept is None:
-            kept = await self._keep(request, claim, claim.notification_id, len(users))
-        if not kept.is_redacted:
-            await self._queue(kept, users, is_replay)
+        notification = await self._find(request, claim.notification_id) if is_replay else None
+        if notification is None:
+            notification = await self._store(request, claim, claim.notification_id, len(users))
+        if not notification.is_redacted:
+            await self._queue(notification, users, is_replay)
         return Posted(
-            notification_id=kept.notification_id,
+            notification_id=notification.notification_id,
             recipients=len(users),
             estimated=False,
             status="queued",
             is_replay=is_replay,
         )
 
-    async def _kept(self, request: _Request, notification_id: str) -> Notification | None:
+    async def _find(self, request: _Request, notification_id: str) -> Notification | None:
         found = await self.notifications.get(request.tenant, request.inbox, [notification_id])
         return found[0] if found else None
 
-    async def _keep(
+    async def _store(
         self, request: _Request, claim: PostKey, notification_id: str, recipients: int
     ) -> Notification:
         sealed = await self.texts.seal(request.tenant, request.inbox, notification_id, request.text)
@@ -139,36 +141,36 @@ class PostNotification:
         await self.notifications.put(notification)
         return notification
 
-    async def _queue(self, kept: Notification, users: list[str], is_replay: bool) -> None:
+    async def _queue(self, notification: Notification, users: list[str], is_replay: bool) -> None:
         finished: set[int] = set()
         if is_replay:
             finished = await self.notifications.finished_jobs(
-                kept.tenant, kept.inbox, kept.notification_id
+                notification.tenant, notification.inbox, notification.notification_id
             )
-        jobs = [job for job in jobs_for(kept, users) if job.number not in finished]
+        jobs = [job for job in jobs_for(notification, users) if job.number not in finished]
         try:
             if jobs:
                 await self.jobs.put(jobs)
         except JobsUnavailable:
             raise QueueUnavailable from None
 
-    # --- To everyone ----------------------------------------------------------------------
+    # --- As a broadcast -------------------------------------------------------------------
 
-    async def _to_everyone(self, request: _Request) -> Posted:
+    async def _post_broadcast(self, request: _Request) -> Posted:
         view = await self.views.get(request.tenant, request.inbox)
         claim = await self._claim(request, None, view.head + 1)
         draft = await self._draft(request)
         if request.key is None:
-            told, is_replay = await self.announce(draft)
+            broadcast, is_replay = await self.announce(draft)
         else:
-            told, is_replay = await self.announce(
+            broadcast, is_replay = await self.announce(
                 draft, after=claim.hint - 1, is_same=lambda entry: entry.key == request.key
             )
         if not is_replay:
-            self.bus.publish(BroadcastPosted(told.tenant, told.inbox, told.sequence))
+            self.bus.publish(BroadcastPosted(broadcast.tenant, broadcast.inbox, broadcast.sequence))
         return Posted(
-            notification_id=told.notification_id,
-            recipients=told.recipients,
+            notification_id=broadcast.notification_id,
+            recipients=broadcast.recipients,
             estimated=True,
             status="done",
             is_replay=is_replay,
@@ -207,45 +209,51 @@ class PostNotification:
         )
         if request.key is None:
             return claim
-        counts = await self.notifications.claim_key(
+        first = await self.notifications.claim_key(
             request.tenant, request.inbox, request.key, claim
         )
-        if counts.digest != request.digest:
+        if first.digest != request.digest:
             raise RequestConflict
-        return counts
+        return first
 
     def _key_digest(self, tenant: str, inbox: str, key: str) -> str:
         if not 0 < len(key) <= limits.REQUEST_KEY_CHARS_MAX or not key.isprintable():
-            raise Invalid(f"Idempotency-Key: 1 to {limits.REQUEST_KEY_CHARS_MAX} characters")
+            raise Invalid(
+                f"Idempotency-Key must have 1 to {limits.REQUEST_KEY_CHARS_MAX} characters"
+            )
         return self.vault.digest("notification", tenant, inbox, key).hex()
 
     def _digest(self, posting: Posting, users: list[str] | None) -> bytes:
-        # In the order they were given: it decides which job each of them is in.
+        # In the order given, which decides the job of each user.
         rest = msgspec.structs.replace(posting, users=None)
-        told = msgspec.json.encode(rest, order="sorted").decode()
-        return self.vault.digest_of_lines(told, ["everyone"] if users is None else users)
+        encoded = msgspec.json.encode(rest, order="sorted").decode()
+        return self.vault.digest_of_lines(encoded, ["everyone"] if users is None else users)
 
 
 async def distinct_users(uids: list[str]) -> list[str]:
-    """Each user once, in the order given, and only then counted; the loop turns meanwhile."""
+    """Return each user once, in the order given; only distinct users count for the limit.
+
+    The event loop gets a turn after each slice.
+    """
     if not uids:
-        raise Invalid("uids: at least one", "/audience/uids")
+        raise Invalid("uids must contain at least one user", "/audience/uids")
     distinct: dict[str, None] = {}
     for start in range(0, len(uids), SLICE_USERS):
         for index, uid in enumerate(uids[start : start + SLICE_USERS], start):
             if USER.fullmatch(uid) is None:
                 raise Invalid(
-                    "uid: 1 to 64 of A-Z a-z 0-9 . _ @ + -, not . or ..", f"/audience/uids/{index}"
+                    "uid must be 1 to 64 characters of A-Z a-z 0-9 . _ @ + -, not . or ..",
+                    f"/audience/uids/{index}",
                 )
             distinct[uid] = None
         if len(distinct) > limits.AUDIENCE_USERS_MAX:
-            raise TooLarge(f"uids: at most {limits.AUDIENCE_USERS_MAX}")
+            raise TooLarge(f"uids must contain at most {limits.AUDIENCE_USERS_MAX} users")
         await asyncio.sleep(0)
     return list(distinct)
 
 
 def jobs_for(notification: Notification, users: list[str]) -> list[Job]:
-    """The portions in which the users get their copies."""
+    """Split the users into delivery jobs."""
     return [
         Job(
             tenant=notification.tenant,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user has in an inbox: the list, the unread count, marking as read."""
+"""List a user's notifications in an inbox, count the unread ones, and mark them as read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,35 +31,35 @@ from tidings.ports.world import Clock
 
 
 class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of an inbox a user wants to see."""
+    """The requested part of an inbox."""
 
     limit: int
     cursor: str | None = None
     category: str | None = None
     unread: bool | None = None
-    """True: only what is unread; False: only what was read."""
+    """True: only unread notifications; False: only read ones; None: all."""
 
     @property
     def is_filtered(self) -> bool:
-        """Whether not all is wanted."""
+        """Return whether some notifications are filtered out."""
         return self.category is not None or self.unread is not None
 
-    def takes(self, one: InboxItem) -> bool:
-        """Whether this is among what is wanted."""
-        if self.category is not None and one.category != self.category:
+    def takes(self, item: InboxItem) -> bool:
+        """Return whether the filter lets this item pass."""
+        if self.category is not None and item.category != self.category:
             return False
-        return self.unread is None or self.unread == (one.read_at is None)
+        return self.unread is None or self.unread == (item.read_at is None)
 
 
 class ListedNotification(msgspec.Struct, frozen=True):
-    """A notification as a user sees it."""
+    """A notification in a user's list."""
 
     received: InboxItem
     shown: OpenedNotification
 
 
 class _Start(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page goes on: below a place, with so many of the user's copies above it."""
+    """Start of a page: below a place, with `passed` copies of the user above it."""
 
     time: int
     notification_id: str
@@ -68,7 +68,7 @@ class _Start(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class ListNotifications:
-    """A user's inbox, newest first."""
+    """List a user's inbox, newest first."""
 
     configs: InboxConfigs
     copies: Copies
@@ -80,7 +80,7 @@ class ListNotifications:
     async def __call__(
         self, user: UserKey, inbox: str, wanted: ListFilter
     ) -> tuple[list[ListedNotification], str | None]:
-        """A page, and the cursor of the next; only without one it was the last, empty or not.
+        """Return a page and the cursor of the next. Only a page without a cursor is the last.
 
         Raises:
             InboxNotFound: There is no such inbox.
@@ -93,12 +93,12 @@ class ListNotifications:
         await self.configs.get(tenant, inbox)
         purpose = _purpose(inbox, wanted)
         start = self._start(purpose, user, wanted.cursor)
-        # The log first: what it says was taken back by now is not shown, whatever else is read.
+        # Read the log first: whatever was retracted by now must not be shown.
         view = await self.views.get(tenant, inbox)
         found = await self._listed(user, inbox, view, wanted, start)
         if found is None:
             found = await self._listed(user, inbox, view, wanted, start, is_whole=True)
-        assert found is not None, "nothing stands below the whole"
+        assert found is not None, "there is nothing below the whole list"
         listed, copies = found
         page = listed[: wanted.limit]
         cursor = None
@@ -119,10 +119,10 @@ class ListNotifications:
         *,
         is_whole: bool = False,
     ) -> tuple[list[InboxItem], list[Place]] | None:
-        """What the page is cut from, one more than it takes if there is more; the copies read.
+        """Return the items of the page, plus one if there are more, and the places of the copies.
 
-        None if too many of the newest copies are hidden to know what comes next: then it takes the
-        whole of what the user has.
+        Return None if too many of the newest copies are hidden to know what comes next: then all
+        copies of the user must be read (`is_whole`).
         """
         below: Place | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)
@@ -132,25 +132,25 @@ class ListNotifications:
             before = first_copy_below(below) if below else None
             copies = await self.copies.newest(user, inbox, before=before, limit=most)
         now = self.clock.now()
-        told = [
-            one
-            for one in await broadcasts_for(self.showing, user, view)
-            if (below is None or (one.posted_at, one.notification_id) < below)
-            and not view.hides(one.notification_id, one.expires_at, now)
+        broadcasts = [
+            broadcast
+            for broadcast in await broadcasts_for(self.showing, user, view)
+            if (below is None or (broadcast.posted_at, broadcast.notification_id) < below)
+            and not view.hides(broadcast.notification_id, broadcast.expires_at, now)
         ]
         if not wanted.is_filtered:
-            told = told[-wanted.limit - 1 :]  # the newest stand last
+            broadcasts = broadcasts[-wanted.limit - 1 :]  # the newest are last
         state = await self.copies.read_state(user, inbox)
-        received = merged(copies, told, state)
-        places = [one.place for one in received if one.announcement is None]
+        received = merged(copies, broadcasts, state)
+        places = [item.place for item in received if item.announcement is None]
         listed = [
-            one
-            for one in received
-            if wanted.takes(one) and not view.hides(one.notification_id, one.expires_at, now)
+            item
+            for item in received
+            if wanted.takes(item) and not view.hides(item.notification_id, item.expires_at, now)
         ]
         if len(copies) == most < left:
-            # Further copies may stand between what everyone was told before the last of these.
-            listed = [one for one in listed if one.place >= places[-1]]
+            # Unread copies may belong between the broadcasts that are older than the last copy.
+            listed = [item for item in listed if item.place >= places[-1]]
             if len(listed) <= wanted.limit:
                 return None
         return listed, places
@@ -159,18 +159,20 @@ class ListNotifications:
         self, tenant: str, inbox: str, view: LogView, page: Sequence[InboxItem]
     ) -> list[ListedNotification]:
         now = self.clock.now()
-        visible = [one for one in page if not view.hides(one.notification_id, one.expires_at, now)]
-        ids = [one.notification_id for one in visible if one.announcement is None]
+        visible = [
+            item for item in page if not view.hides(item.notification_id, item.expires_at, now)
+        ]
+        ids = [item.notification_id for item in visible if item.announcement is None]
         texts = await self.showing.copy_texts(tenant, inbox, ids)
-        for one in visible:
-            if one.announcement is not None:
-                shown = await self.showing.broadcast_text(one.announcement)
+        for item in visible:
+            if item.announcement is not None:
+                shown = await self.showing.broadcast_text(item.announcement)
                 if shown is not None:
-                    texts[one.notification_id] = shown
+                    texts[item.notification_id] = shown
         return [
-            ListedNotification(one, texts[one.notification_id])
-            for one in visible
-            if one.notification_id in texts
+            ListedNotification(item, texts[item.notification_id])
+            for item in visible
+            if item.notification_id in texts
         ]
 
     def _start(self, purpose: str, user: UserKey, cursor: str | None) -> _Start | None:
@@ -184,7 +186,7 @@ class ListNotifications:
 
 @dataclass(frozen=True, slots=True)
 class CountUnread:
-    """How much of an inbox a user has not read."""
+    """Count the unread notifications of a user in an inbox."""
 
     configs: InboxConfigs
     copies: Copies
@@ -193,7 +195,7 @@ class CountUnread:
     clock: Clock
 
     async def __call__(self, user: UserKey, inbox: str) -> UnreadCount:
-        """Counted anew each time.
+        """Return the unread count, which is counted on every call.
 
         Raises:
             InboxNotFound: There is no such inbox.
@@ -201,15 +203,15 @@ class CountUnread:
         tenant = tenant_of(user)
         await self.configs.get(tenant, inbox)
         view = await self.views.get(tenant, inbox)
-        told = await broadcasts_for(self.showing, user, view)
+        broadcasts = await broadcasts_for(self.showing, user, view)
         state = await self.copies.read_state(user, inbox)
         copies = await self.copies.newest(user, inbox, before=None, limit=limits.USER_COPIES_MAX)
-        return count_unread(view, copies, told, state, self.clock.now())
+        return count_unread(view, copies, broadcasts, state, self.clock.now())
 
 
 @dataclass(frozen=True, slots=True)
 class MarkRead:
-    """Mark some of an inbox as read, or all that came up to some time."""
+    """Mark listed notifications as read, or all up to a time."""
 
     configs: InboxConfigs
     copies: Copies
@@ -220,41 +222,42 @@ class MarkRead:
     count: CountUnread
 
     async def some(self, user: UserKey, inbox: str, notification_ids: Sequence[str]) -> UnreadCount:
-        """These are read; what the user does not have is passed over. Returns what is left."""
+        """Mark these as read, ignoring unknown ids; return the unread count."""
         if not 1 <= len(notification_ids) <= limits.READ_IDS_MAX:
-            raise Invalid(f"ids: 1 to {limits.READ_IDS_MAX}", "/ids")
+            raise Invalid(f"ids must contain 1 to {limits.READ_IDS_MAX} ids", "/ids")
         await self.configs.get(tenant_of(user), inbox)
         now = self.clock.now()
-        ids = [one for one in dict.fromkeys(notification_ids) if NOTIFICATION.fullmatch(one)]
-        if own := [one for one in ids if broadcast_sequence(one) is None]:
-            await self.copies.mark_read(user, inbox, own, now)
-        if len(own) < len(ids):
-            view = await self._reaching(tenant_of(user), inbox, ids)
-            told = await broadcasts_for(self.showing, user, view)
-            sequences = [one.sequence for one in told if one.notification_id in ids]
+        distinct = dict.fromkeys(notification_ids)
+        ids = [each for each in distinct if NOTIFICATION.fullmatch(each)]
+        if copy_ids := [each for each in ids if broadcast_sequence(each) is None]:
+            await self.copies.mark_read(user, inbox, copy_ids, now)
+        if len(copy_ids) < len(ids):
+            view = await self._view_with(tenant_of(user), inbox, ids)
+            broadcasts = await broadcasts_for(self.showing, user, view)
+            sequences = [each.sequence for each in broadcasts if each.notification_id in ids]
             if sequences:
                 await self.copies.read_announcements(user, inbox, sequences, now)
-        return await self._left(user, inbox)
+        return await self._unread(user, inbox)
 
     async def before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:
-        """All that came up to this time is read. Returns what is left."""
+        """Mark all notifications up to this time as read; return the unread count."""
         await self.configs.get(tenant_of(user), inbox)
         view = await self.views.get(tenant_of(user), inbox, age_ms=0)
         now = self.clock.now()
-        # What was posted in a burst bears times a little ahead of the clock.
+        # Broadcasts of a burst have times a little ahead of the clock.
         until = max(now, view.head_at) if time >= now else time
         announced = view.last_broadcast_until(until)
         await self.copies.read_before(user, inbox, min(time, now), announced)
-        return await self._left(user, inbox)
+        return await self._unread(user, inbox)
 
-    async def _reaching(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
-        """The log with these in it, if it has them: another process may have shown them already."""
+    async def _view_with(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
+        """Return a view that includes these broadcasts, which another process may have shown."""
         view = await self.views.get(tenant, inbox)
-        if max(broadcast_sequence(one) or 0 for one in ids) > view.head:
+        if max(broadcast_sequence(each) or 0 for each in ids) > view.head:
             view = await self.views.get(tenant, inbox, age_ms=0)
         return view
 
-    async def _left(self, user: UserKey, inbox: str) -> UnreadCount:
+    async def _unread(self, user: UserKey, inbox: str) -> UnreadCount:
         self.bus.publish(InboxRead(user, inbox))
         return await self.count(user, inbox)
 
@@ -262,11 +265,11 @@ class MarkRead:
 async def broadcasts_for(
     showing: NotificationReader, user: UserKey, view: LogView
 ) -> list[Broadcast]:
-    """What everyone was told, as far as it is for this user."""
-    if all(one.late_joiners for one in view.broadcasts):
+    """Return the broadcasts that this user may see."""
+    if all(broadcast.late_joiners for broadcast in view.broadcasts):
         return list(view.broadcasts)
     joined_at = await showing.joined_at(user)
-    return [one for one in view.broadcasts if is_for(one, joined_at)]
+    return [broadcast for broadcast in view.broadcasts if is_for(broadcast, joined_at)]
 
 
 def _purpose(inbox: str, wanted: ListFilter) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking a notification back, and how far one has got."""
+"""Find a posted notification, report the progress of its delivery, and retract it."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,19 +28,19 @@ Status = Literal["queued", "running", "done", "redacted"]
 
 
 class PostProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a notification has got."""
+    """Progress of the delivery of a notification."""
 
     notification_id: str
     status: Status
     recipients: int
     delivered: int
     label: str | None
-    """What the tenant called the audience; None if it did not, or once it was taken back."""
+    """The tenant's label for the audience; None without a label or after a retraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindNotification:
-    """A notification as it was posted, whichever way."""
+    """Find a notification or broadcast by its id."""
 
     configs: InboxConfigs
     notifications: Notifications
@@ -49,10 +49,10 @@ class FindNotification:
     async def __call__(
         self, tenant: str, inbox: str, notification_id: str
     ) -> Notification | Broadcast:
-        """The notification.
+        """Return the notification or broadcast.
 
         Raises:
-            InboxNotFound, NotificationNotFound: There is none, or it has expired.
+            InboxNotFound, NotificationNotFound: It does not exist, or has expired.
         """
         await self.configs.get(tenant, inbox)
         found = await self._read(tenant, inbox, notification_id)
@@ -76,7 +76,7 @@ class FindNotification:
 
 @dataclass(frozen=True, slots=True)
 class GetProgress:
-    """How many of its users have a notification. Counted from what is done, never incremented."""
+    """Report how many users have a notification, from its finished jobs; a retry counts once."""
 
     find: FindNotification
     notifications: Notifications
@@ -114,7 +114,7 @@ class GetProgress:
 
 @dataclass(frozen=True, slots=True)
 class RedactNotification:
-    """Take a notification back: whoever looks after the answer sees nothing of it."""
+    """Retract a notification: no request that starts after the answer shows it."""
 
     find: FindNotification
     notifications: Notifications
@@ -125,7 +125,7 @@ class RedactNotification:
     chance: Chance
 
     async def __call__(self, tenant: str, inbox: str, notification_id: str) -> None:
-        """For good. Again, it answers the same and changes nothing.
+        """Retract it for good; repeating the call changes nothing and gives the same answer.
 
         Raises:
             InboxNotFound, NotificationNotFound: There is none, or it has expired.
@@ -141,7 +141,7 @@ class RedactNotification:
                 is_same=lambda entry: entry.target == notification_id,
             )
         durable_at = monotonic()
-        if is_whole:  # also what an earlier attempt left half done: twice does no harm
+        if is_whole:  # completes an earlier attempt that broke off; repeating does no harm
             self.bus.publish(Retracted(tenant, inbox, notification_id))
             await self._empty(found)
         await _until(durable_at + self.notifications.announcements_age_ms / limits.SECOND_MS)
@@ -166,7 +166,7 @@ class RedactNotification:
 
 
 def delivered_by(finished: set[int], recipients: int) -> int:
-    """How many users the finished jobs stand for: a hundred each, the last one the rest."""
+    """Return the number of users in the finished jobs: a hundred each, in the last job the rest."""
     last, rest = divmod(recipients - 1, limits.JOB_USERS_MAX)
     return sum(rest + 1 if number == last else limits.JOB_USERS_MAX for number in finished)
 
@@ -178,6 +178,6 @@ def _status(delivered: int, recipients: int, is_for_everyone: bool) -> Status:
 
 
 async def _until(time: float) -> None:
-    # A loop may count a pause from when its turn began: what is left is waited for again.
-    while (left := time - monotonic()) > 0:  # noqa: ASYNC110 - time is what it waits for
+    # The loop may measure a sleep from the start of its turn: sleep again for what is left.
+    while (left := time - monotonic()) > 0:  # noqa: ASYNC110 - waits for a time
         await asyncio.sleep(left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of notifications: sealed with the tenant's own key, opened for whoever may see it."""
+"""Encrypt the texts of notifications with the tenant's key, and decrypt them for readers."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tidings.ports.world import Clock
 
 
 class OpenedNotification(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification with its text."""
+    """A notification with its decrypted text."""
 
     notification_id: str
     category: str | None
@@ -29,20 +29,20 @@ class OpenedNotification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotificationTexts:
-    """Seals and opens. A text opens only as that of its own notification."""
+    """Encryption of texts; a text can be decrypted only for its own notification."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     async def seal(self, tenant: str, inbox: str, name: str, text: Text) -> Sealed:
-        """Seal the text; `name` is the id of one for listed users, the mark of one for everyone."""
+        """Encrypt a text; `name` is the id of a notification or the mark of a broadcast."""
         encoded = msgspec.json.encode(text).decode()
         return await self._vault.seal_text(_author(tenant), _bound_to(inbox, name), encoded)
 
     async def open(
         self, tenant: str, inbox: str, name: str, box: bytes | None, box_key: int
     ) -> Text | None:
-        """The text; None if it is gone, or was not sealed as this one's."""
+        """Return the text; None if it was removed, or belongs to another notification."""
         if box is None:
             return None
         text = await self._vault.open_text(
@@ -52,7 +52,7 @@ class NotificationTexts:
 
 
 class NotificationReader:
-    """What can be shown of an inbox to somebody: never what was taken back or has expired."""
+    """Reader of notifications that may be shown: never retracted or expired ones."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class NotificationReader:
     async def copy_text(
         self, tenant: str, inbox: str, notification_id: str
     ) -> OpenedNotification | None:
-        """One for listed users, if it can be shown to those who have a copy."""
+        """Return a notification that was posted to listed users, if it may be shown."""
         view = await self._views.get(tenant, inbox)
         if view.is_retracted(notification_id):
             return None
@@ -82,19 +82,19 @@ class NotificationReader:
     async def copy_texts(
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
     ) -> dict[str, OpenedNotification]:
-        """Those for listed users that have their content; the caller knows what was taken back."""
+        """Return notifications that have content, by id; the caller excludes retracted ones."""
         if not notification_ids:
             return {}
         found = await self._notifications.get(tenant, inbox, notification_ids)
-        shown = [await self._shown(one, one.notification_id) for one in found]
-        return {one.notification_id: one for one in shown if one is not None}
+        opened = [await self._shown(each, each.notification_id) for each in found]
+        return {each.notification_id: each for each in opened if each is not None}
 
     async def broadcast_text(self, announcement: Broadcast) -> OpenedNotification | None:
-        """One for everyone, if it has its content."""
+        """Return a broadcast with its text, if it has content."""
         return await self._shown(announcement, announcement.mark)
 
     async def joined_at(self, user: UserKey) -> int:
-        """Since when there is this user; for one who is not there, the end of time."""
+        """Return when the user was created; the end of time for an unknown user."""
         joined = self._joined.get(user)
         if joined is not None:
             self._joined.move_to_end(user)
@@ -107,23 +107,25 @@ class NotificationReader:
             self._joined.popitem(last=False)
         return found.created_at
 
-    async def _shown(self, one: Notification | Broadcast, name: str) -> OpenedNotification | None:
-        if one.expires_at <= self._clock.now():
+    async def _shown(
+        self, posted: Notification | Broadcast, name: str
+    ) -> OpenedNotification | None:
+        if posted.expires_at <= self._clock.now():
             return None
-        text = await self._texts.open(one.tenant, one.inbox, name, one.box, one.box_key)
+        text = await self._texts.open(posted.tenant, posted.inbox, name, posted.box, posted.box_key)
         if text is None:
             return None
         return OpenedNotification(
-            notification_id=one.notification_id,
-            category=one.category,
-            posted_at=one.posted_at,
-            expires_at=one.expires_at,
+            notification_id=posted.notification_id,
+            category=posted.category,
+            posted_at=posted.posted_at,
+            expires_at=posted.expires_at,
             text=text,
         )
 
 
 def _author(tenant: str) -> UserKey:
-    # No user has this name, so nobody's erasure takes the key away.
+    # No user has this name, so erasing a user never destroys this key.
     return UserKey(f"{tenant}:*")
 
 
