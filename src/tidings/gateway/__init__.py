@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets and HTTP connections: the listener, the protocol, and the connected users."""
+"""Serves the WebSocket connections of users: protocol, catch-up, live entries and presence."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entrance: how many sockets an address may open, and how many at once may open one at all."""
+"""Admission of new sockets per address, and rate limits on the frames of one connection."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from tidings.ports.buckets import Bucket
 
 
 class Admission:
-    """Counts sockets by address from the moment they open, whether or not they say hello."""
+    """Limits on new sockets. A socket counts from the moment it opens, before any hello."""
 
     def __init__(
         self,
@@ -22,21 +22,21 @@ class Admission:
         rate_limits: RateLimits | None = None,
         trusted_proxies: Networks = (),
     ) -> None:
-        """Without rate limits everyone may come in."""
+        """Admit every socket if there are no rate limits."""
         self._jitter_ms = jitter_ms
         self._limits = rate_limits
         self._trusted = trusted_proxies
         self._open: Counter[str] = Counter()
-        """How many sockets each address has."""
+        """Open sockets per address."""
 
     def address(self, peer: str | None, forwarded: Sequence[str]) -> str | None:
-        """As whom a client is counted; None if it is not."""
+        """Return the address that a client is counted under; None if it is exempt."""
         return counted_address(peer, forwarded, self._trusted)
 
     def wait_seconds(self, address: str | None) -> int:
-        """Count one who wants to come in; returns 0, or after how many seconds to ask again.
+        """Count an attempt to open a socket; return 0, or the seconds to wait before the next.
 
-        Not the same for all: those who are sent away together would come back together.
+        The wait has jitter: clients refused together would otherwise come back together.
         """
         if self._limits is None:
             return 0
@@ -49,12 +49,12 @@ class Admission:
         return max(1, ceil(self._jitter_ms(wait_ms) / limits.SECOND_MS))
 
     def opened(self, address: str | None) -> None:
-        """A socket is there."""
+        """Count an opened socket."""
         if address is not None:
             self._open[address] += 1
 
     def closed(self, address: str | None) -> None:
-        """It is gone."""
+        """Stop counting a closed socket."""
         if address is None:
             return
         self._open[address] -= 1
@@ -63,27 +63,27 @@ class Admission:
 
 
 class ConnectionCharges:
-    """Counts for one connection. Who does not stop when refused has to go."""
+    """Rate limits of one connection, which is closed if it keeps sending after refusals."""
 
     def __init__(self, rate_limits: RateLimits | None) -> None:
         self._limits = rate_limits
         self._sends: Bucket | None = None
-        """What its messages are counted in; there once it has sent one."""
+        """Bucket of the user's messages; None before the first one."""
         self._sends_refused = 0
-        """How many in a row were too many."""
+        """Messages refused in a row."""
         self._reads_refused = 0
-        """Likewise, of reads: messages that are taken meanwhile do not excuse them."""
+        """Reads refused in a row; accepted messages in between do not reset this."""
 
     @property
     def is_leaving(self) -> bool:
-        """Whether so many in a row were refused that the connection is about to be closed."""
+        """Whether enough requests in a row were refused to close the connection."""
         return (
             self._sends_refused >= limits.SENDS_REFUSED_MAX
             or self._reads_refused >= limits.SENDS_REFUSED_MAX
         )
 
     def send(self, user: UserKey) -> int:
-        """Count a message; returns 0, or how many milliseconds to wait."""
+        """Count a message; return 0, or the milliseconds to wait."""
         if self._limits is None:
             return 0
         if self._sends is None:
@@ -93,10 +93,10 @@ class ConnectionCharges:
         return wait_ms
 
     async def read(self, user: UserKey, tokens: int = 1) -> None:
-        """Take what a read of the store costs, from the bucket of the user's requests.
+        """Charge a read of the store to the bucket of the user's requests.
 
         Raises:
-            RateLimited: There is not as much in it.
+            RateLimited: The bucket has fewer tokens.
         """
         if self._limits is None:
             return

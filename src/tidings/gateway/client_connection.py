@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection as its own parts see it: enough to test them without a socket."""
+"""The interface of a client connection, which tests can fake, and the framing of RFC 6455."""
 
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Protocol
@@ -15,69 +15,72 @@ from tidings.wire.frames import ClientFrame
 
 
 class ClientConnection(Protocol):
-    """One client at the other end."""
+    """One client's connection, as the parts of the gateway see it."""
 
     @property
     def conversation(self) -> Conversation:
-        """The rules."""
+        """State of the protocol."""
         ...
 
     @property
     def progress(self) -> DeliveryProgress:
-        """How far it is in each chat."""
+        """Sequences sent and confirmed in each chat."""
         ...
 
     @property
     def address(self) -> str | None:
-        """As whom the client is counted; None if it is not."""
+        """Address that the client is counted under; None if it is exempt."""
         ...
 
     def now(self) -> int:
-        """Monotonic milliseconds."""
+        """Return monotonic milliseconds."""
         ...
 
     def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """Take an entry, at once or later."""
+        """Send an entry now, or mark its chat as behind."""
         ...
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Take something about a chat that has no sequence, if it follows the chat."""
+        """Send a frame without a sequence if the connection follows the chat."""
         ...
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """So far the user's logs reach: what is missing is read. False if it is too early."""
+        """Compare with the current heads of the user's chats and read missing entries from the log.
+
+        Returns False before the chats of hello are known.
+        """
         ...
 
     def wake(self) -> None:
-        """There may be room for entries again."""
+        """Continue to read from the log if the window has room."""
         ...
 
     def perform(self, frame: ClientFrame) -> None:
-        """Do what the client asks for."""
+        """Carry out a frame from the client."""
         ...
 
     def send(self, frame: bytes) -> None:
-        """Write a frame."""
+        """Send a frame."""
         ...
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
-        """Say no."""
+        """Send a refusal."""
         ...
 
     async def drained(self) -> None:
-        """Wait until the socket takes more."""
+        """Wait until the socket accepts more bytes."""
         ...
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that ends with the connection."""
+        """Run a task that is cancelled when the connection closes."""
         ...
 
     def tick(self) -> None:
-        """End what has to end; called about once a second."""
+        """Check deadlines; called about once a second."""
         ...
 
     def close(self, code: Close, retry_after_ms: int | None = None) -> None:
-        """Say bye and why, then close."""
+        """Send `bye` with the reason, then close."""
         ...
 
 
@@ -88,7 +91,7 @@ _STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_
 
 
 def header(kind: int, size: int) -> bytes:
-    """What stands before a payload of this size, as a server writes it (RFC 6455, 5.2)."""
+    """Return the header of an unmasked frame with a payload of this size (RFC 6455, 5.2)."""
     if size < 126:
         return bytes((kind, size))
     if size < 1 << 16:
@@ -97,10 +100,10 @@ def header(kind: int, size: int) -> bytes:
 
 
 def backlog(transport: WSTransport) -> int:
-    """How much the socket has yet to take."""
+    """Return the bytes that the socket has not sent yet."""
     return transport.underlying_transport.get_write_buffer_size()
 
 
 def may_be_sent(close_code: int) -> bool:
-    """Whether a close frame may hold this code (RFC 6455, 7.4, and what was registered since)."""
+    """Return whether a close frame may carry this code (RFC 6455, 7.4, and later registrations)."""
     return close_code in _STANDARD_CLOSE_CODES or 3_000 <= close_code < 5_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets whose right to be here ended are closed, as soon as the feed of revocations tells."""
+"""Closes connections: those of revoked credentials, and all of them before a restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,27 +18,27 @@ from tidings.wire.codes import Close
 
 
 class RevocationCloser:
-    """What a gateway does about news of the feed.
+    """Closes the sockets of revoked credentials.
 
-    A process that cannot read it for five seconds does not know whom it may still serve: it closes
-    its sockets and lets nobody in until it can.
+    A process that cannot read the revocation feed for five seconds cannot know which credentials
+    are still valid: it closes its sockets and admits no new ones until it can.
     """
 
     def __init__(
-        self, hub: Hub, write_lease: WriteLease, counts: Callable[[UserCaller], Awaitable[bool]]
+        self, hub: Hub, write_lease: WriteLease, is_valid: Callable[[UserCaller], Awaitable[bool]]
     ) -> None:
-        """`counts` asks the store whether a token still does."""
+        """`is_valid` asks the store whether a token is still valid."""
         self._hub = hub
         self._write_lease = write_lease
-        self._is_valid = counts
+        self._is_valid = is_valid
         self._tasks = Tasks("revoked sockets")
 
     async def close(self) -> None:
-        """Ask nothing any more."""
+        """Cancel the checks that are running."""
         await self._tasks.close()
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Close the sockets that these are about."""
+        """Close the sockets whose credentials these revocations end."""
         ended = RevocationIndex(revocations)
         for user, at in ended.users.items():
             for connection in self._hub.of(user):
@@ -54,8 +54,8 @@ class RevocationCloser:
         if caller is None or caller.issued_at <= at:
             connection.close(Close.NOT_AUTHENTICATED)
         else:
-            # Given afterwards, by its own word: but who was deactivated may do nothing, whatever
-            # the clock showed of who made the token.
+            # Issued later, by its own timestamp; but a deactivated user may do nothing, whatever
+            # the issuer's clock said. Ask the store.
             self._tasks.start(self._ask(connection, caller))
 
     async def _ask(self, connection: ClientConnection, caller: UserCaller) -> None:
@@ -67,15 +67,15 @@ class RevocationCloser:
             connection.close(Close.OVERLOADED)
 
     def saw(self, at: float) -> None:
-        """The feed was read: what was revoked before has been carried out."""
+        """Renew the lease: the feed was read at this time and its revocations were applied."""
         self._write_lease.renew_feed(at)
         self._write_lease.is_blind = False
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Nobody can be told from somebody whose access was revoked.
+        """Stop serving: valid credentials cannot be told from revoked ones.
 
-        Where that may be for being late alone, nobody is sent away yet: until the next look nobody
-        is let in, nothing is written, and nothing is sent in anybody's name.
+        If the process may only have been late, no socket is closed yet: until the feed is read
+        again, no socket is admitted, nothing is written, and no message is accepted.
         """
         self._write_lease.is_blind = True
         if was_late:
@@ -91,9 +91,9 @@ PAUSE_SECONDS_MAX = 0.05
 
 
 async def drain(hub: Hub, seconds: float, jitter_ms: Callable[[int], int]) -> None:
-    """Close every connection with 1012, evenly over the window; each is told when to come back.
+    """Close every connection with 1012, spread over the window, with a random time to reconnect.
 
-    Where there are few, nobody has to be spread, and nobody waits for the window to end.
+    A few connections are closed faster: they do not need the whole window.
     """
     connections = list(hub)
     if not connections:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One socket: a thin shell around the conversation and the progress of a connection."""
+"""One WebSocket connection: reads frames, batches writes, and closes what has to end."""
 
 import asyncio
 import logging
@@ -25,16 +25,16 @@ from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, en
 log = logging.getLogger("tidings.gateway")
 
 CLOSE_SECONDS_MAX = 2.0
-"""How long a client has to answer a close frame before the socket is dropped: at most two ticks."""
+"""Time for a client to answer a close frame before the socket is dropped: at most two ticks."""
 
 FRAMES_UNLIMITED = 1 << 62
 
 WRITE_BYTES_MAX = 32 * limits.KIB
-"""What waits for the end of a turn is written sooner if it is more than this."""
+"""Queued bytes above which a connection writes before the end of the turn."""
 
 
 class Connection(WSListener):
-    """One client, from accept to close."""
+    """A client's WebSocket, from accept to close."""
 
     def __init__(
         self,
@@ -48,19 +48,19 @@ class Connection(WSListener):
         self._frames_left = self._frames_most = (
             FRAMES_UNLIMITED if context.limits is None else limits.CONNECTION_FRAMES_BURST
         )
-        """Counted down with each frame, and up again with each tick."""
+        """Frames the client may still send; each tick adds some."""
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
         self._parts: bytearray | None = None
-        """What has come of a message in fragments."""
+        """Fragments of an unfinished message."""
         self._unwritten: list[bytes] = []
-        """Frames of this turn, headers and payloads: they leave in one write. A system call for
-        each would be a sixth of what a message costs."""
+        """Headers and payloads of this turn, sent in one write. A system call for each would be a
+        sixth of the cost of a message."""
         self._unwritten_bytes = 0
         self._is_leaving = False
-        """Whether the last tick found the goodbye said and the client still there."""
+        """Whether the close frame was sent and the client was still connected at the last tick."""
         self._takes_more: asyncio.Event | None = None
-        """There while the socket is full: 0.8 KB that most connections never need."""
+        """Set only while the socket is full: 0.8 KB that most connections never need."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
@@ -68,10 +68,10 @@ class Connection(WSListener):
         self.requests = Requests(context, self)
 
     def now(self) -> int:
-        """Monotonic milliseconds."""
+        """Return monotonic milliseconds."""
         return int(self._loop.time() * 1_000)
 
-    # What the socket says.
+    # Callbacks of picows.
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -120,7 +120,7 @@ class Connection(WSListener):
         self.stream.wake()
 
     def _take_part(self, frame: WSFrame) -> None:
-        """A message in fragments: put together as far as one frame may be long."""
+        """Join the fragments of a message, up to the length limit of a frame."""
         if (frame.msg_type == WSMsgType.TEXT) != (self._parts is None):
             self.close(Close.PROTOCOL_ERROR)
             return
@@ -154,26 +154,26 @@ class Connection(WSListener):
                 self.perform(frame)
 
     def perform(self, frame: ClientFrame) -> None:
-        """Do what the client asks for."""
+        """Carry out a frame from the client."""
         self.requests.perform(frame)
 
-    # What others say to it.
+    # Calls from the rest of the gateway.
 
     def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """An entry of one of the user's chats."""
+        """Offer an entry of one of the user's chats."""
         self.stream.offer(entry, frame, is_small=is_small)
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Something about a chat without a sequence: not for who has left it."""
+        """Send a frame without a sequence, unless the user has left the chat."""
         if self.progress.get(chat) is not None:
             self.send(frame)
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """So far the user's logs reach."""
+        """Compare with current heads and read missing entries from the log."""
         return self.stream.reconcile(heads)
 
     def send(self, frame: bytes) -> None:
-        """Write a frame at the end of the turn. Who lets a megabyte of them pile up is cut off."""
+        """Send a frame at the end of the turn. A client with a megabyte unread is disconnected."""
         self._queue(TEXT, frame)
 
     def _queue(self, kind: int, payload: bytes) -> None:
@@ -187,12 +187,12 @@ class Connection(WSListener):
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits for the end of the turn."""
+        """Write all queued frames."""
         transport, frames = self._transport, self._unwritten
         if not frames:
             return
         if transport is not None and self._context.write_lease.is_expired:
-            self._hold_or_cut(transport)
+            self._defer_or_disconnect(transport)
             return
         self._unwritten, self._unwritten_bytes = [], 0
         if transport is None or transport.is_close_frame_sent:
@@ -201,21 +201,21 @@ class Connection(WSListener):
         if self.progress.is_paused and backlog(transport) > limits.OUTBOX_BYTES_MAX:
             self.close(Close.OVERLOADED)
 
-    def _hold_or_cut(self, transport: WSTransport) -> None:
-        """Nothing may be written before this process has looked around."""
+    def _defer_or_disconnect(self, transport: WSTransport) -> None:
+        """Defer the write until the lease is renewed, or disconnect if that is not possible."""
         is_too_much = backlog(transport) or self._unwritten_bytes > limits.OUTBOX_BYTES_MAX
         if not (transport.is_close_frame_sent or self._context.write_lease.was_away or is_too_much):
-            self._context.write_lease.hold(self._flush_later)
+            self._context.write_lease.defer(self._flush_later)
             return
         self._unwritten, self._unwritten_bytes = [], 0
         if not transport.is_close_frame_sent:
-            self._cut(transport)
+            self._disconnect(transport)
 
     def _flush_later(self) -> None:
         self._context.writes.defer(Connection.flush, self)
 
-    def _cut(self, transport: WSTransport) -> None:
-        """This process was away: of what waits, nothing may be written any more."""
+    def _disconnect(self, transport: WSTransport) -> None:
+        """Close without the queued frames: after the lease has ended they may not be written."""
         if backlog(transport):
             self._drop(transport)
         else:
@@ -226,27 +226,27 @@ class Connection(WSListener):
         transport.disconnect(False)
 
     def refuse(self, refusal: Refusal, request: str | None = None) -> None:
-        """Say no."""
+        """Send a refusal."""
         self.send(encode(refused(refusal, request)))
 
     def wake(self) -> None:
-        """There may be room for entries again."""
+        """Continue to read from the log if the window has room."""
         self.stream.wake()
 
     async def drained(self) -> None:
-        """Wait until the socket takes more."""
+        """Wait until the socket accepts more bytes."""
         if self._takes_more is not None:
             await self._takes_more.wait()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that ends with the connection."""
+        """Run a task that is cancelled when the connection closes."""
         if self._transport is not None:
             self._tasks.start(work)
         else:
             work.close()
 
     def tick(self) -> None:
-        """Called about once a second: end what has to end."""
+        """Refill the frame budget and close an overdue connection; called about once a second."""
         refilled = self._frames_left + limits.CONNECTION_FRAMES_PER_SECOND
         self._frames_left = min(self._frames_most, refilled)
         if self._transport is not None and self._transport.is_close_frame_sent:
@@ -259,13 +259,13 @@ class Connection(WSListener):
             self.close(overdue)
 
     def _drop_if_lingering(self, transport: WSTransport) -> None:
-        """Whoever neither answers nor reads the last bytes would keep the socket for ever."""
+        """Disconnect a client that does not answer the close frame: it would keep the socket."""
         if self._is_leaving:
             transport.disconnect(False)
         self._is_leaving = True
 
     def close(self, code: Close, retry_after_ms: int | None = None) -> None:
-        """Say bye and why, then close; a client that does not read is cut off without."""
+        """Send `bye` with the reason, then close; a client that reads nothing gets no `bye`."""
         self.flush()
         transport, self.conversation.state = self._transport, State.CLOSED
         if transport is None or transport.is_close_frame_sent:
@@ -274,7 +274,7 @@ class Connection(WSListener):
             self._drop(transport)
             return
         if code is Close.OVERLOADED and self._context.write_lease.is_expired:
-            code = self._context.write_lease.close_code()  # after a pause everyone seems too slow
+            code = self._context.write_lease.close_code()  # after a pause every client seems slow
         if retry_after_ms is None:
             retry_after_ms = self._context.jitter_ms(5_000) if code in RECONNECT else 0
         bye = Bye(code, code in RECONNECT, retry_after_ms)

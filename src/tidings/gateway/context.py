@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every connection of a gateway shares: the actions it may take and the world around it."""
+"""The dependencies that all connections of a gateway share, and the lease on their writes."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,10 @@ from tidings.wire.codes import Close
 
 
 class WriteLease:
-    """Two times by which something has to be heard of again; by default there are none."""
+    """Lease on writing to sockets. It ends unless the process runs and reads the revocation feed.
+
+    By default it never ends.
+    """
 
     def __init__(
         self,
@@ -31,91 +34,91 @@ class WriteLease:
         blind_seconds_max: float = math.inf,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """The clock is asked for each time: a loop's own goes on only when the loop does."""
+        """`now` is read on each check: the clock of a blocked event loop stands still."""
         self.is_blind = False
-        """Whether revocations cannot be read: no new socket is let in, and nothing can be sent."""
+        """Whether revocations cannot be read: no socket is admitted and no message accepted."""
         self.now = now
         self._pause_seconds_max = pause_seconds_max
         self._blind_seconds_max = blind_seconds_max
         self._awake_until = now() + pause_seconds_max
         self._sees_until = now() + blind_seconds_max
         self._until = min(self._awake_until, self._sees_until)
-        self._held: dict[Callable[[], None], None] = {}
-        """What waits for the next look, in order."""
+        self._deferred: dict[Callable[[], None], None] = {}
+        """Writes that wait until the feed is read again, in order."""
 
     @property
     def was_away(self) -> bool:
-        """Whether the process did not run for longer than it is remembered elsewhere."""
+        """Whether the process was paused for longer than its registrations last."""
         return self.now() > self._awake_until
 
     @property
     def is_expired(self) -> bool:
-        """Whether nothing more may be written."""
+        """Whether writing is forbidden."""
         return self.now() > self._until
 
     def close_code(self) -> Close:
-        """What sockets are closed with once it is over."""
+        """Return the code for closing sockets after the lease has ended."""
         return Close.RESTARTING if self.was_away else Close.OVERLOADED
 
-    def hold(self, write: Callable[[], None]) -> None:
-        """Write later, once revocations were read again.
+    def defer(self, write: Callable[[], None]) -> None:
+        """Call `write` as soon as revocations were read again.
 
-        Load alone may make a process late. Nothing is written until it has looked, and who is
-        still allowed to be here is not sent away for it.
+        Load alone may make a process late: nothing is written until it has read the feed, but
+        valid connections are not closed for it.
         """
-        self._held[write] = None
+        self._deferred[write] = None
 
     def renew_awake(self) -> None:
-        """The process is awake."""
+        """Record that the process runs."""
         self._awake_until = self.now() + self._pause_seconds_max
         self._until = min(self._awake_until, self._sees_until)
 
     def renew_feed(self, at: float) -> None:
-        """It has read all revocations up to this moment of its clock."""
+        """Record that all revocations up to this time were read, and run the deferred writes."""
         self._sees_until = at + self._blind_seconds_max
         self._until = min(self._awake_until, self._sees_until)
-        held, self._held = self._held, {}
-        for write in held:
+        deferred, self._deferred = self._deferred, {}
+        for write in deferred:
             write()
 
 
 async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
-    """Where there is one process, the hub knows everybody."""
+    """Accept: in a single process the hub knows every connection."""
     return True
 
 
 def _needs_no_unregistering(_user: UserKey, _connection: str) -> None:
-    """Likewise."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """Where a connection turns to."""
+    """Dependencies shared by every connection of this gateway."""
 
     authenticate: Callable[[str], Awaitable[Caller]]
     held: Callable[[UserKey], Awaitable[list[HeldChat]]]
     send_presence: Callable[[UserKey, ClientConnection], Awaitable[None]]
-    """Tell a device that has just become live who of the user's peers is there."""
+    """Sends a device that has just become live the presence of the user's peers."""
     verbs: ChatVerbs
     receipts: CoalescedReceipts
     appender: Appender
     bus: Bus
     in_turn: TurnBudget
-    """Sends, each carried out when its turn comes."""
+    """Queue of messages to post."""
     writes: TurnBudget
-    """Connections that have something to write."""
+    """Queue of connections that have frames to write."""
     hub: Hub
     clock: Clock
     epoch: str
     new_connection_id: Callable[[], str]
     jitter_ms: Callable[[int], int]
-    """A random number of milliseconds up to a maximum."""
+    """Returns a random number of milliseconds up to a maximum."""
     register: Callable[[UserKey, str], Awaitable[bool]] = _needs_no_registering
-    """Have other processes find a connection; False if the user has too many. Never fails."""
+    """Registers a connection for other processes; False if the user has too many. Never fails."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     gap_seconds: float = 0.0
-    """How long an entry that another process delivers may be late before the log is read; if
-    others are late already when it is missed, up to twice as long."""
+    """Time to wait for an entry that another process delivers before the log is read; up to twice
+    as long if other entries are late already."""
     limits: RateLimits | None = None
-    """None: nothing is counted."""
+    """Rate limits; None for none."""
     write_lease: WriteLease = field(default_factory=WriteLease)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One client's half of the protocol: frames in, what to do out. No socket, no clock, no awaits."""
+"""The protocol of one connection: turns frames into actions. No socket, no clock, no awaits."""
 
 from enum import Enum
 
@@ -24,24 +24,24 @@ _OPS = frozenset({"hello", "send", "received", "read", "typing", "fetch", "auth"
 
 
 class State(Enum):
-    """Where a connection is in its life."""
+    """Phase of a connection."""
 
     GREETING = 1
     """Connected; the first frame has to be hello."""
     CHECKING = 2
-    """Hello came; who it is is being looked up."""
+    """Hello arrived; its token is being verified."""
     OPEN = 3
     CLOSED = 4
 
 
 class CloseRequest(msgspec.Struct, frozen=True):
-    """The connection ends, with this code."""
+    """Request to close the connection with this code."""
 
     code: Close
 
 
 class _Envelope(msgspec.Struct):
-    """What can be said of a frame that makes no sense."""
+    """The fields of an invalid frame that a refusal needs."""
 
     op: msgspec.Raw = msgspec.Raw(b"null")
     id: msgspec.Raw = msgspec.Raw(b"null")
@@ -51,26 +51,26 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 class Conversation:
-    """The rules of one connection."""
+    """State of the protocol on one connection."""
 
     def __init__(self, now: int) -> None:
         self.state = State.GREETING
         self.user: UserKey | None = None
         self.device: str | None = None
         self.connection = ""
-        """The name it is known by, once it is known whose it is."""
+        """The connection's id; empty before `welcome`."""
         self.caller: UserCaller | None = None
-        """What the token proved that counts now."""
+        """Identity proved by the token that is valid now."""
         self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0
         self._early: list[ClientFrame] = []
-        """What came between hello and welcome: acted on once it is known who says it."""
+        """Frames between hello and welcome; carried out once the user is known."""
 
     def receive(
         self, payload: bytes | memoryview, now: int
     ) -> ClientFrame | Refused | CloseRequest | None:
-        """Take a text frame in: a frame to act on, an answer to send, an end, or nothing.
+        """Decode a text frame; return a frame to carry out, an answer, a close request or None.
 
         `now` is monotonic, in milliseconds.
         """
@@ -89,9 +89,9 @@ class Conversation:
         return self._receive_early(frame)
 
     def _receive_early(self, frame: ClientFrame) -> ClientFrame | Refused | CloseRequest | None:
-        """Anything but a frame of an open connection."""
+        """Handle hello, and frames that arrive before the connection is open."""
         if self.state is State.OPEN:
-            return self._strike(Invalid("hello comes first, and once"), None)
+            return self._strike(Invalid("hello must be the first frame and be sent once"), None)
         if self.state is State.GREETING and isinstance(frame, Hello):
             self.state = State.CHECKING
             return frame
@@ -114,7 +114,7 @@ class Conversation:
             envelope = _decode_envelope(payload)
             op, request = _text(envelope.op), _text(envelope.id)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._strike(Invalid("a frame is one JSON object"), None)
+            return self._strike(Invalid("a frame must be one JSON object"), None)
         if op is not None and op not in _OPS:
             return refused(OperationUnknown(), request)
         return self._strike(Invalid(_reason(error)), request)
@@ -126,7 +126,7 @@ class Conversation:
         return refused(refusal, request)
 
     def choose_device(self, fixed: str | None, named: str | None) -> str | Close:
-        """The device: the token's if it names one, else hello's."""
+        """Return the device of the token if it names one, else that of hello."""
         if fixed is not None:
             return fixed if named in (None, fixed) else Close.FORBIDDEN
         if named is None or DEVICE.fullmatch(named) is None:
@@ -134,23 +134,23 @@ class Conversation:
         return named
 
     def admit(self, caller: UserCaller, device: str) -> list[ClientFrame]:
-        """Hello was in order. Returns the frames that did not wait for the answer to it."""
+        """Open the connection; return the frames that the client sent before `welcome`."""
         self.state = State.OPEN
         self.user, self.device, self.caller = caller.user, device, caller
         early, self._early = self._early, []
         return early
 
     def renew(self, caller: UserCaller) -> Close | None:
-        """A fresh token: it has to be for the same user, and for no other device."""
+        """Use a new token, which must be for the same user and for no other device."""
         if caller.user != self.user or caller.device not in (None, self.device):
             return Close.FORBIDDEN
         self.caller = caller
         return None
 
     def overdue(self, now: int, wall: int) -> Close | None:
-        """Why the connection has to end by now, if it has to.
+        """Return why the connection has to be closed now, or None.
 
-        Silence is measured on the monotonic clock, the token's age on the wall's.
+        `now` is monotonic and measures silence; `wall` is the time of day and measures the token.
         """
         if self.state is State.GREETING:
             return Close.SILENT if now - self._opened_at > limits.HELLO_MS_MAX else None
@@ -166,13 +166,13 @@ class Conversation:
 
 
 def refused(refusal: Refusal, request: str | None) -> Refused:
-    """The frame that says no."""
+    """Return the frame of a refusal."""
     wait_ms = refusal.retry_after_ms if isinstance(refusal, TooMany) else None
     return Refused(refusal.code, refusal.detail, refusal.retryable, request, wait_ms)
 
 
 def _is_utf8(payload: bytes | memoryview) -> bool:
-    """Whether it may be in a text frame at all (RFC 6455, 8.1)."""
+    """Return whether a text frame may carry the payload (RFC 6455, 8.1)."""
     try:
         str(payload, "utf-8")
     except UnicodeDecodeError:
@@ -186,5 +186,5 @@ def _text(raw: msgspec.Raw) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """What msgspec found: it names the field and the type, never the value."""
+    """Return the text of msgspec, which names the field and the type, never the value."""
     return str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other processes hand to this gateway: to the connections it is for, and the answer back."""
+"""Receives handovers from other processes and passes them to the connections of this gateway."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -13,11 +13,11 @@ from tidings.tasks import TurnBudget
 
 USERS_AT_ONCE: Final = 20
 WAITING_USERS_MAX: Final = 50_000
-"""A gateway with more than this before it takes no more: heads will be compared instead."""
+"""Users queued above which a gateway accepts no handover and reconciles heads instead."""
 
 
 class _Job:
-    """One handover on its way to the connections."""
+    """A handover that is being delivered to connections."""
 
     __slots__ = ("answer", "encoded_entries", "held", "left")
 
@@ -34,13 +34,13 @@ class _Job:
 
 
 class HandoverReceiver:
-    """The gateway's doorstep."""
+    """Delivers handovers to connections, a few users per turn."""
 
     def __init__(
         self, hub: Hub, request_reconcile: Callable[[], None], hint: Callable[[InboxEvent], None]
     ) -> None:
         self.dropped = 0
-        """Handovers that came while too many were waiting."""
+        """Handovers refused because too many users were queued."""
         self._hub = hub
         self._request_reconcile = request_reconcile
         self._hint = hint
@@ -59,7 +59,7 @@ class HandoverReceiver:
             return
         self._waiting_users += len(users)
         job = _Job(encoded_entries, len(users), answer)
-        # All parts are put in connection at once: what comes later for the same user comes later.
+        # All parts are queued at once, so a later handover for the same user stays behind.
         for start in range(0, len(users), USERS_AT_ONCE):
             part = job, users[start : start + USERS_AT_ONCE]
             self._slices.defer(self._deliver, part)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device gets at hello: complete, or `resync`, or `gone`; never a part in silence."""
+"""Hello: identifies the user, and plans the catch-up of each chat: all, `resync` or `gone`.
+
+A chat is never caught up in part without saying so.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +23,7 @@ from tidings.wire.frames import Hello, Welcome, encode
 async def identify(
     context: GatewayContext, connection: ClientConnection, hello: Hello
 ) -> tuple[UserCaller, str] | Close:
-    """Whose connection it is, and of which device; or why it has to end."""
+    """Return the caller and the device of a connection, or the code to close it with."""
     set_requester(unknown_requester(connection.address))
     try:
         caller = await context.authenticate(hello.token)
@@ -36,7 +39,7 @@ async def identify(
 
 
 async def _not_authenticated(context: GatewayContext, connection: ClientConnection) -> Close:
-    """What a client whose token does not hold is told: after too many wrong ones not even that."""
+    """Return the close code for an invalid token; after too many of them, `TOO_FAST`."""
     outcome = (
         None
         if context.limits is None
@@ -47,7 +50,7 @@ async def _not_authenticated(context: GatewayContext, connection: ClientConnecti
 
 
 def welcome(user: UserKey, device: str, connection: str, epoch: str) -> bytes:
-    """What a client has to know about its connection."""
+    """Return the frame that opens a connection."""
     return encode(
         Welcome(
             user=user_id(user),
@@ -61,20 +64,20 @@ def welcome(user: UserKey, device: str, connection: str, epoch: str) -> bytes:
 
 
 class CatchUpPlan(msgspec.Struct, frozen=True):
-    """Where each chat starts for a device."""
+    """How each chat of a device catches up."""
 
     gone: list[ChatId]
-    """Chats the device holds and its user is not in."""
+    """Chats that the device has but its user is not a member of."""
     resync: list[HeldChat]
-    """Chats in which too much is missing, or what is held cannot be continued."""
+    """Chats with too many missing entries, or with a copy that cannot be continued."""
     follow: list[tuple[HeldChat, int]]
-    """Chats with the last entry the device has; all after it are sent, in this order."""
+    """Chats with the last entry that the device has; all later ones are sent, in this order."""
 
 
 def plan_catch_up(
     held: Sequence[HeldChat], have: Mapping[str, int], *, is_same_epoch: bool
 ) -> CatchUpPlan:
-    """Decide for each chat, newest activity first, within the bounds of one hello."""
+    """Decide how each chat catches up, newest activity first, within the limits of one hello."""
     present = {row.chat_id for row in held}
     gone = [ChatId(chat) for chat in have if chat not in present]
     resync: list[HeldChat] = []
@@ -92,7 +95,7 @@ def plan_catch_up(
 
 
 def _start(row: HeldChat, have: Mapping[str, int], *, is_same_epoch: bool) -> int | None:
-    """The last entry the device has or need not have; None if it has to start over."""
+    """Return the last entry the device has or does not need; None if it has to start over."""
     head = row.head.sequence
     if row.chat_id not in have:
         return max(0, head - limits.CATCH_UP_CHAT_ENTRIES_MAX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hub: which connections each user has in this process."""
+"""Keeps the connections of this process by user, and ticks them once a second."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ _NONE: Final[tuple[ClientConnection, ...]] = ()
 
 
 class Hub:
-    """All live connections, by user; tells whoever asks who comes and who goes."""
+    """All connections of this process, by user; notifies watchers when a user comes or goes."""
 
     def __init__(self) -> None:
         self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
@@ -32,19 +32,19 @@ class Hub:
         return iter(list(self._all))
 
     def watch(self, changed: Callable[[UserKey, bool], None]) -> None:
-        """Be told when a user's first connection comes, and when the last one goes."""
+        """Call `changed` when a user's first connection opens and when the last one closes."""
         self._watchers.append(changed)
 
     def opened(self, connection: ClientConnection) -> None:
-        """A socket is there; nobody knows yet whose."""
+        """Add a socket whose user is not known yet."""
         self._all.add(connection)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def enter(self, user: UserKey, connection: ClientConnection) -> bool:
-        """The connection is this user's; False if the user has too many in this process.
+        """Assign the connection to a user; False if the user has too many in this process.
 
-        What the user has in others is counted where it is registered.
+        The registry counts the user's connections in other processes.
         """
         present = self._by_user.get(user, _NONE)
         if len(present) >= limits.USER_CONNECTIONS_MAX:
@@ -55,7 +55,7 @@ class Hub:
         return True
 
     def closed(self, connection: ClientConnection, user: UserKey | None) -> None:
-        """The socket is gone."""
+        """Remove a closed socket."""
         self._all.discard(connection)
         if not self._all and self._empty is not None:
             self._empty.set()
@@ -69,15 +69,15 @@ class Hub:
             self._notify_watchers(user, False)
 
     def of(self, user: UserKey) -> tuple[ClientConnection, ...]:
-        """The user's connections here."""
+        """Return the user's connections in this process."""
         return self._by_user.get(user, _NONE)
 
     def online(self, users: Iterable[UserKey]) -> set[UserKey]:
-        """Of these users, those who have a connection here."""
+        """Return those of the users who have a connection in this process."""
         return {user for user in users if user in self._by_user}
 
     def of_tenant(self, tenant: str) -> list[UserKey]:
-        """The tenant's users who have a connection here: a millisecond for ten thousand."""
+        """Return the tenant's users with a connection here: a millisecond for ten thousand."""
         prefix = f"{tenant}:"
         return [user for user in self._by_user if user.startswith(prefix)]
 
@@ -86,7 +86,7 @@ class Hub:
             changed(user, is_online)
 
     def _tick(self) -> None:
-        """Once a second for all, instead of timers for each: 0.3 µs a connection."""
+        """Tick all connections from one timer instead of one each: 0.3 µs per connection."""
         self._ticking = None
         if self._all:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
@@ -94,7 +94,7 @@ class Hub:
             connection.tick()
 
     async def emptied(self, seconds_max: float) -> None:
-        """Wait until the last connection is gone, but not longer than this and a little more."""
+        """Wait until the last connection has closed, at most one second longer than this."""
         self._empty = asyncio.Event()
         if self._all:
             with suppress(TimeoutError):

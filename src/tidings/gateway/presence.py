@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Presence: who is here, among those who share a small chat. Coalesced, best effort, apart.
+"""Sends presence to users who share a small chat. Coalesced, best effort, apart from messages.
 
-It never stands on the way of a message: changes are gathered and told about once a second, and a
-user who comes back before that was never gone.
+Presence never delays a message: changes are collected and sent about once a second, and a user who
+reconnects within that second was never offline.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from tidings.tasks import Tasks
 from tidings.wire.frames import Presence, encode
 
 CHANGES_PER_TICK_MAX = 500
-"""When more come and go at once, such as after a restart, the rest waits for the next tick."""
+"""Further changes, such as after a restart, wait for the next tick."""
 
 
 class PresenceTracker:
-    """Watches the hub and tells peers."""
+    """Watches the hub and sends changes of presence to peers."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class PresenceTracker:
         clock: Clock,
         remote_gateways: RemoteGateways | None = None,
     ) -> None:
-        """`remote_gateways` are the other gateways, where there are any."""
+        """`remote_gateways` is None in a deployment of one process."""
         self._hub = hub
         self._remote_gateways = remote_gateways
         self._users = users
@@ -42,17 +42,17 @@ class PresenceTracker:
         self._tasks = Tasks("presence")
         self._changed: dict[UserKey, bool] = {}
         self._announced: set[UserKey] = set()
-        """Who was last said to be online. Who is here and not among them is about to be announced:
-        a greeting leaves that to the announcement, so that nobody hears it twice."""
+        """Users last announced as online. A connected user missing here is about to be announced;
+        `greet` leaves that to the announcement, so that no peer receives it twice."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         hub.watch(self._noticed)
 
     async def greet(self, user: UserKey, connection: ClientConnection) -> None:
-        """Tell a device that has just become live how the user's peers are.
+        """Send the presence of the user's peers to a device that has just become live.
 
-        In slices, each as the socket takes it: all at once would look as if the device did not
-        read. Whoever goes while this is under way is left to the announcement, which is newer.
+        Peers are sent in slices, at the pace of the socket: all at once would look as if the
+        device did not read. A peer who leaves meanwhile is left to the newer announcement.
         """
         peers = await self._users.peers(user)
         at_first = online = await self._online(list(peers))
@@ -94,11 +94,11 @@ class PresenceTracker:
     async def _announce(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
         try:
             found = await self._find_elsewhere([user for user, _ in batch])
-            others_hold = {user for users in found.values() for user in users}
+            online_elsewhere = {user for users in found.values() for user in users}
             for user, is_online in batch:
                 if is_online == (user in self._announced):
                     continue
-                if user not in others_hold:  # else nothing has changed for anybody
+                if user not in online_elsewhere:  # else the user is still online elsewhere
                     await self._send_to_peers(user, _frame(user, is_online, now))
                 (self._announced.add if is_online else self._announced.discard)(user)
         except Refusal:
@@ -121,7 +121,7 @@ class PresenceTracker:
         return await self._remote_gateways.find(users) if self._remote_gateways is not None else {}
 
     async def close(self) -> None:
-        """Stop telling; keep when those who have just gone were last seen."""
+        """Stop; store when the users who have just left were last seen."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

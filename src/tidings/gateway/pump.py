@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the log for one connection: what it missed, as far as it has room."""
+"""Reads the entries that one connection missed from the log, while its window has room."""
 
 import asyncio
 
@@ -16,15 +16,15 @@ from tidings.wire.frames import GoneFrame, encode, encode_entry
 
 
 class Pump:
-    """Brings chats that are behind up to their heads, a page at a time."""
+    """Catch-up for chats that are behind, one page at a time."""
 
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
         self._is_busy = True
-        """Until it is started, hello does the work."""
+        """Whether pages are being read; true during hello, which reads them itself."""
         self._has_room: asyncio.Event | None = None
-        """There while somebody waits for it."""
+        """Set only while a page waits for room."""
         self._stalled_at: int | None = None
 
     @property
@@ -34,12 +34,12 @@ class Pump:
         return user
 
     def start(self) -> None:
-        """From now on read by itself whatever falls behind."""
+        """Read chats that fall behind from now on."""
         self._is_busy = False
         self.wake()
 
     def wake(self) -> None:
-        """There may be room, or something to read."""
+        """Continue if the window has room or a chat is behind."""
         if self._connection.progress.room > 0:
             self._stalled_at = None
             if self._has_room is not None:
@@ -49,13 +49,13 @@ class Pump:
             self._connection.start(self._work())
 
     def is_stalled(self, now: int) -> bool:
-        """Whether the client has left its window full, or its socket unread, for too long."""
+        """Return whether the window was full, or the socket unread, for too long."""
         return (
             self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
         )
 
     async def bring_to(self, head: int, chat: ChatId, position: Position) -> None:
-        """Send what is missing up to a head."""
+        """Send the missing entries up to a head."""
         while position.sent < head and self._is_open():
             await self._send_page(chat, position)
 
@@ -71,13 +71,13 @@ class Pump:
                     if position is not None:
                         await self._send_page(chat, position)
         except Unavailable:
-            # What is missing cannot be read now, and must not be passed over.
+            # The missing entries cannot be read now, and must not be skipped.
             self._connection.close(Close.OVERLOADED)
         finally:
             self._is_busy = False
 
     async def _send_page(self, chat: ChatId, position: Position) -> None:
-        """Send a page from the log, as far as there is room, and then what came meanwhile."""
+        """Send a page from the log while there is room, then the entries that arrived meanwhile."""
         progress = self._connection.progress
         await self._wait_for_room()
         position.kept = []
@@ -100,7 +100,7 @@ class Pump:
         progress.caught_up(position)
 
     def _send_next(self, position: Position, sequence: int, frame: bytes) -> bool:
-        """Send an entry if it is the next one and there is room."""
+        """Send an entry if it is next and there is room."""
         progress = self._connection.progress
         if sequence != position.sent + 1 or progress.room <= 0 or not self._is_open():
             return False

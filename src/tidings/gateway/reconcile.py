@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparing heads: which connections missed something that nobody told this gateway about."""
+"""Reconciles connections with the heads of their chats, to find entries that never arrived."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,17 @@ from tidings.tasks import Tasks
 
 AGAIN_SECONDS: Final = 1.0
 CONNECTIONS_AT_ONCE: Final = 1_000
-"""Bounds the memory a comparison takes, at the price of reading some heads more than once."""
+"""Limits the memory of a comparison, at the price of reading some heads more than once."""
 CHATS_AT_ONCE: Final = 1_000
 USERS_AT_ONCE: Final = 8
 CONNECTIONS_PER_TURN: Final = 100
 
 
 class HeadReconciler:
-    """Compares when asked, one comparison at a time; what is asked meanwhile is done after it.
+    """Compares connections with heads on request, one comparison at a time.
 
-    A quick comparison looks at the chats that connections follow; a thorough one also at which
-    chats their users are in.
+    A quick comparison covers the chats that connections follow; a thorough one also reads which
+    chats their users are members of.
     """
 
     def __init__(self, hub: Hub, chats: Chats) -> None:
@@ -37,10 +37,10 @@ class HeadReconciler:
         self._wanted: set[ClientConnection] = set()
         self._is_thorough = False
         self._requested = asyncio.Event()
-        self._tasks = Tasks("comparing")
+        self._tasks = Tasks("reconcile")
 
     def start(self) -> None:
-        """Wait for being asked."""
+        """Start to serve requests."""
         self._tasks.repeat(self._compare_requested)
 
     async def close(self) -> None:
@@ -50,7 +50,7 @@ class HeadReconciler:
     def request(
         self, connections: Iterable[ClientConnection] | None = None, *, is_thorough: bool
     ) -> None:
-        """Compare these connections, or all, soon: as things stand after the call."""
+        """Queue a comparison of these connections, or of all, with heads read after this call."""
         self._wanted.update(self._hub if connections is None else connections)
         self._is_thorough |= is_thorough
         self._requested.set()
@@ -73,11 +73,11 @@ class HeadReconciler:
     async def _compare_all(
         self, connections: set[ClientConnection], is_thorough: bool
     ) -> list[ClientConnection]:
-        """Returns those that could not be compared yet."""
+        """Return the connections that could not be compared yet."""
         left: list[ClientConnection] = []
         remaining = iter(connections)
         while group := list(islice(remaining, CONNECTIONS_AT_ONCE)):
-            # Whoever is gone by now, or has yet to say hello, needs no comparison.
+            # A connection that has closed, or has not said hello yet, needs no comparison.
             is_open = [
                 connection for connection in group if connection.conversation.state is State.OPEN
             ]
@@ -110,21 +110,21 @@ class HeadReconciler:
     async def _memberships(
         self, connections: Sequence[ClientConnection]
     ) -> dict[UserKey, list[ChatId]]:
-        """Which chats the users are in: some may have been added to one without hearing of it."""
+        """Return the chats of the users, some of whom may have been added without an event."""
         users = {
             user for connection in connections if (user := connection.conversation.user) is not None
         }
         found: dict[UserKey, list[ChatId]] = {}
         remaining = iter(users)
 
-        async def look() -> None:
+        async def read_chats() -> None:
             for user in remaining:
                 found[user] = await self._chats.ids(user)
 
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(USERS_AT_ONCE):
-                    group.create_task(look())
+                    group.create_task(read_chats())
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
         return found

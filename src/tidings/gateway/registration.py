@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upkeep: this gateway's registrations are kept alive, and made good for when they were not.
+"""Keeps the registrations of this gateway's connections alive, and reconciles after gaps.
 
-An entry reaches a connection because a worker finds it in the registry, or else because its
-gateway compares heads: after it registered a connection that could not be found for a while, after
-something may have been lost on the way, and again and again while the registry does not answer.
+An entry reaches a connection because a worker finds the connection in the registry, or because the
+gateway compares heads: after a connection was unregistered for a while, after a handover may have
+been lost, and repeatedly while the registry does not answer.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from tidings.wire.codes import Close
 log = logging.getLogger("tidings.gateway")
 
 BEAT_SECONDS: Final = 2.5
-"""A registration lasts 10 seconds: three beats may fail before it is gone."""
+"""A registration lasts 10 seconds: three beats may fail before it expires."""
 BEAT_SECONDS_MIN: Final = 0.05
 COMPARE_SECONDS: Final = 10.0
 THOROUGH_EVERY: Final = 6
-"""While the registry is down every sixth comparison is a thorough one: one a minute."""
+"""While the registry is down every sixth comparison is thorough: one a minute."""
 PULSE_SECONDS: Final = 1.0
 
 
 class GatewayRegistration:
-    """Beats for all connections of this gateway."""
+    """Refreshes the registrations of all connections of this gateway."""
 
     def __init__(
         self,
@@ -51,44 +51,44 @@ class GatewayRegistration:
         self._beat_seconds = beat_seconds
         self._compare_seconds = compare_seconds
         self._needs_reconcile = False
-        """Whether something may have passed this gateway by."""
+        """Whether entries may have missed this gateway."""
         self._soon = asyncio.Event()
         self._down_comparisons = 0
         self._compare_at = 0.0
-        self._tasks = Tasks("upkeep")
+        self._tasks = Tasks("registration")
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start refreshing."""
         self._write_lease.renew_awake()
         self._reconciler.start()
         self._tasks.repeat(self._beat_when_due)
         self._tasks.repeat(self._pulse)
 
     async def close(self) -> None:
-        """Beat no more: what is still registered runs out."""
+        """Stop refreshing; registrations expire by themselves."""
         await self._tasks.close()
         await self._reconciler.close()
 
     async def register(self, user: UserKey, connection: str) -> bool:
-        """Have the connection found; False if the user has too many, here and elsewhere.
+        """Register a connection; False if the user has too many over all gateways.
 
-        Where the registry does not answer it is served all the same: then each gateway counts
-        its own, and what is too many is found when the registry is back.
+        A connection is served even if the registry does not answer: until then each gateway
+        counts its own, and surplus connections are closed when the registry is back.
         """
         try:
             return await self._registry.enter(user, connection)
         except RegistryUnavailable:
-            # It may have been entered or not, at any time: only a later comparison can tell
-            # what it missed.
+            # It is unknown whether and when it was registered: only a later comparison can show
+            # which entries it missed.
             self.request_reconcile()
             return True
 
     def unregister(self, user: UserKey, connection: str) -> None:
-        """It need not be found any more."""
+        """Remove a connection from the registry."""
         self._registry.leave(user, connection)
 
     def request_reconcile(self) -> None:
-        """Something may have been missed: compare, once all connections are registered."""
+        """Request a comparison of heads, after all connections are registered again."""
         self._needs_reconcile = True
         self._soon.set()
 
@@ -122,7 +122,7 @@ class GatewayRegistration:
             self._reconciler.request(is_thorough=True)
         elif missing := refreshed.missing:
             log.warning(
-                "registrations were gone", extra={"action": "forgotten", "count": len(missing)}
+                "registrations had expired", extra={"action": "forgotten", "count": len(missing)}
             )
             self._reconciler.request([by_key[key] for key in missing], is_thorough=True)
 
@@ -136,10 +136,10 @@ class GatewayRegistration:
         self._reconciler.request(is_thorough=is_thorough)
 
     async def _pulse(self) -> None:
-        """Notice having been away for too long; a write that comes first notices it by itself."""
+        """Detect a pause of the process; a write that comes first detects it by itself."""
         if self._write_lease.was_away:
             code = self._write_lease.close_code()
-            log.warning("was away for too long", extra={"action": "was_paused", "code": code})
+            log.warning("the process was paused", extra={"action": "was_paused", "code": code})
             for connection in self._hub:
                 connection.close(code)
         self._write_lease.renew_awake()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client asks for on an open connection, frame by frame."""
+"""Carries out the frames of a client: send, receipts, typing, fetch and new tokens."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -73,7 +73,7 @@ class Requests:
         return user
 
     def perform(self, frame: ClientFrame) -> None:
-        """Do what the frame says; the answer, if it has one, comes now or later."""
+        """Carry out a frame; its answer, if any, is sent now or later."""
         match frame:
             case SendFrame():
                 self._send(frame)
@@ -93,7 +93,7 @@ class Requests:
                 assert_never(frame)
 
     def _start(self, work: Coroutine[Any, Any, None], request: str | None = None) -> None:
-        """Run what has to wait for the store, as long as not too much of it waits already."""
+        """Run work that waits for the store, unless too much is running already."""
         if self._waiting >= limits.CONNECTION_REQUESTS_MAX:
             work.close()
             self._connection.refuse(TooManyWaiting(), request)
@@ -122,7 +122,7 @@ class Requests:
             self._connection.refuse(TooManyWaiting(), frame.id)
             return
         if self._context.write_lease.is_blind:
-            self._connection.refuse(StoreUnavailable("what was revoked cannot be read"), frame.id)
+            self._connection.refuse(StoreUnavailable("revocations cannot be read"), frame.id)
             return
         if wait_ms := self._charges.send(self._user):
             self._refuse_as_too_fast(frame.id, wait_ms)
@@ -135,9 +135,10 @@ class Requests:
         self._context.in_turn.do(self._post, frame)
 
     def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
-        """Refuse a message that is one too many; who does not stop is sent away.
+        """Refuse a message over the rate limit; after too many refusals the connection closes.
 
-        Not before what was taken is answered: else all of it would be sent again, and again.
+        It closes only after all accepted messages are answered: otherwise the client would send
+        them again and again.
         """
         self._waiting += 1
         self._connection.refuse(RateLimited(retry_after_ms=wait_ms), request)
@@ -199,14 +200,14 @@ class Requests:
         self._context.receipts.note(move, interval)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
-        """A receipt for what was not sent here: perhaps fetched; the log has to say."""
+        """Store a receipt for entries not sent here, perhaps fetched; the log has to confirm it."""
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user)
         await self._context.verbs.mark(self._user, chat, delivered, read)
         position = self._connection.progress.get(chat)
         if position is not None:
-            # Whoever has what was not sent here has all that was.
+            # A client that has entries beyond those sent here has all of those, too.
             self._make_room(position, min(delivered, position.sent))
 
     # Typing.
@@ -216,14 +217,14 @@ class Requests:
             return
         state = self._context.appender.state_nowait(chat)
         is_followed = self._connection.progress.get(chat) is not None
-        # What is cached may be older than the user's removal, which the connection has heard of.
+        # The cached state may be older than the user's removal, which the connection has seen.
         if state is not None and self._user in state.members and is_followed:
             self._publish_typing(chat, is_small=state.is_small)
         else:
             self._start(self._type_cold(chat))
 
     async def _type_cold(self, chat: ChatId) -> None:
-        """The chat is not cached: whether the user may say anything in it has to be read."""
+        """Read whether the user may write in a chat that is not cached."""
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user)
@@ -245,12 +246,12 @@ class Requests:
     async def _fetch(self, frame: Fetch) -> None:
         chat = ChatId(frame.chat)
         if (frame.after is None) == (frame.before is None):
-            raise Invalid("fetch: either after or before")
+            raise Invalid("fetch needs either after or before")
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user, costs.page(frame.limit))
-        # One at a time, as fast as the client reads: a hundred at once, which it may well ask
-        # for after a long time away, would look as if it did not read at all.
+        # One at a time, at the pace of the client: a hundred at once, which it may request after
+        # a long time offline, would look as if it did not read at all.
         async with self._fetching:
             await self._connection.drained()
             page = await self._context.verbs.read.entries(
@@ -262,8 +263,8 @@ class Requests:
 
     async def _renew(self, token: str) -> None:
         try:
-            # One at a time: the first that does not hold ends the connection, and the store is
-            # not asked about the others.
+            # One at a time: the first invalid token ends the connection, and the store is not
+            # asked about the others.
             async with self._renewing:
                 if self._connection.conversation.state is State.CLOSED:
                     return
@@ -280,7 +281,7 @@ class Requests:
 
 
 def page_frame(frame: Fetch, page: Page) -> PageFrame:
-    """As much of the page as fits into a frame, in the order of the log."""
+    """Return as much of the page as fits into a frame, in the order of the log."""
     raws: list[msgspec.Raw] = []
     size = 0
     for entry in page.entries:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream of entries to one connection: hello, catch-up, live, and falling behind."""
+"""Sends the entries of one connection: hello, catch-up, live, and chats that fall behind."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 
 
 class Stream:
-    """Keeps one connection supplied, from live events where it can, from the log where it must."""
+    """Entries for one connection, from live events if possible, otherwise from the log."""
 
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
-        """Until the chats are known: where to start in those that passed by, how far they reach."""
+        """During hello: start, last sequence and size of chats whose entries arrived meanwhile."""
         self._pump = Pump(context, connection)
         self._awaited: dict[ChatId, int] = {}
-        """Up to where others have yet to deliver, as of when the waiting began."""
+        """Sequences that other processes had yet to deliver when the wait began."""
 
     @property
     def _user(self) -> UserKey:
@@ -43,14 +43,14 @@ class Stream:
     # Hello.
 
     async def enter(self, hello: Hello) -> None:
-        """Find out who it is, then bring the device up to date, then go live."""
+        """Identify the user, then catch the device up, then go live."""
         found = await identify(self._context, self._connection, hello)
         if not isinstance(found, Close):
             if wait_ms := await self._too_soon(found[0].user):
                 self._connection.close(Close.TOO_FAST, wait_ms)
                 return
-            # Once more, and nothing is waited for after it: what was revoked while the limit was
-            # looked up found no socket of this user to close.
+            # Again, and without a wait after it: a revocation during the lookup of the limit
+            # found no socket of this user to close.
             found = await identify(self._context, self._connection, hello)
         if isinstance(found, Close):
             self._connection.close(found)
@@ -58,13 +58,13 @@ class Stream:
             await self._welcome(*found, hello)
 
     async def _too_soon(self, user: UserKey) -> int:
-        """How long a user who connects again and again has to wait: 0 for everybody else."""
+        """Return the wait for a user who reconnects too often, otherwise 0."""
         rate_limits = self._context.limits
         wait_ms = 0 if rate_limits is None else await rate_limits.connect(user)
         return wait_ms and wait_ms + self._context.jitter_ms(wait_ms // 4)
 
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
-        # Registered first, read second: whatever is appended meanwhile, one of the two sees it.
+        # Register first, read second: an entry appended in between is seen by one of the two.
         if not self._context.hub.enter(caller.user, self._connection):
             self._connection.close(Close.TOO_MANY_CONNECTIONS)
             return
@@ -99,15 +99,15 @@ class Stream:
         for row in planned.resync:
             self._connection.send(encode(Resync(row.chat_id, row.head.sequence)))
             self._follow(row, row.head.sequence)
-        self._follow_newcomers()
+        self._follow_new_chats()
         for chat, position, head in goals:
             await self._pump.bring_to(head, chat, position)
         self._pump.start()
 
     async def _reaching(self, row: HeldChat, have: int) -> HeldChat:
-        """The chat with a head that is not behind what the device has, if its log reaches there.
+        """Return the chat with its head raised to what the device has, if the log has that entry.
 
-        Where a head tells what was delivered it is written after the entries were handed out.
+        A head copy means "delivered up to here", so it is written after the entries were sent.
         """
         if have <= row.head.sequence:
             return row
@@ -128,8 +128,8 @@ class Stream:
         head = max(row.head.sequence, seen)
         return self._connection.progress.start(row.chat_id, have, head, is_small=is_small)
 
-    def _follow_newcomers(self) -> None:
-        """Chats the user came into after the list was read: what passed by tells of them."""
+    def _follow_new_chats(self) -> None:
+        """Follow chats that the user joined after the list was read, known from their entries."""
         assert self._early is not None
         for chat, (start, last, is_small) in self._early.items():
             self._connection.progress.start(chat, start, last, is_small=is_small)
@@ -138,7 +138,7 @@ class Stream:
     # Live.
 
     def offer(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """An entry was appended to one of the user's chats."""
+        """Send a new entry of one of the user's chats, or mark the chat as behind."""
         if self._early is not None:
             self._note(entry, is_small)
             return
@@ -147,8 +147,8 @@ class Stream:
         position = progress.get(chat)
         if position is None:
             if is_last(entry, self._user):
-                return  # the client knows: the log said so before the event came
-            position = self._meet(entry, is_small)
+                return  # the client knows it from the log, which was read before the event arrived
+            position = self._follow_new(entry, is_small)
         position.is_small = is_small
         if self._context.gap_seconds and progress.is_early(position, sequence):
             self._wait_for_others()
@@ -161,40 +161,40 @@ class Stream:
                     progress.leave(chat)
             case "later":
                 if is_last(entry, self._user):
-                    position.kept = None  # the log says when the user goes
+                    position.kept = None  # the log shows where the user's view ends
                 position.keep(sequence, frame)
                 self.wake()
             case "drop":
                 pass
 
     def _note(self, entry: Offer, is_small: bool) -> None:
-        """Keep in mind that it passed by, in whatever order they come."""
+        """Note that an entry arrived during hello; entries may arrive in any order."""
         assert self._early is not None
         start = start_before(entry, self._user)
         first, last, _ = self._early.get(entry.chat_id, (start, 0, False))
         self._early[entry.chat_id] = (min(first, start), max(last, entry.sequence), is_small)
 
-    def _meet(self, entry: Offer, is_small: bool) -> Position:
+    def _follow_new(self, entry: Offer, is_small: bool) -> Position:
         """Follow a chat that is new to the connection."""
         start = start_before(entry, self._user)
         position = self._connection.progress.start(entry.chat_id, start, start, is_small=is_small)
-        # The entry that made the user a member here and now is proof; any other may be an echo
-        # from before the user was removed, and only the log can tell.
+        # Only the entry that made the user a member, appended by this process, is proof. Any other
+        # may date from before the user was removed: the log decides.
         position.is_behind = isinstance(entry, EncodedEntry) or not is_first(entry, self._user)
         return position
 
     def _wait_for_others(self) -> None:
-        """Another process delivers what comes before; if it does not, the log is read."""
+        """Wait for earlier entries from another process; if they do not arrive, read the log."""
         if not self._awaited and (awaited := self._connection.progress.waiting()):
             self._awaited = awaited
             loop = asyncio.get_running_loop()
-            loop.call_later(self._context.gap_seconds, self._wait_no_longer)
+            loop.call_later(self._context.gap_seconds, self._end_wait)
 
-    def _wait_no_longer(self) -> None:
-        """Read what is overdue; what began to be missing meanwhile has its own time to come.
+    def _end_wait(self) -> None:
+        """Read overdue entries from the log; entries missing since then get their own wait.
 
-        In a busy chat something is always missing, for a moment: whoever read the log for it would
-        never do anything else.
+        In a busy chat some entry is always missing for a moment: reading the log for each would
+        never end.
         """
         awaited, self._awaited = self._awaited, {}
         self._connection.progress.fall_behind(awaited)
@@ -202,9 +202,10 @@ class Stream:
         self.wake()
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """So far the user's logs reach, whether anybody said so or not. False if it is too early.
+        """Compare with the current heads of the user's chats; read missing entries from the log.
 
-        What the connection does not have is read, chats it does not know included.
+        Chats that are new to the connection are read, too. Returns False before the chats of
+        hello are known.
         """
         if self._early is not None:
             return False
@@ -222,9 +223,9 @@ class Stream:
     # Behind.
 
     def wake(self) -> None:
-        """There may be room, or something to read from the log."""
+        """Continue if the window has room or a chat is behind."""
         self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:
-        """Whether the client has left its window full, or its socket unread, for too long."""
+        """Return whether the window was full, or the socket unread, for too long."""
         return self._pump.is_stalled(now)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP on the one port: parsing, limits, refusals."""
+"""Listens on the port and speaks HTTP/1.1 on it: limits, parsing, refusals, upgrades to sockets."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many connections there may be: in all, per address, and which are kept for whom.
+"""Limits the open connections of the process: in total, per address, and per kind.
 
-Everything is derived from the file descriptors that the process may have. They are divided once:
+All limits follow from the file descriptors that the process may open. They are divided once:
 
 - some for the process itself (files, connections to the engines);
-- some for connections that have not said yet what they want;
+- some for connections that have not sent their request yet;
 - a reserve for health checks and the root key, one request per connection;
-- the rest is shared by sockets and HTTP. HTTP never takes more than half of it, so that sockets
-  find room, and sockets leave an eighth of it to HTTP.
+- the rest, shared by sockets and HTTP. HTTP never uses more than half of it, to leave room for
+  sockets, and sockets leave an eighth of it to HTTP.
 
 When HTTP is full, the connection that has been idle longest is closed for a new one.
 """
@@ -22,11 +22,11 @@ from tidings.model import limits
 from tidings.model.addresses import Networks, counted_address, is_trusted
 
 DESCRIPTORS_UNLIMITED: Final = 1 << 20
-"""What is assumed where the system sets no limit."""
+"""Assumed number of descriptors if the system sets no limit."""
 
 
 class ConnectionClass(Enum):
-    """What a connection is counted as."""
+    """Kind of connection, each with a limit of its own."""
 
     HTTP = auto()
     SOCKET = auto()
@@ -34,25 +34,25 @@ class ConnectionClass(Enum):
 
 
 class Slot:
-    """The place of one open connection in the counts."""
+    """One open connection, as the limits count it."""
 
     __slots__ = ("address", "close", "is_open", "kind")
 
     def __init__(self, kind: ConnectionClass, address: str | None) -> None:
         self.kind = kind
         self.address = address
-        """None if the connection is not counted by its address."""
+        """Counted address; None if the connection is exempt."""
         self.close: Callable[[], None] = _nothing
-        """Ends the connection; set by its protocol."""
+        """Closes the connection; set by its protocol."""
         self.is_open = True
 
 
 def _nothing() -> None:
-    """The connection has no protocol yet."""
+    """Do nothing: the connection has no protocol yet, or is closed."""
 
 
 class ConnectionLimits:
-    """Counts the open connections of this process and says whether one more may come."""
+    """Counts the open connections of this process and decides whether to accept another."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class ConnectionLimits:
         self._open: Counter[ConnectionClass] = Counter()
         self._by_address: Counter[str] = Counter()
         self._idle: dict[str | None, dict[Slot, None]] = {}
-        """Idle HTTP connections of each address that is counted, longest idle first."""
+        """Idle HTTP connections per counted address, longest idle first."""
         self._idle_all: dict[Slot, None] = {}
         self._reserve_unused: dict[Slot, None] = {}
-        """Connections in the reserve whose request is not there yet, oldest first."""
+        """Connections in the reserve that have not sent their request yet, oldest first."""
 
     @classmethod
     def of_this_process(cls, trusted_proxies: Networks = ()) -> Self:
-        """The limits that follow from this process's file descriptors."""
+        """Return the limits that follow from this process's file descriptors."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         is_unlimited = soft == resource.RLIM_INFINITY
         descriptors = DESCRIPTORS_UNLIMITED if is_unlimited else soft
@@ -90,7 +90,7 @@ class ConnectionLimits:
 
     @property
     def keep_alive_seconds(self) -> int:
-        """How long a connection may be idle: shorter when connections are scarce."""
+        """Seconds that a connection may be idle: fewer when connections are scarce."""
         is_scarce = 4 * self._open[ConnectionClass.HTTP] > 3 * self._http_max or self._is_full
         kept_ms = limits.SCARCE_KEEP_ALIVE_MS if is_scarce else limits.KEEP_ALIVE_MS
         return kept_ms // limits.SECOND_MS
@@ -117,12 +117,12 @@ class ConnectionLimits:
         return self._taken(Slot(ConnectionClass.HTTP, address))
 
     def move_to_sockets(self, slot: Slot) -> bool:
-        """The connection becomes a socket; False if there is no room for another socket."""
+        """Count a connection as a socket; False if there is no room for another socket."""
         is_counted = slot.kind is ConnectionClass.SOCKET
         is_full = self._open[ConnectionClass.SOCKET] >= self._sockets_max
         if not is_counted and (is_full or slot.kind is ConnectionClass.RESERVE):
             return False
-        # The handshake counts open sockets by address, with the proxies' word.
+        # The handshake counts open sockets by the address that a trusted proxy names.
         self.busy(slot)
         self._uncount(slot)
         slot.kind, slot.address = ConnectionClass.SOCKET, None
@@ -130,7 +130,7 @@ class ConnectionLimits:
         return True
 
     def leave(self, slot: Slot) -> None:
-        """The connection is gone; further calls for it change nothing."""
+        """Stop counting a closed connection; repeated calls change nothing."""
         if not slot.is_open:
             return
         slot.is_open, slot.close = False, _nothing
@@ -139,13 +139,13 @@ class ConnectionLimits:
         self._uncount(slot)
 
     def idle(self, slot: Slot) -> None:
-        """The connection waits for its next request: it may be closed for another one."""
+        """Mark a connection as idle: it may be closed in favour of a new one."""
         if slot.is_open and slot.kind is ConnectionClass.HTTP:
             self._idle_all[slot] = None
             self._idle.setdefault(slot.address, {})[slot] = None
 
     def busy(self, slot: Slot) -> None:
-        """The connection is in use again."""
+        """Mark a connection as in use."""
         if slot not in self._idle_all:
             return
         del self._idle_all[slot]
@@ -155,7 +155,7 @@ class ConnectionLimits:
             del self._idle[slot.address]
 
     def use_reserve(self, slot: Slot) -> None:
-        """The request of a connection in the reserve is one that the reserve is for."""
+        """Mark a connection of the reserve as used by a request that may use it."""
         self._reserve_unused.pop(slot, None)
 
     def _enter_socket(self, peer: str | None) -> Slot | None:
@@ -170,7 +170,10 @@ class ConnectionLimits:
         return self._taken(Slot(ConnectionClass.SOCKET, address))
 
     def _enter_reserve(self, address: str | None) -> Slot | None:
-        """The oldest that has not made its request has to go: one who holds it gains nothing."""
+        """Take a place in the reserve, if need be from the oldest connection without a request.
+
+        Therefore nobody gains from occupying the reserve.
+        """
         if self._open[ConnectionClass.RESERVE] >= self._reserve_max:
             if not self._reserve_unused:
                 return None
@@ -190,9 +193,10 @@ class ConnectionLimits:
         return True
 
     def address(self, peer: str | None) -> str | None:
-        """As whom a connection is counted; None if it is not.
+        """Return the address that a connection is counted under; None if it is exempt.
 
-        A trusted proxy stands for everybody behind it, and this machine for its proxy.
+        Trusted proxies are exempt, because they serve many clients; so is this machine, which may
+        run the proxy.
         """
         return None if is_trusted(peer, self._trusted) else counted_address(peer, (), ())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP on the one port: makes the protocols of connections, watches them and sees them off."""
+"""Makes the protocols of HTTP connections, cuts off clients that do not read, and drains."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from tidings.gateway.http.uvicorn_internals import ServerState
 
 DRAIN_SECONDS_MAX: Final = 10.0
 CHECK_SECONDS: Final = 2.0
-"""How often is looked for clients that read nothing: 0.2 µs a connection."""
+"""Interval of the check for clients that read nothing: 0.2 µs per connection."""
 
 
 def nobody_is_root(_authorization: bytes) -> bool:
-    """For a process without a root key."""
+    """Return False: the process has no root key."""
     return False
 
 
@@ -32,13 +32,13 @@ class Http:
         limits: ConnectionLimits,
         is_root: Callable[[bytes], bool] = nobody_is_root,
     ) -> None:
-        """Without sockets a request for one is answered like any other: there is no such page.
+        """Answer a request for a socket with 404 if there are no sockets.
 
         Args:
             app: Answers the requests.
-            sockets: Decides who may open a socket.
-            limits: How many connections there may be.
-            is_root: Tells from an `Authorization` header whether it holds the root key.
+            sockets: Accepts or refuses requests for a socket.
+            limits: Limits on open connections.
+            is_root: Checks whether an `Authorization` header carries the root key.
         """
         self._sockets = sockets
         self._limits = limits
@@ -51,14 +51,14 @@ class Http:
             access_log=False,
             log_config=None,
             server_header=False,
-            proxy_headers=False,  # whose word counts is for the settings to say
+            proxy_headers=False,  # trusted proxies are a setting of ours
         )
         self._config.load()
         self._state = ServerState()
         self._checking: asyncio.TimerHandle | None = None
 
     def protocol(self, slot: Slot) -> asyncio.Protocol:
-        """A protocol for one connection."""
+        """Return a protocol for one connection."""
         if self._checking is None:
             self._check_later()
         return HttpProtocol(
@@ -67,15 +67,15 @@ class Http:
 
     @property
     def connections(self) -> list[HttpProtocol]:
-        """Those that are open and did not become sockets."""
-        return [one for one in self._state.connections if isinstance(one, HttpProtocol)]
+        """Open connections that did not become sockets."""
+        return [c for c in self._state.connections if isinstance(c, HttpProtocol)]
 
     def _check_later(self) -> None:
         loop = asyncio.get_running_loop()
         self._checking = loop.call_later(CHECK_SECONDS, self._check_progress)
 
     def _check_progress(self) -> None:
-        """Cut off those who do not read. Without connections there is nothing to come back for."""
+        """Cut off clients that do not read; stop checking when no connection is left."""
         self._checking = None
         now = asyncio.get_running_loop().time()
         for connection in self.connections:
@@ -84,7 +84,7 @@ class Http:
             self._check_later()
 
     async def drain(self) -> None:
-        """Let requests that are under way end, then close the connections."""
+        """Let running requests finish, then close the connections."""
         for connection in self.connections:
             connection.shutdown()
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WebSocket handshake: who may open a socket."""
+"""The WebSocket handshake: accepts or refuses requests for a socket."""
 
 import asyncio
 import base64
@@ -21,7 +21,7 @@ KEY_BYTES: Final = 16
 
 
 class Handshake:
-    """Decides over requests for a socket, and makes the protocols of those it lets in."""
+    """Checks requests for a socket, and makes the protocols of accepted sockets."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Handshake:
         self.is_draining = False
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
-        """What to answer a client that may not open a socket; None if it may."""
+        """Return the answer to a request that is refused; None if it is accepted."""
         if self._context.write_lease.is_blind:
             return refusals.REVOCATIONS_UNREAD
         if self.is_draining:
@@ -49,7 +49,7 @@ class Handshake:
         if not _is_key(header_values(headers, b"sec-websocket-key")):
             return refusals.KEY_INVALID
         if seconds := self._admission.wait_seconds(self._address(headers, peer)):
-            return refusals.busy("too many at once", seconds)
+            return refusals.busy("too many sockets are being opened", seconds)
         return None
 
     def protocol(
@@ -59,9 +59,9 @@ class Handshake:
         limits: ConnectionLimits | None = None,
         slot: Slot | None = None,
     ) -> tuple[asyncio.BufferedProtocol, bytes]:
-        """A protocol that speaks frames, and the head of the request that it expects first.
+        """Return a WebSocket protocol, and the head of the request that it expects first.
 
-        The head is written anew: of what the client sent, only the key is in it.
+        The head is written anew: the key is all it takes from the client's request.
         """
         address = self._address(headers, peer)
 
@@ -73,30 +73,30 @@ class Handshake:
         return protocol, _request_head(key)
 
     def _address(self, headers: Headers, peer: str | None) -> str | None:
-        forwarded = [one.decode("latin-1") for one in header_values(headers, b"x-forwarded-for")]
+        forwarded = [v.decode("latin-1") for v in header_values(headers, b"x-forwarded-for")]
         return self._admission.address(peer, forwarded)
 
     def _is_allowed(self, headers: Headers) -> bool:
-        """Exact matches only: the page came from this host, or from one on the list."""
-        origins = [one.decode("latin-1") for one in header_values(headers, b"origin")]
+        """Return whether the origin is exactly this host or an allowed one."""
+        origins = [v.decode("latin-1") for v in header_values(headers, b"origin")]
         if not origins:
             return True
         if len(origins) > 1:
             return False
-        hosts = [one.decode("latin-1") for one in header_values(headers, b"host")]
+        hosts = [v.decode("latin-1") for v in header_values(headers, b"host")]
         own = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
         return origins[0] in self._allowed_origins or origins[0] in own
 
 
 def _is_upgrade(headers: Headers) -> bool:
-    """Firefox says `keep-alive, Upgrade`."""
+    """Return whether the request is an upgrade. Firefox sends `keep-alive, Upgrade`."""
     options = b",".join(header_values(headers, b"connection")).lower().split(b",")
     is_asked = b"upgrade" in [option.strip() for option in options]
     lengths = header_values(headers, b"content-length") + header_values(
         headers, b"transfer-encoding"
     )
     has_body = any(length.strip(b"0") for length in lengths)
-    protocols = [one.lower() for one in header_values(headers, b"upgrade")]
+    protocols = [v.lower() for v in header_values(headers, b"upgrade")]
     return is_asked and not has_body and protocols == [b"websocket"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The head of a request, and the rules of HTTP/1.1 that the parser does not know."""
+"""The head of a request, rules of HTTP/1.1 that the parser does not check, and flow control."""
 
 import asyncio
 import re
@@ -18,13 +18,13 @@ SOCKET_PATH: Final = b"/v1/ws"
 HEALTH_PATHS: Final = (b"/healthz", b"/readyz")
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""Names in small letters, and values."""
+"""Lower-case names, and values."""
 
 _DIGITS: Final = re.compile(rb"[0-9]+")
 
 
 def header_values(headers: Headers, name: bytes) -> list[bytes]:
-    """What each header of this name says, in their order."""
+    """Return the values of all headers with this name, in order."""
     return [value for other, value in headers if other == name]
 
 
@@ -39,17 +39,17 @@ class RequestHead:
     is_upgrade: bool
 
     def values(self, name: bytes) -> list[bytes]:
-        """What each header of this name says, in their order."""
+        """Return the values of all headers with this name, in order."""
         return header_values(self.headers, name)
 
     @property
     def is_for_socket(self) -> bool:
-        """Whether it is at the path of the socket, with the method for it."""
+        """Whether method and path are those of the socket."""
         return self.method == b"GET" and self.path == SOCKET_PATH
 
     @property
     def is_for_health(self) -> bool:
-        """Whether it asks how the server is. With a body it would last as long as the body."""
+        """Whether it is a health check. A body is not allowed: it could take any time."""
         has_body = bool(self.content_length) or self.is_chunked
         return self.path in HEALTH_PATHS and self.method in (b"GET", b"HEAD") and not has_body
 
@@ -60,12 +60,12 @@ class RequestHead:
 
     @property
     def content_length(self) -> int | None:
-        """How long the body is, if the head says so."""
+        """Length of the body, if the head states it."""
         lengths = self.values(b"content-length")
         return int(lengths[0]) if lengths and _DIGITS.fullmatch(lengths[0]) else None
 
     def refusal(self, *, has_sockets: bool) -> bytes | None:
-        """The answer to a head that breaks a rule; None if it breaks none."""
+        """Return the answer to a head that breaks a rule; None if it breaks none."""
         if sum(len(name) + len(value) for name, value in self.headers) > limits.HEAD_BYTES_MAX:
             return refusals.HEAD_TOO_LARGE
         if self.version not in ("1.0", "1.1"):
@@ -78,7 +78,7 @@ class RequestHead:
         return self._refusal_of_encoding()
 
     def _refusal_of_encoding(self) -> bytes | None:
-        encodings = [one.lower() for one in self.values(b"transfer-encoding")]
+        encodings = [value.lower() for value in self.values(b"transfer-encoding")]
         if encodings and self.version == "1.0":
             return refusals.ENCODING_IN_OLD_VERSION
         if encodings and encodings != [b"chunked"]:
@@ -87,14 +87,14 @@ class RequestHead:
 
 
 def read_head(parser: httptools.HttpRequestParser, target: bytes, headers: Headers) -> RequestHead:
-    """The head that the parser has come to the end of."""
+    """Return the head that the parser has just completed."""
     path = target.partition(b"?")[0]
     version = parser.get_http_version()
     return RequestHead(parser.get_method(), path, version, headers, parser.should_upgrade())
 
 
 class ReadGate(FlowControl):
-    """Lets the protocol decide when to read on: what it has must be parsed first."""
+    """Flow control by the protocol, which parses what it has before it reads more."""
 
     def __init__(self, transport: asyncio.Transport, read_on: Callable[[], None]) -> None:
         super().__init__(transport)
@@ -112,21 +112,21 @@ class ReadGate(FlowControl):
             self._read_on()
 
     def reopen(self) -> None:
-        """Take bytes from the transport again."""
+        """Read from the transport again."""
         self.read_paused = False
         if self._is_transport_paused and not self._transport.is_closing():
             self._is_transport_paused = False
             self._transport.resume_reading()
 
     def release(self) -> None:
-        """The connection is gone: let go of the protocol, so that no cycle keeps it in memory."""
+        """Drop the reference to the protocol, so that no cycle keeps it in memory."""
         self._read_on = None
 
 
 def hand_over(
     transport: asyncio.Transport, protocol: asyncio.BufferedProtocol, data: bytes
 ) -> None:
-    """Let another protocol go on with the connection, first with what was read already."""
+    """Give the connection to another protocol, together with the bytes already read."""
     protocol.connection_made(transport)
     view = memoryview(data)
     while view and not transport.is_closing():
@@ -135,17 +135,17 @@ def hand_over(
         buffer[:size] = view[:size]
         protocol.buffer_updated(size)
         view = view[size:]
-    # A transport that is reading goes on in the old protocol's way.
+    # A transport that is reading would continue to call the old protocol.
     transport.pause_reading()
     transport.set_protocol(protocol)
     transport.resume_reading()
 
 
 class SocketMaker(Protocol):
-    """Decides who may open a socket."""
+    """Accepts or refuses requests for a socket."""
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
-        """What to answer a client that may not open a socket; None if it may."""
+        """Return the answer to a request that is refused; None if it is accepted."""
         ...
 
     def protocol(
@@ -155,5 +155,5 @@ class SocketMaker(Protocol):
         limits: ConnectionLimits | None,
         slot: Slot | None,
     ) -> tuple[asyncio.BufferedProtocol, bytes]:
-        """A protocol that speaks frames, and the head of the request that it expects first."""
+        """Return a WebSocket protocol, and the head of the request that it expects first."""
         ...

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door: one listening port for sockets and everything else.
+"""Listens on one port for sockets and HTTP.
 
-Each connection is looked at once, before a byte of it is taken: `GET /v1/ws` is counted as a
-socket where the process serves sockets, all else as HTTP, and where there is no room for one more
-it is told so. The kernel wakes us only when enough bytes to tell are there, so a client that sends
+The first bytes of each connection are peeked at: `GET /v1/ws` is counted as a socket if the process
+serves sockets, anything else as HTTP. Without room for another connection the client gets 503. The
+kernel wakes the process only when enough bytes for the decision are there, so a client that sends
 one byte and waits costs nothing.
 """
 
@@ -32,7 +32,7 @@ ProtocolFactory = Callable[[Slot], asyncio.BaseProtocol]
 
 
 class Listener:
-    """Accepts connections and hands each to the right protocol."""
+    """Accepts connections and gives each to the right protocol."""
 
     def __init__(
         self,
@@ -47,18 +47,18 @@ class Listener:
         self._has_sockets = has_sockets
         self._first_bytes_seconds_max = first_bytes_seconds_max
         self._refused = 0
-        self._tasks = Tasks("door")
+        self._tasks = Tasks("listener")
         self._undecided = Undecided(limits.undecided_max, limits.undecided_of_address_max)
         self._listeners: list[socket.socket] = []
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """Port that the process listens on."""
         port: int = self._listeners[0].getsockname()[1]
         return port
 
     async def open(self, host: str, port: int) -> None:
-        """Listen. Raises OSError if the address cannot be had."""
+        """Listen. Raises OSError if the address is not available."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
@@ -67,7 +67,7 @@ class Listener:
             self._tasks.start(self._accept(listener))
 
     async def close(self) -> None:
-        """Accept no more; connections handed over live on."""
+        """Stop accepting; connections that were handed over stay open."""
         await self._tasks.close()
         for listener in self._listeners:
             listener.close()
@@ -78,7 +78,7 @@ class Listener:
             try:
                 connection, address = await loop.sock_accept(listener)
             except OSError as error:
-                # Out of file descriptors, most likely: those we have must be able to go on.
+                # Most likely no file descriptor is left: open connections must be able to go on.
                 log.warning("cannot accept", extra={"action": "accept_failed", "error": str(error)})
                 await asyncio.sleep(0.1)
                 continue
@@ -117,7 +117,7 @@ class Listener:
             self._limits.leave(slot)
 
     def _refuse(self, connection: socket.socket) -> None:
-        """Say so, as far as the kernel takes it without waiting."""
+        """Send the refusal if the kernel accepts it without waiting, then close."""
         if self._refused % REFUSALS_PER_LOG_LINE == 0:
             extra = {"action": "connections_refused", "count": self._refused + 1}
             log.warning("too many connections", extra=extra)
@@ -127,7 +127,7 @@ class Listener:
         connection.close()
 
     async def _first_bytes(self, connection: socket.socket, address: str | None) -> bytes:
-        """Enough to tell what it is, without taking it; nothing if the client says nothing."""
+        """Peek at enough bytes to decide the kind; none if the client closes without any."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
         ready = self._undecided.enter(address)
         try:
@@ -148,10 +148,10 @@ class Listener:
 
 
 def kind_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
-    """What a connection whose first request starts like this is counted as.
+    """Return the kind of a connection whose first request starts like this.
 
-    A process without sockets answers a request for one like any other: whoever asks for it there
-    must find neither the room of sockets nor a way around the bounds of HTTP.
+    A process without sockets answers a request for a socket like any other request. There it must
+    not use the room of sockets, nor bypass the limits of HTTP.
     """
     is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
     return ConnectionClass.SOCKET if has_sockets and is_socket else ConnectionClass.HTTP

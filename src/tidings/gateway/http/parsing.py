@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing the requests of one connection: piece by piece, and no further while one waits."""
+"""Parses the requests of one connection piece by piece, and pauses while a request waits."""
 
 import asyncio
 from abc import abstractmethod
@@ -18,11 +18,11 @@ REQUEST_SECONDS_MAX: Final = limits.REQUEST_MS_MAX / limits.SECOND_MS
 
 
 class RequestRefused(Exception):
-    """Ends the parsing; the protocol knows the answer already."""
+    """Raised to end the parsing; the protocol already has the answer."""
 
 
 class ParsingProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds on what a client can make it keep."""
+    """uvicorn's protocol with limits on the memory that a client can use."""
 
     flow: ReadGate
 
@@ -30,29 +30,29 @@ class ParsingProtocol(HttpToolsProtocol):
         super().__init__(config, state, {})
         self._framing = RequestFraming()
         self._data = b""
-        """What was read and is not parsed yet, from `_at` on."""
+        """Bytes read; those from `_at` on are not parsed yet."""
         self._at = 0
         self._deadline: asyncio.TimerHandle | None = None
-        """Runs from the first byte of a request, or of whatever it is, to the request's end."""
+        """Timer from the first byte of a request, valid or not, to its end."""
         self._wants_socket = False
         self._is_last = False
-        """Whether no request may follow the one that is being parsed."""
+        """Whether no request may follow the current one."""
         self._is_over = False
         """Whether all further bytes are ignored."""
         self._refusal = b""
-        """The answer to what broke a rule, until it is written."""
+        """Answer to a request that broke a rule, until it is written."""
 
     @abstractmethod
     def _is_busy_again(self) -> None:
-        """Something came."""
+        """Mark the connection as in use."""
 
     @abstractmethod
     def _refuse(self, refusal: bytes) -> None:
-        """Answer what broke a rule."""
+        """Answer a request that broke a rule."""
 
     @abstractmethod
     def _become_socket(self) -> None:
-        """The request that has just ended asks for a socket."""
+        """Upgrade to a socket, as the request that has just ended demands."""
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -65,7 +65,7 @@ class ParsingProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse(self) -> None:
-        """Go on until a request waits, the body is ahead of its reader, or nothing is left."""
+        """Parse until a request waits, the body is ahead of its reader, or nothing is left."""
         while self._at < len(self._data) and not self._is_over and not self.flow.read_paused:
             size = self._framing.piece_size(self._data, self._at)
             self._feed(memoryview(self._data)[self._at : self._at + size])
@@ -101,7 +101,7 @@ class ParsingProtocol(HttpToolsProtocol):
         if not self.flow.read_paused:
             self.flow.reopen()
 
-    # What the parser says.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self._is_last:
@@ -111,12 +111,12 @@ class ParsingProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers come here as well. They are not headers: whoever wrote them was not looked at.
+        # Trailers arrive here, too. They are not headers: no rule was applied to them.
         if not self._framing.is_in_body:
             super().on_header(name, value)
 
     def on_chunk_header(self) -> None:
-        """Called by the parser, unlike everything else not by uvicorn's protocol."""
+        """Count a chunk. The parser calls this; uvicorn's protocol does not define it."""
         self._framing.chunk()
 
     def on_body(self, body: bytes) -> None:
@@ -128,7 +128,7 @@ class ParsingProtocol(HttpToolsProtocol):
         self._framing.end()
         super().on_message_complete()
 
-    # The time a request may take.
+    # Deadline of a request.
 
     def _start_clock(self) -> None:
         if self._deadline is None:
@@ -142,6 +142,6 @@ class ParsingProtocol(HttpToolsProtocol):
     def _time_is_up(self) -> None:
         self._deadline = None
         if self.flow.read_paused:
-            self._start_clock()  # it is us who do not read
+            self._start_clock()  # this process has paused reading
         else:
             self.transport.close()

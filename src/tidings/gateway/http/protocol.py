@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One HTTP connection: uvicorn's protocol with bounds on what a client can make it keep.
+"""One HTTP connection: uvicorn's protocol with limits on the memory that a client can use.
 
-Requests are parsed piece by piece, and no further while one waits for the answer to another. What
-breaks a rule is answered after all that came before it, and ends the connection.
+Parsing pauses while a request waits for the answer to another. A request that breaks a rule is
+answered after all earlier requests, and ends the connection.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from tidings.model import limits
 
 UNREAD_SECONDS_MAX: Final = limits.UNREAD_ANSWER_MS_MAX / limits.SECOND_MS
 LINGER_SECONDS: Final = 1.0
-"""How long a client that was refused is still read from: a connection that is closed with unread
-bytes is reset, and the client might never see why."""
+"""Time to read from a refused client: closing with unread bytes resets the connection, and the
+client might never see the refusal."""
 
 
 class HttpProtocol(ParsingProtocol):
@@ -43,11 +43,11 @@ class HttpProtocol(ParsingProtocol):
         self._slot = slot
         self._is_root = is_root
         self._running: RequestResponseCycle | None = None
-        """The request that is being answered, or was answered last."""
+        """Request that is being answered, or was answered last."""
         self._unsent_bytes = 0
         self._unsent_since = 0.0
 
-    # What the transport says.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -55,8 +55,11 @@ class HttpProtocol(ParsingProtocol):
         self._slot.close = self._make_room
 
     def _make_room(self) -> None:
-        """End for another connection. A client that has not read its answer would stay until it
-        has: so it is cut off, and so is whoever sits in the reserve."""
+        """Close in favour of another connection.
+
+        A client that has not read its answer would stay until it has, so it is cut off; so is a
+        connection in the reserve.
+        """
         if self._slot.kind is ConnectionClass.RESERVE or self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -73,10 +76,10 @@ class HttpProtocol(ParsingProtocol):
         self._let_go()
 
     def _let_go(self) -> None:
-        """Drop all that waits, and every reference that leads back here.
+        """Drop waiting requests, and every reference that leads back here.
 
-        What is in a cycle would stay until the collector looks at its oldest generation, which
-        it rarely does: hundreds of megabytes waited for it after a flood.
+        Objects in a cycle stay until the collector visits its oldest generation, which is rare:
+        after a flood, hundreds of megabytes waited for it.
         """
         self._unset_keepalive_if_required()
         self.pipeline.clear()
@@ -86,7 +89,7 @@ class HttpProtocol(ParsingProtocol):
         self.cycle = None  # type: ignore[assignment]
         self._running = None
 
-    # What the parser says.
+    # Callbacks of the parser.
 
     def on_headers_complete(self) -> None:
         head = read_head(self.parser, self.url, self.headers)
@@ -95,7 +98,7 @@ class HttpProtocol(ParsingProtocol):
             self._refusal = refusal
             raise RequestRefused
         self._framing.end_head(head.content_length, is_chunked=head.is_chunked)
-        # uvicorn's own server would keep the date; here nothing but the protocols runs.
+        # uvicorn's own server would update the date, but only its protocols run here.
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         self._wants_socket = self._sockets is not None and head.is_for_socket
         super().on_headers_complete()
@@ -108,11 +111,11 @@ class HttpProtocol(ParsingProtocol):
     def _refusal_of_head(self, head: RequestHead) -> bytes | None:
         refusal = head.refusal(has_sockets=self._sockets is not None)
         if refusal is None and self._slot.kind is ConnectionClass.RESERVE:
-            return self._refusal_of_stranger(head)
+            return self._refusal_in_reserve(head)
         return refusal
 
-    def _refusal_of_stranger(self, head: RequestHead) -> bytes | None:
-        """All other connections are taken: only health checks and the root key are answered."""
+    def _refusal_in_reserve(self, head: RequestHead) -> bytes | None:
+        """Refuse all but health checks and the root key: no other connection is free."""
         credentials = head.values(b"authorization")
         is_root = len(credentials) == 1 and self._is_root(credentials[0])
         if not head.is_for_health and not is_root:
@@ -140,7 +143,7 @@ class HttpProtocol(ParsingProtocol):
             self._write_refusal()
             return
         self._read_on()
-        # What was left to parse may have made it a socket, which no timer of ours may close.
+        # The rest of the data may have made this a socket, which no timer here may close.
         if not self._is_answering and not self._is_over:
             self._wait_for_more()
 
@@ -156,18 +159,18 @@ class HttpProtocol(ParsingProtocol):
         return self._running is not None and not self._running.response_complete
 
     def shutdown(self) -> None:
-        """Answer what is there and take nothing more."""
+        """Answer the requests that have arrived and accept no more."""
         self._is_last = True
         super().shutdown()
 
     # Refusing.
 
     def _refuse(self, refusal: bytes) -> None:
-        """Read nothing more; say why, once everything before it is answered."""
+        """Stop reading; send the refusal after all earlier requests are answered."""
         self._is_over, self._refusal = True, refusal
         self._stop_clock()
         if self._is_last and refusal is refusals.NOT_HTTP and not self._framing.is_in_body:
-            self._refusal = b""  # whatever follows the last request was not asked for
+            self._refusal = b""  # bytes after the last request need no answer
             return
         if self._framing.is_in_body:
             self._give_up_body()
@@ -175,7 +178,7 @@ class HttpProtocol(ParsingProtocol):
             self._write_refusal()
 
     def _give_up_body(self) -> None:
-        """The request that is broken has its turn already, or waits for it."""
+        """End a request whose body breaks a rule, whether it is being answered or waits."""
         broken: RequestResponseCycle = self.cycle
         if broken is not self._running:
             self.pipeline.popleft()
@@ -191,7 +194,7 @@ class HttpProtocol(ParsingProtocol):
         cycle.message_event.set()
 
     def _write_refusal(self) -> None:
-        """The last answer. Bytes that still come are read for a moment, and thrown away."""
+        """Send the last answer; further bytes are read for a moment and dropped."""
         if self.transport.is_closing():
             return
         self._unset_keepalive_if_required()
@@ -202,7 +205,7 @@ class HttpProtocol(ParsingProtocol):
         self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def check_progress(self, now: float) -> None:
-        """Cut the client off if it has taken nothing of what it was sent for too long."""
+        """Cut the client off if it has read nothing of its answer for too long."""
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0 or unsent < self._unsent_bytes or self._unsent_bytes == 0:
             self._unsent_since = now
@@ -211,7 +214,7 @@ class HttpProtocol(ParsingProtocol):
         self._unsent_bytes = unsent
 
     def resume_writing(self) -> None:
-        self._unsent_bytes = 0  # the client has taken most of it
+        self._unsent_bytes = 0  # the client has read most of it
         super().resume_writing()
 
     # Becoming a socket.
@@ -220,15 +223,15 @@ class HttpProtocol(ParsingProtocol):
         return self._wants_socket
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing to warn of: it is answered like any other request."""
+        """Log nothing: the request is answered like any other."""
 
     def _become_socket(self) -> None:
-        """Hand the connection over, with what came after the request."""
-        assert self._sockets is not None, "only with sockets is a request one for a socket"
+        """Give the connection to a WebSocket protocol, with the bytes after the request."""
+        assert self._sockets is not None, "`_wants_socket` is only set if there are sockets"
         peer = self.client[0] if self.client else None
         if self._is_answering:
             self._is_over = True
-            self.transport.close()  # frames would get into the answer that is still under way
+            self.transport.close()  # frames would mix with the answer that is being sent
             return
         refusal = self._sockets.refusal(self.headers, peer)
         if refusal is None and not self._limits.move_to_sockets(self._slot):

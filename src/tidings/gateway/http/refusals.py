@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that the port gives by itself, before any application sees the request.
+"""Refusals that are sent before the application sees the request.
 
-They are fixed texts in the same form as every other refusal and repeat nothing of the request.
+They are fixed texts in the format of every other refusal and repeat nothing of the request.
 """
 
 import json
@@ -21,7 +21,7 @@ def refusal_bytes(
     detail: str,
     more_headers: Mapping[str, str] = _NO_MORE,
 ) -> bytes:
-    """A whole HTTP answer; the connection ends with it."""
+    """Return a complete HTTP answer, after which the connection is closed."""
     problem = {
         "type": f"/docs#{kind.code}",
         "title": kind.title,
@@ -44,27 +44,29 @@ def refusal_bytes(
 
 
 def malformed(detail: str) -> bytes:
-    """The request breaks a rule of the protocol."""
+    """Return the answer to a request that breaks a rule of the protocol."""
     return refusal_bytes(HTTPStatus.BAD_REQUEST, Invalid, detail)
 
 
 def busy(detail: str, retry_seconds: int = 1) -> bytes:
-    """Not now."""
+    """Return an answer that asks the client to retry later."""
     retry = {"retry-after": str(retry_seconds)}
     return refusal_bytes(HTTPStatus.SERVICE_UNAVAILABLE, Unavailable, detail, retry)
 
 
-NOT_HTTP: Final = malformed("this is not a request of HTTP/1.1")
-HOST_MISSING: Final = malformed("a request needs exactly one Host header")
-ENCODING_IN_OLD_VERSION: Final = malformed("HTTP/1.0 has no Transfer-Encoding")
+NOT_HTTP: Final = malformed("this is not an HTTP/1.1 request")
+HOST_MISSING: Final = malformed("a request must have exactly one Host header")
+ENCODING_IN_OLD_VERSION: Final = malformed("Transfer-Encoding is not allowed in HTTP/1.0")
 ENCODING_UNKNOWN: Final = refusal_bytes(
-    HTTPStatus.NOT_IMPLEMENTED, Invalid, "the only Transfer-Encoding is chunked"
+    HTTPStatus.NOT_IMPLEMENTED, Invalid, "the only supported Transfer-Encoding is chunked"
 )
 VERSION_UNKNOWN: Final = refusal_bytes(
-    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, Invalid, "HTTP/1.1 is spoken here"
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, Invalid, "the supported version is HTTP/1.1"
 )
 HEAD_TOO_LARGE: Final = refusal_bytes(
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, TooLarge, "the head is too large"
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    TooLarge,
+    "the request line and headers are too large",
 )
 TRAILERS_TOO_LARGE: Final = refusal_bytes(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -73,12 +75,12 @@ TRAILERS_TOO_LARGE: Final = refusal_bytes(
 )
 CONNECTIONS_TAKEN: Final = busy("too many connections are open", retry_seconds=5)
 
-NOT_AN_UPGRADE: Final = malformed("this is not the handshake of a WebSocket")
-KEY_INVALID: Final = malformed("Sec-WebSocket-Key is not 16 bytes in base64")
+NOT_AN_UPGRADE: Final = malformed("this is not a WebSocket handshake")
+KEY_INVALID: Final = malformed("Sec-WebSocket-Key must be 16 bytes in base64")
 SOCKET_VERSION_UNKNOWN: Final = refusal_bytes(
     HTTPStatus.UPGRADE_REQUIRED,
     Invalid,
-    "version 13 of the WebSocket protocol is spoken here",
+    "the supported version of the WebSocket protocol is 13",
     {"sec-websocket-version": "13"},
 )
 ORIGIN_REFUSED: Final = refusal_bytes(

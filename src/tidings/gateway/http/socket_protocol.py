@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of one WebSocket: picows below its public interface. No other module goes there.
+"""The protocol of one WebSocket, made from internals of picows. No other module uses them.
 
-picows opens its own listening port; ours hands over connections that are open already, so we make
-its protocol ourselves. A new release may change the order of the arguments or the methods we rely
-on: its version is capped in `pyproject.toml`, and a unit test compares the source of each of them
-with the one we have read.
+picows opens its own listening port; our listener hands over open connections, so this module makes
+the protocol itself. A new release may change the order of the arguments or the methods we rely on:
+the version is capped in `pyproject.toml`, and a unit test compares the source of each of them with
+the one we have read.
 """
 
 import logging
@@ -17,18 +17,18 @@ from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-de
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
 
 SOCKET_BYTES_MAX: Final = 256 * 1024
-"""What the socket layer takes at all. Between the protocol's own limit and this one a client is
-told 4413; beyond it the socket layer closes by itself, with 1009, before it has read the frame."""
+"""Limit of the socket layer. A frame between the protocol's own limit and this one is answered with
+4413; beyond it the socket layer closes with 1009, before it has read the frame."""
 READ_BUFFER_BYTES: Final = 2_048
 HANDSHAKE_SECONDS_MAX: Final = 10
 PING_SECONDS: Final = 20
-"""picows wants these numbers although its own pings are switched off."""
+"""Required by picows although its own pings are switched off."""
 
 log = logging.getLogger("tidings.socket")
 
 
 class SocketProtocol(WSProtocol):  # type: ignore[misc] # picows has no types here
-    """One WebSocket connection: leaves the counts of connections when it ends."""
+    """One WebSocket connection, removed from the connection limits when it ends."""
 
     __slots__ = ("limits", "slot")
 
@@ -46,7 +46,7 @@ def make_socket_protocol(
     limits: ConnectionLimits | None,
     slot: Slot | None,
 ) -> SocketProtocol:
-    """The protocol of a connection that is open; the request for the socket comes first."""
+    """Return the protocol for an open connection; it expects the request for the socket first."""
     protocol = SocketProtocol(
         None,  # host_port
         None,  # ws_path

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that have yet to say what they want: few of one address, and only so many in all.
+"""Limits the connections that have not sent their request yet, per address and in total.
 
-Where there are too many the oldest has to go. Those of one address make room for each other first:
-otherwise one address that opens connections and says nothing would push out everybody else's.
+Above a limit the oldest connection is closed. An address over its own limit closes its own
+connections first: otherwise one address that opens connections and sends nothing would push out
+those of everybody else.
 """
 
 import asyncio
 
 Waiting = asyncio.Future[None]
-"""Done when something was said; fails with a TimeoutError if it has to make room."""
+"""Done when the first bytes are there; fails with a TimeoutError if it has to make room."""
 
 
 class Undecided:
-    """Who waits, oldest first, in all and of each address that is counted."""
+    """Waiting connections, oldest first, in total and per counted address."""
 
     def __init__(self, most: int, address_most: int) -> None:
         self._most = most
@@ -21,7 +22,7 @@ class Undecided:
         self._of_address: dict[str, dict[Waiting, None]] = {}
 
     def enter(self, address: str | None) -> Waiting:
-        """One more, of an address or of nobody in particular."""
+        """Add a connection; `address` is None if it is exempt."""
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._all[waiting] = None
         if address is not None:
@@ -34,7 +35,7 @@ class Undecided:
         return waiting
 
     def leave(self, waiting: Waiting, address: str | None) -> None:
-        """It has said something, or is gone."""
+        """Remove a connection that has sent its first bytes or was closed."""
         self._all.pop(waiting, None)
         same = self._of_address.get(address) if address is not None else None
         if address is not None and same is not None:
@@ -44,7 +45,7 @@ class Undecided:
 
 
 def _make_room(waiting: dict[Waiting, None]) -> None:
-    """Send the oldest away who still waits; whoever has spoken or was sent away is leaving."""
+    """Close the oldest connection that still waits; those that are done leave by themselves."""
     for oldest in waiting:
         if not oldest.done():
             oldest.set_exception(TimeoutError())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What we use of uvicorn that is not its public interface. No other module imports it from there.
+"""Imports the internals of uvicorn that we use. No other module imports them from uvicorn.
 
 `ParsingProtocol` and `HttpProtocol` override methods of `HttpToolsProtocol` and read and write its
 attributes; `ReadGate` overrides `FlowControl`. A new release of uvicorn may change any of it, so
