@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivers stored entries and notifications to connections, and sends push notices."""
+"""Delivers stored entries and notifications to connections, sends push notices, deletes chats."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folding logs: a worker knows each chat as of a head, and hands out only what that head reached.
+"""Caches the state of each chat that a worker delivers, and selects the entries to dispatch.
 
-So a removed member is never handed a later entry, in whatever order events come: the state that
-says who is handed an entry has taken in every entry before it.
+An entry is dispatched to the members of a state that includes every earlier entry. Therefore a
+removed member never receives a later entry, in whatever order events arrive.
 """
 
 from collections import OrderedDict
@@ -19,34 +19,34 @@ from tidings.ports.delivery import DeliveryStore
 from tidings.ports.log import Log
 
 RUN_ENTRIES_MAX: Final = 256
-"""So many entries of a chat are handed out at once. Whoever misses earlier ones reads the log."""
+"""Entries of a chat dispatched at once. Connections that miss earlier entries read the log."""
 READ_ENTRIES: Final = 100
 
 
 class NotInLog(Exception):
-    """An event tells of an entry that the log does not hold."""
+    """Raised if an event announces an entry that the log does not have."""
 
 
 class DeliveryRun(msgspec.Struct, kw_only=True):
-    """Consecutive entries of one chat, and a state whose head has reached them."""
+    """Consecutive entries of one chat, and a state that includes them."""
 
     entries: list[Entry]
     state: ChatState
 
 
 class DeliveryState(msgspec.Struct, eq=False):
-    """One chat: what is known of it, and which part of it this process has handed out."""
+    """State of one chat, and the entries of it that this process has dispatched."""
 
     state: ChatState
     start: int
     dispatched: int
-    """All from `start` up to here; before the first run that is nothing."""
+    """Last entry dispatched, from `start` on; `start - 1` before the first run."""
 
 
 class DeliveryStates:
-    """The chats that are being delivered, least recently used out.
+    """Cache of the chats that are being delivered; the least recently used are evicted.
 
-    Calls about one chat are made one after the other.
+    Calls for one chat must not overlap.
     """
 
     def __init__(self, log: Log, deliveries: DeliveryStore) -> None:
@@ -58,32 +58,31 @@ class DeliveryStates:
         self.log_reads = 0
 
     async def run(
-        self, chat: ChatId, first: int, goal: int, held: Mapping[int, Entry], *, is_old: bool
+        self, chat: ChatId, first: int, goal: int, in_events: Mapping[int, Entry], *, is_old: bool
     ) -> DeliveryRun | None:
-        """What to hand out next, now that events tell of entries from `first` to `goal`.
+        """Return the next run to dispatch after events announced the entries `first` to `goal`.
 
-        `held` are entries as the events brought them, young ones only: they are used where nothing
-        can have happened to them since that is not in the run itself. If `is_old`, much may have
-        happened since the events: the members are those of the log's very end. None if all of it
-        was handed out before.
+        `in_events` has the young entries that the events carried. They are used if only entries of
+        the same run can have changed them. If `is_old`, the events are old and the members are read
+        from the end of the log. Returns None if all entries were dispatched before.
 
         Raises:
-            NotInLog: The log does not reach that far.
-            StoreUnavailable: It cannot be read now.
+            NotInLog: The log does not have all the entries.
+            StoreUnavailable: The log cannot be read now.
         """
-        delivery = self._taken_out(chat)
+        delivery = self._evict(chat)
         if delivery is None or goal - delivery.dispatched > RUN_ENTRIES_MAX:
-            # Left alone for so long, it is as good as new: others delivered it meanwhile.
+            # Not used for long: other workers delivered the chat meanwhile. Start anew.
             start = max(first, goal - RUN_ENTRIES_MAX + 1)
-            delivery = DeliveryState(await self._cold(chat), start, start - 1)
+            delivery = DeliveryState(await self._read_state(chat), start, start - 1)
         elif is_old and (goal > delivery.dispatched or first < delivery.start):
             await self._catch_up(delivery.state)
         if first < delivery.start:
-            # The events of two writers may come in the wrong order.
+            # The events of two writers may arrive in the wrong order.
             goal = min(goal, delivery.start - 1)
             entries = await self._read(chat, first - 1, goal)
         elif goal > delivery.dispatched:
-            entries = _fresh(delivery, goal, held) or await self._read(
+            entries = _run_from_events(delivery, goal, in_events) or await self._read(
                 chat, delivery.dispatched, goal
             )
         else:
@@ -95,7 +94,7 @@ class DeliveryStates:
         return DeliveryRun(entries=entries, state=delivery.state.copy()) if entries else None
 
     def mark_dispatched(self, run: DeliveryRun) -> None:
-        """The run was handed out: a repeat of it need not be."""
+        """Record that a run was dispatched, so that a repeat of its events is not."""
         delivery = self._by_chat.get(run.state.chat_id)
         if delivery is None:
             return
@@ -106,19 +105,19 @@ class DeliveryStates:
             delivery.start = first
 
     def known(self, chat: ChatId) -> ChatState | None:
-        """A chat's state, if it is known."""
+        """Return a chat's state if it is cached."""
         delivery = self._by_chat.get(chat)
         return delivery.state if delivery is not None else None
 
     def forget(self, chat: ChatId) -> None:
-        """Take nothing as handed out any more: something went wrong after it was."""
-        self._taken_out(chat)
+        """Evict a chat after a failure, so that its entries are dispatched again."""
+        self._evict(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """A chat's state for something without a sequence: as known, or read."""
+        """Return a chat's state from the cache or the log, for frames without a sequence."""
         return self.known(chat) or await self._log.state(chat)
 
-    async def _cold(self, chat: ChatId) -> ChatState:
+    async def _read_state(self, chat: ChatId) -> ChatState:
         self.cold_loads += 1
         state = await self._log.state(chat)
         if state is None:
@@ -145,8 +144,8 @@ class DeliveryStates:
             after = found[-1].sequence
         return entries
 
-    def _taken_out(self, chat: ChatId) -> DeliveryState | None:
-        """Taken out of the cache: if something goes wrong half-way, it does not come back."""
+    def _evict(self, chat: ChatId) -> DeliveryState | None:
+        """Remove a chat from the cache: after a failure half-way it must not stay there."""
         delivery = self._by_chat.pop(chat, None)
         if delivery is not None:
             self._members -= len(delivery.state.members)
@@ -159,20 +158,22 @@ class DeliveryStates:
             len(self._by_chat) > limits.CACHED_CHATS_MAX
             or self._members > limits.CACHED_MEMBERS_MAX
         ) and len(self._by_chat) > 1:
-            self._taken_out(next(iter(self._by_chat)))
+            self._evict(next(iter(self._by_chat)))
 
 
-def _fresh(delivery: DeliveryState, goal: int, held: Mapping[int, Entry]) -> list[Entry] | None:
-    """The run from the events alone; None if the log has to be read.
+def _run_from_events(
+    delivery: DeliveryState, goal: int, in_events: Mapping[int, Entry]
+) -> list[Entry] | None:
+    """Return the run from the events alone; None if the log has to be read.
 
-    If the state stands right before the run or right at its end, no entry outside of the run came
-    after it that could have changed one inside, as far as anyone here can know. Inside, an edit
-    has to be read to be shown, and so has a message that was redacted in the meantime.
+    If the head of the state is right before the run or at its end, no later entry outside the run
+    is known here that could have changed one inside. Inside the run, an edit has to be read to be
+    shown, and so has a message that another entry of the run redacts.
     """
     if delivery.state.head not in (delivery.dispatched, goal):
         return None
     run = range(delivery.dispatched + 1, goal + 1)
-    entries = [held[sequence] for sequence in run if sequence in held]
+    entries = [in_events[sequence] for sequence in run if sequence in in_events]
     if len(entries) != len(run):
         return None
     for entry in entries:

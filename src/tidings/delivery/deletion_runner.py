@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner of deletions: a step of each chat that is being deleted, again and again.
+"""Deletes chats step by step, one step per chat and round.
 
-Chats take turns, so that a long one holds up no other. Every step is kept before the next one
-begins; a process that dies leaves a lease that runs out, and another goes on.
+Chats take turns, so that a long chat delays no other. Every step is stored before the next one
+begins; if a process dies, its lease expires and another process continues.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.delivery")
 
 POLL_SECONDS: Final = 2.0
-"""How often it looks for deletions that another process began, or left."""
+"""Interval of the search for deletions that another process began or abandoned."""
 PAUSE_SECONDS: Final = 0.02
-"""Between two rounds: deleting is never urgent, and sends come first."""
+"""Pause between two rounds: deleting is never urgent, and messages come first."""
 
 
 class DeletionRunner:
-    """Deletes for as long as it runs. Several of them share the work."""
+    """Background task that deletes chats. Several runners share the work."""
 
     def __init__(
         self,
@@ -40,9 +40,11 @@ class DeletionRunner:
         delivery_ms: int,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`delivery_ms` is how long members stay, so that whoever delivers finds whom to tell.
+        """Set up the runner.
 
-        `back_off` waits before the n-th new attempt, with jitter, seconds at the most.
+        Args:
+            delivery_ms: Time that members stay stored, so that the last entry can be delivered.
+            back_off: Waits before the n-th new attempt, with jitter, for seconds at most.
         """
         self._deletions = deletions
         self._clock = clock
@@ -55,11 +57,11 @@ class DeletionRunner:
         bus.subscribe(self._on_event)
 
     def start(self) -> None:
-        """Begin; what cannot be reached now is waited for."""
+        """Start; wait for services that are not reachable yet."""
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
-        """Stop. What is under way goes on after the next start, here or elsewhere."""
+        """Stop. Unfinished deletions continue after the next start, here or elsewhere."""
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
@@ -85,10 +87,10 @@ class DeletionRunner:
                     await self._asked.wait()
 
     async def round(self) -> bool:
-        """One step of each chat that is being deleted, some at the most; whether more is left.
+        """Take one step for a few chats that are being deleted; return whether more is left.
 
         Raises:
-            Unavailable: The store cannot be asked now.
+            Unavailable: The store does not answer.
         """
         before = self._clock.now() - self._delivery_ms
         chats = await self._deletions.unfinished(before=before, limit=limits.DELETIONS_AT_ONCE)
@@ -101,7 +103,7 @@ class DeletionRunner:
                 return False
             after = await self._deletions.step(job, self._holder, self._clock.now())
         except Exception as error:
-            # What is wrong with one chat must not keep the others; it is tried again later.
+            # A failure of one chat must not stop the others; it is tried again later.
             self.failed_steps += 1
             if not isinstance(error, Unavailable):
                 log.exception("deleting failed", extra={"action": "deleting_failed", "chat": chat})
@@ -109,6 +111,6 @@ class DeletionRunner:
         if after is None:
             return False
         if after.phase != job.phase:
-            told = {"action": "chat_deletion", "chat": chat, "phase": after.phase}
-            log.info("deleting a chat", extra=told)
+            extra = {"action": "chat_deletion", "chat": chat, "phase": after.phase}
+            log.info("deleting a chat", extra=extra)
         return after.phase != "done"

@@ -83,18 +83,18 @@ class Deliverer:
             StoreUnavailable: Try again; entries dispatched already are dispatched once more.
         """
         now = self._clock.now()
-        held = {
+        in_events = {
             event.sequence: event.entry
             for event in events
             if isinstance(event, EntryEvent) and is_young(event.entry, now)
         }
-        is_old = len(held) < len({event.sequence for event in events})
+        is_old = len(in_events) < len({event.sequence for event in events})
         dispatched = []
         try:
             for first, goal in _stretches(event.sequence for event in events):
                 start = first
                 while start <= goal and (
-                    run := await self.states.run(chat, start, goal, held, is_old=is_old)
+                    run := await self.states.run(chat, start, goal, in_events, is_old=is_old)
                 ):
                     dispatched.append(await self._dispatch(run))
                     self.states.mark_dispatched(run)

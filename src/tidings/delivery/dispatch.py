@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing runs of entries to the gateways, twice: before the head copy is written and after it.
+"""Dispatches runs of entries to the gateways, before the head copy is written and after it.
 
-A connection that registers between the two looks is found by the second. One that registers later
-reads the head copy, and finds the entries in the log.
+The second lookup finds connections that registered after the first. A connection that registers
+later reads the head copy, and finds the entries in the log.
 
-Content is opened right before it is handed over and forgotten right after: the head copy may be
-waited for during a long outage, and an author may be erased meanwhile.
+Content is decrypted right before the handover and dropped right after: a head copy may have to wait
+during a long outage, and an author may be erased meanwhile.
 """
 
 from collections import defaultdict
@@ -29,28 +29,28 @@ _Places = Mapping[UserKey, list[ConnectionAddress]]
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """Entries that go to the same users, and who has been handed them."""
+    """Entries that go to the same users, and the connections that received them."""
 
     entries: list[Entry]
     is_small: bool
     members: frozenset[UserKey]
     removed: frozenset[UserKey] = frozenset()
-    """Those for whom it is the last entry of the chat: they get just this one."""
+    """Removed members, whose last entry this is: they get no other."""
     was_opened: bool = False
     sent_to: set[ConnectionAddress] = msgspec.field(default_factory=set)
     reached: set[UserKey] = msgspec.field(default_factory=set)
-    """Users of whom a gateway said that it holds a connection."""
+    """Users for whom a gateway confirmed a connection."""
 
     def users(self, members: Collection[UserKey]) -> frozenset[UserKey]:
-        """Who gets it, given who is a member by now."""
+        """Return the users who get the batch, given the current members."""
         return self.members.intersection(members) | self.removed
 
 
 def batches_of(run: DeliveryRun) -> list[Batch]:
-    """The run's entries, in order.
+    """Split the run's entries into batches, in order.
 
-    They go to those who are members now, whoever was one when an entry was written; to newcomers
-    from their joining on. A removed member gets just the entry that says so.
+    Entries go to the current members, not to those at the time of writing; new members get them
+    from their joining on. A removed member gets only the entry of the removal.
     """
     batches: list[list[Entry]] = []
     for entry in run.entries:
@@ -86,7 +86,7 @@ def _encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
 
 
 class GatewayDispatch:
-    """Finds connections and hands batches to those that have not been handed them yet."""
+    """Looks up connections and hands batches over to those that have not received them yet."""
 
     def __init__(
         self,
@@ -94,22 +94,22 @@ class GatewayDispatch:
         handover: Handover,
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
     ) -> None:
-        """`open_entries` fills in content, or why it is gone."""
+        """`open_entries` decrypts content, or fills in why it is gone."""
         self._registry = registry
         self._handover = handover
         self._open_entries = open_entries
         self.silent_gateways = 0
         self.failed_lookups = 0
-        """How often the registry did not answer."""
+        """Lookups that the registry did not answer."""
 
     async def dispatch(self, batches: Sequence[Batch], members: Collection[UserKey]) -> None:
-        """Look everyone up, in one round trip, and hand over, to nobody but these members.
+        """Look up the users in one round trip, and hand the batches over, to these members only.
 
-        If the registry does not answer nobody is handed anything: hello, and gateways comparing
-        heads, make good for it.
+        If the registry does not answer, nothing is handed over: connections get the entries at
+        hello, or when their gateway compares heads.
 
         Raises:
-            StoreUnavailable: A key cannot be loaded now; some may have been handed over.
+            StoreUnavailable: A key cannot be loaded now; some batches may have been handed over.
         """
         users = [batch.users(members) for batch in batches]
         places = await self._find(frozenset().union(*users))
@@ -130,7 +130,7 @@ class GatewayDispatch:
         for user, found in places.items():
             for gateway in {place.gateway for place in found if place not in batch.sent_to}:
                 users[gateway].append(user)
-        # Opened once in any case: of what is gone, those who are not connected are not told.
+        # Opened once in any case: it shows which content is gone, and that is not pushed.
         if users or not batch.was_opened:
             await self._hand_over(batch, users)
         batch.reached |= {
@@ -148,7 +148,7 @@ class GatewayDispatch:
                 )
 
     async def _opened(self, batch: Batch) -> list[EncodedEntry]:
-        """The entries as frames; their content stands nowhere else."""
+        """Return the entries as frames, which hold the only copy of their content."""
         try:
             await self._open_entries(batch.entries)
             batch.was_opened = True

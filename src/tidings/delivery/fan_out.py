@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fan-out: each fact to the connections of those it concerns, encoded once."""
+"""Sends each event to the local connections of the users it concerns, encoded once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -29,16 +29,16 @@ from tidings.wire.frames import ReceiptFrame, TypingNotice, UnreadFrame, encode,
 
 
 class ReceiptPace:
-    """Passes at most one receipt of a user in a chat on per second, whoever moves it how often."""
+    """Rate limit on receipts: at most one per second for each user and chat."""
 
     def __init__(self, pass_on: Callable[[ReceiptMoved], None]) -> None:
         self._pass_on = pass_on
         self._held_back: dict[tuple[UserKey, ChatId], ReceiptMoved | None] = {}
-        """What has come since the last one was passed on, within its second."""
+        """Newest receipt since the last one passed on, within its second; None for none."""
         self._is_closed = False
 
     def offer(self, event: ReceiptMoved) -> None:
-        """Pass it on now or soon; a later one may take its place."""
+        """Pass a receipt on now or soon; a later one may replace it."""
         key = event.receipt.user, event.chat
         if key not in self._held_back:
             self._go(key, event)
@@ -49,7 +49,7 @@ class ReceiptPace:
         self._held_back[key] = event
 
     def close(self) -> None:
-        """Pass nothing more on."""
+        """Stop passing receipts on."""
         self._is_closed = True
 
     def _go(self, key: tuple[UserKey, ChatId], event: ReceiptMoved) -> None:
@@ -64,27 +64,27 @@ class ReceiptPace:
 
 
 class Receiver(Protocol):
-    """A connection, as far as delivery is concerned. It decides itself what it can take."""
+    """A connection as delivery sees it. It decides itself what it sends."""
 
     def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
-        """An entry of one of the user's chats; `frame` is the same for everyone."""
+        """Offer an entry of one of the user's chats; `frame` is the same for all users."""
         ...
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Something without a sequence about a chat: best effort, and only if it follows it."""
+        """Send a frame without a sequence, best effort, if the connection follows the chat."""
         ...
 
 
 class LocalConnections(Protocol):
-    """Who is connected."""
+    """The connections of this process."""
 
     def of(self, user: UserKey) -> Iterable[Receiver]:
-        """The user's connections."""
+        """Return the user's connections."""
         ...
 
 
 class FanOut:
-    """Subscribes to the bus and hands everything on."""
+    """Subscriber that passes chat events to connections."""
 
     def __init__(
         self,
@@ -103,16 +103,16 @@ class FanOut:
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Cancel running work."""
         self._pace.close()
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, InboxEvent):
-            return  # no chat's business: see `InboxFrames`
+            return  # handled by `InboxFrames`
         match event:
             case Invited():
-                return  # nor is it that of its members: see `InviteFrames`
+                return  # handled by `InviteFrames`
             case Appended():
                 self._appended(event)
             case ReceiptMoved():
@@ -132,7 +132,7 @@ class FanOut:
             self._later(self._notify_after_reading(event))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """What has to be read first; if that cannot be done now, nobody is told."""
+        """Run work that reads from the store; if the store does not answer, nothing is sent."""
         self._tasks.start(_best_effort(work))
 
     def _appended(self, event: Appended) -> None:
@@ -166,7 +166,10 @@ class FanOut:
                     self._later(self._send_unread(user, chat))
 
     def _notify_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
-        """Large chats are silent: a thousand members would make a million frames a message."""
+        """Send a frame to the other members of a small chat.
+
+        Large chats are silent: a thousand members would make a million frames per message.
+        """
         if not state.is_small:
             return
         for other in state.members:
@@ -188,7 +191,7 @@ class FanOut:
 
 
 def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
-    """The members once it has happened; and those it removed, for whom it is the last."""
+    """Return the members after the entry, and the users it removed: it is their last entry."""
     if entry.kind == "removed":
         return [*state.members, *(person.user for person in entry.people)]
     return state.members

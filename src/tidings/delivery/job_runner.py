@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner of delivery jobs: gives the users of a notification their copies, portion by portion.
+"""Runs delivery jobs: each stores the copies of a notification for up to 100 users.
 
-Every step may be done twice, so a job that comes again after a crash does no harm: who has a copy
-keeps it, and progress is the set of finished jobs. Nothing is finished before it is done.
+Every step may be repeated, so a job that comes again after a crash does no harm: a user who has a
+copy keeps it, and progress is the set of finished jobs. A job is finished only after it is done.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ T = TypeVar("T")
 
 
 class Turns(Generic[T]):
-    """What waits, a queue for each tenant."""
+    """Round-robin over tenants, so that a small tenant never waits behind a large one."""
 
     def __init__(self) -> None:
         self._queues: OrderedDict[str, deque[T]] = OrderedDict()
 
     def put(self, tenant: str, waiting: T) -> None:
-        """Stand in queue behind what is the tenant's own."""
+        """Add work to the end of the tenant's queue."""
         self._queues.setdefault(tenant, deque()).append(waiting)
 
     def next(self) -> T | None:
-        """The first of the tenant whose turn it is; None if nothing waits."""
+        """Remove and return the next work of the tenant whose turn it is; None if there is none."""
         if not self._queues:
             return None
         tenant, queue = self._queues.popitem(last=False)
@@ -51,10 +51,10 @@ class Turns(Generic[T]):
 log = logging.getLogger("tidings.delivery")
 
 JOBS_MAX: Final = 1_000
-"""So many jobs are held; then no more are taken. Tenants take turns among what is held, because a
-broker gives jobs out in the order in which they came."""
+"""Limit on jobs in memory. Tenants take turns among these jobs, because a broker returns jobs in
+the order in which they were queued."""
 STORE_JOBS_MAX: Final = 200
-"""The same for a queue in the store, which gives the tenants turns itself."""
+"""The same limit for a queue in the store, which itself lets the tenants take turns."""
 TAKEN_AT_ONCE: Final = 100
 JOBS_AT_ONCE: Final = 8
 ATTEMPTS_MAX: Final = 5
@@ -62,19 +62,19 @@ REASON_CHARS_MAX: Final = 500
 
 
 class _Work(msgspec.Struct, eq=False):
-    """A job on its way."""
+    """A job in progress."""
 
     taken: Taken
     is_delivered: bool = False
     attempts: int = 0
     failures: int = 0
-    """How often it failed while it was itself to blame."""
+    """Failures that the job itself caused."""
     reason: str | None = None
-    """Why nobody can do it: it is set aside."""
+    """Reason to set the job aside."""
 
 
 class JobRunner:
-    """Takes jobs and does them for as long as it runs. Several of them share a queue."""
+    """Background task that takes jobs and runs them. Several runners share a queue."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class JobRunner:
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
+        """`back_off` waits before the n-th new attempt, with jitter, for seconds at most."""
         self._jobs = jobs
         self._dead_letters = dead_letters
         self._notifications = notifications
@@ -109,11 +109,11 @@ class JobRunner:
         self.failed_attempts = 0
 
     def start(self) -> None:
-        """Begin; what cannot be reached now is waited for."""
+        """Start; wait for services that are not reachable yet."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:
-        """Stop. What is under way comes again, here or at another runner."""
+        """Stop. Unfinished jobs are taken again, here or by another runner."""
         await self._tasks.close()
         await self._jobs.close()
 
@@ -124,14 +124,14 @@ class JobRunner:
                 taken = await self._jobs.take(min(TAKEN_AT_ONCE, self._jobs_max - self._held))
             except Exception as error:
                 if not isinstance(error, JobsUnavailable):
-                    log.exception("taking failed", extra={"action": "taking_failed"})
+                    log.exception("taking jobs failed", extra={"action": "taking_failed"})
                 attempt += 1
                 await self._back_off(attempt)
                 continue
             attempt = 0
-            for one in taken:
+            for taken_job in taken:
                 self._held += 1
-                self._turns.put(one.job.tenant, _Work(one))
+                self._turns.put(taken_job.job.tenant, _Work(taken_job))
             self._go_on()
             while self._held >= self._jobs_max:
                 self._has_room.clear()
@@ -166,7 +166,7 @@ class JobRunner:
             work.reason = f"{type(error).__name__}: {error}"[:REASON_CHARS_MAX]
 
     async def _again(self, work: _Work) -> None:
-        """Others have their turn meanwhile."""
+        """Queue a failed job again after a pause, during which other jobs run."""
         self.failed_attempts += 1
         work.attempts += 1
         await self._back_off(work.attempts)
@@ -202,12 +202,12 @@ class JobRunner:
             expires_at=job.expires_at,
         )
         new = await self._copies.deliver(users, job.inbox, copy)
-        # After a crash nobody knows who was told of copies that are there: while it is news, all.
-        told = users if now - job.posted_at <= YOUNG_MS_MAX else new
-        if told:
+        # After a crash it is unknown who was notified of existing copies: while young, notify all.
+        notified = users if now - job.posted_at <= YOUNG_MS_MAX else new
+        if notified:
             self._bus.publish(
                 CopiesMade(
-                    job.tenant, job.inbox, job.notification_id, copy.received_at, tuple(told)
+                    job.tenant, job.inbox, job.notification_id, copy.received_at, tuple(notified)
                 )
             )
 
@@ -220,5 +220,5 @@ class JobRunner:
 
 
 def _name(job: Job) -> str:
-    """Always the same for a job: one that comes again is not set aside twice."""
+    """Return a stable name, so that a job that comes again is not set aside twice."""
     return f"{job.notification_id}-{job.number}"

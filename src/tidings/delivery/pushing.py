@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is told of a new message by push: members without a connection who want to be told."""
+"""Sends push notices for new messages to members who have no connection and did not mute."""
 
 import asyncio
 from collections import OrderedDict
@@ -15,19 +15,19 @@ from tidings.ports.push import Push, PushNotice
 from tidings.ports.world import Clock
 
 YOUNG_MS_MAX: Final = 30 * SECOND_MS
-"""Older events are only a hint: nothing in them is handed out as it is, and nobody is pushed."""
+"""Older events are only a hint: their content is read again, and no push is sent."""
 MUTES_SECONDS: Final = 30.0
-"""A mute counts after this at the latest: looked up once for many messages."""
+"""Time that the mutes of a chat are cached: a mute takes effect after this at the latest."""
 MUTED_CHATS_MAX: Final = 5_000
 
 
 def is_young(entry: Entry, now: int) -> bool:
-    """Whether an entry was only just appended. A clock that is behind makes none old."""
+    """Return whether an entry was just appended. A clock that is behind makes no entry old."""
     return now - entry.created_at <= YOUNG_MS_MAX
 
 
 class Pushing:
-    """Makes the notices for new messages and hands them on."""
+    """Makes the push notices for new messages and sends them."""
 
     def __init__(self, push: Push | None, deliveries: DeliveryStore, clock: Clock) -> None:
         self._push = push
@@ -41,17 +41,17 @@ class Pushing:
         runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
         members: Mapping[UserKey, Member],
     ) -> None:
-        """Push the messages of a chat's runs to those members whom the run has not reached.
+        """Push the messages of a chat's runs to the members whom the run has not reached.
 
         Raises:
-            StoreUnavailable: Who muted the chat cannot be read; nobody was told.
+            StoreUnavailable: The mutes of the chat cannot be read; no push was sent.
         """
         if self._push is None:
             return
         now = self._clock.now()
         notices: list[PushNotice] = []
         for entries, reached in runs:
-            # A message whose content is gone by now is nothing to call anyone for.
+            # A message whose content is gone by now is not pushed.
             new = [
                 entry
                 for entry in entries

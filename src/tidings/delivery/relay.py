@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The relay: sees to it that what is in the log is delivered, whatever became of its event.
+"""The relay: delivers every entry of the log, even if its event was lost.
 
-It reads what the store itself tells was written, three seconds late, and compares it with the head
-copies, which mean "delivered up to here". A chat that is behind is told of again, and again with
-pauses until its head copy has come along. If telling is of no use, the relay delivers by itself.
+It reads the store's own stream of changes, three seconds late, and compares it with the head
+copies, which mean "delivered up to here". For a chat that is behind it sends workers a hint, again
+with pauses until the head copy has advanced. If hints do not help, the relay delivers by itself.
 """
 
 import asyncio
@@ -29,26 +29,26 @@ log = logging.getLogger("tidings.relay")
 
 LATE_SECONDS: Final = 3.0
 OLD_MS: Final = 90_000
-"""So old by the store's clock, which tells minutes at the worst, an entry is due at once."""
+"""Age at which an entry is due at once, by the store's clock, which may round to minutes."""
 PAUSE_SECONDS: Final = 1.0
 AGAIN_SECONDS_FIRST: Final = 5.0
 AGAIN_SECONDS_MAX: Final = 60.0
 CHECKED_AT_ONCE: Final = 100
 OWED_CHATS_MAX: Final = 20_000
-"""If so many chats are behind, no more is read: the store keeps it for a day."""
+"""Chats behind at which no more changes are read: the store keeps them for a day."""
 HINTS_MAX: Final = 2
-"""After so many nobody seems to listen."""
+"""Hints after which the relay delivers by itself."""
 ATTEMPTS_MAX: Final = 5
 MANY_CHANGES: Final = 500
-"""So many at once: there are more, and they do not wait for the next turn."""
+"""Changes in one poll that suggest more: the next poll follows without a pause."""
 DELIVERED_AT_ONCE: Final = 16
 
 
 class Delivers(Protocol):
-    """Someone who can deliver without any event."""
+    """Delivery without an event."""
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
-        """Deliver a stretch of a chat's log and have the head copy say so."""
+        """Deliver a stretch of a chat's log and advance the head copy."""
         ...
 
 
@@ -61,7 +61,7 @@ class _Owed(msgspec.Struct):
 
 
 class Relay:
-    """Compares and makes good for as long as it runs. Several of them do no harm."""
+    """Background task that finds and delivers missed entries. Several relays do no harm."""
 
     def __init__(
         self,
@@ -73,10 +73,16 @@ class Relay:
         hint: Callable[[ChatId, int], Awaitable[bool]] | None,
         cleaned: Callable[[ChatId, tuple[int, ...]], None],
     ) -> None:
-        """`hint` tells workers how far a log reaches, and says whether they will hear of it.
+        """Set up the relay.
 
-        Without one the relay delivers by itself. `cleaned` is told of messages that expired and
-        were deleted.
+        Args:
+            changes: The store's stream of changes.
+            deliveries: Head copies.
+            deliverer: Delivers what hints do not.
+            clock: The time.
+            hint: Sends workers the head of a log, and returns whether it was published. None: the
+                relay always delivers by itself.
+            cleaned: Called with messages that expired and were deleted.
         """
         self._changes = changes
         self._deliveries = deliveries
@@ -95,11 +101,11 @@ class Relay:
         self.given_up = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Stop at once: whoever reads the same changes later finds the same."""
+        """Stop at once: another relay will read the same changes later."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -118,25 +124,25 @@ class Relay:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def turn(self) -> bool:
-        """Read some changes and compare those that are due; whether there may be more at once."""
+        """Read some changes and compare the due chats; return whether more may be waiting."""
         is_more = False
         if len(self._owed) < OWED_CHATS_MAX:
             changes = await self._changes.poll()
-            self._sort([one for one in changes if isinstance(one, EntryWritten)])
-            self._report_cleaned([one for one in changes if isinstance(one, ContentExpired)])
+            self._sort([change for change in changes if isinstance(change, EntryWritten)])
+            self._report_cleaned([c for c in changes if isinstance(c, ContentExpired)])
             is_more = len(changes) >= MANY_CHANGES
         await self._compare()
         return is_more
 
     def _sort(self, written: list[EntryWritten]) -> None:
-        """What is old is due now, the rest after a while; of each chat only the last place."""
+        """Make old entries due now, young ones later; keep only the last sequence of each chat."""
         now, loop_now = self._clock.now(), asyncio.get_running_loop().time()
         young: dict[ChatId, int] = {}
-        for one in written:
-            if now - one.at >= OLD_MS:
-                self._owe(one.chat, one.sequence, loop_now)
+        for entry in written:
+            if now - entry.at >= OLD_MS:
+                self._owe(entry.chat, entry.sequence, loop_now)
             else:
-                young[one.chat] = max(one.sequence, young.get(one.chat, 0))
+                young[entry.chat] = max(entry.sequence, young.get(entry.chat, 0))
         if young:
             self._young.append((loop_now + LATE_SECONDS, young))
         while self._young and self._young[0][0] <= loop_now:
@@ -152,8 +158,8 @@ class Relay:
 
     def _report_cleaned(self, cleaned: list[ContentExpired]) -> None:
         by_chat: dict[ChatId, list[int]] = {}
-        for one in cleaned:
-            by_chat.setdefault(one.chat, []).append(one.sequence)
+        for message in cleaned:
+            by_chat.setdefault(message.chat, []).append(message.sequence)
         for chat, sequences in by_chat.items():
             self._cleaned(chat, tuple(sequences))
 
@@ -171,10 +177,10 @@ class Relay:
                     if reached.get(chat, 0) >= self._owed[chat].sequence:
                         del self._owed[chat]
                     else:
-                        group.create_task(self._make_good(chat, reached.get(chat, 0)))
+                        group.create_task(self._hint_or_deliver(chat, reached.get(chat, 0)))
 
-    async def _make_good(self, chat: ChatId, reached: int) -> None:
-        """Tell of it, or deliver it; look again after a while, later each time."""
+    async def _hint_or_deliver(self, chat: ChatId, reached: int) -> None:
+        """Send a hint or deliver; compare again after a pause that grows each time."""
         owed = self._owed[chat]
         self.behind += 1
         owed.attempts += 1
@@ -194,18 +200,23 @@ class Relay:
             except StoreUnavailable:
                 owed.attempts -= 1
             except Exception:
-                log.exception("not delivered", extra={"action": "relay_failed", "chat": chat})
+                log.exception(
+                    "the relay cannot deliver a chat",
+                    extra={"action": "relay_failed", "chat": chat},
+                )
                 self._give_up_if_hopeless(chat, owed)
 
     def _give_up_if_hopeless(self, chat: ChatId, owed: _Owed) -> None:
         if owed.attempts >= ATTEMPTS_MAX:
-            log.error("given up", extra={"action": "relay_gave_up", "chat": chat})
+            log.error(
+                "the relay gave up on a chat", extra={"action": "relay_gave_up", "chat": chat}
+            )
             self.given_up += 1
             del self._owed[chat]
 
 
 class Republishing:
-    """Puts entries on the bus again; connections drop what they have."""
+    """Delivery in a single process: publishes entries again; connections drop duplicates."""
 
     def __init__(
         self, log: Log, deliveries: DeliveryStore, vault: Vault, bus: Bus, clock: Clock
@@ -217,11 +228,11 @@ class Republishing:
         self._clock = clock
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
-        """Publish a stretch of a log, of a long one only the end, and advance the head copy.
+        """Publish the last entries of a stretch of a log, and advance the head copy.
 
         Raises:
             NotInLog: There is no such chat, or its log is shorter.
-            StoreUnavailable: Not now.
+            StoreUnavailable: The store does not answer.
         """
         first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
         state = await self._log.state(chat)

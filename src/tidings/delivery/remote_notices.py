@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames without a sequence to connections that other gateways hold: best effort, never in the way.
+"""Sends frames without a sequence to connections of other gateways. Best effort.
 
-What happened here is told to the devices of others that are not connected here; `FanOut` tells
-those that are. Of what happened to an inbox the other gateways get a hint, and see for themselves.
+Events of this process go to users connected to other gateways; `FanOut` serves the connections of
+this one. For inbox events the other gateways get a hint, and look up the rest themselves.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -35,11 +35,11 @@ from tidings.tasks import Tasks
 from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
 
 UNDER_WAY_MAX: Final = 1_000
-"""Beyond this many at once nobody is told: receipts and typing are for now, not for later."""
+"""Events beyond this many at once are dropped: receipts and typing are useless later."""
 
 
 class RemoteNotices:
-    """Subscribes to the bus and tells the other gateways."""
+    """Subscriber that passes events to the other gateways."""
 
     def __init__(
         self,
@@ -50,25 +50,25 @@ class RemoteNotices:
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
     ) -> None:
         self.dropped = 0
-        """Events that came while too many were under way."""
+        """Events dropped because too many were being sent."""
         self._remote_gateways = remote_gateways
         self._cached_state = cached_state
         self._read_state = read_state
         self._count_unread = count_unread
         self._pace = ReceiptPace(self._moved)
         self._under_way = 0
-        self._tasks = Tasks("neighbours")
+        self._tasks = Tasks("remote-notices")
         bus.subscribe(self._on_event)
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Cancel running work."""
         self._pace.close()
         await self._tasks.close()
 
     def _on_event(self, event: Event) -> None:
         match event:
             case Appended() | Expired():
-                return  # a worker's business
+                return  # delivered by workers
             case ReceiptMoved():
                 self._pace.offer(event)
             case Typing(chat, user):
@@ -103,11 +103,11 @@ class RemoteNotices:
         return self._cached_state(chat) or await self._read_state(chat)
 
     async def _hint(self, event: CopiesMade | InboxRead) -> None:
-        """To the gateways that hold somebody it is about: what there is to see they look up."""
+        """Send a hint to the gateways with connections of the users concerned."""
         users = (event.user,) if isinstance(event, InboxRead) else event.users
-        for gateway, held in (await self._remote_gateways.find(users)).items():
+        for gateway, connected in (await self._remote_gateways.find(users)).items():
             if isinstance(event, CopiesMade):
-                event = msgspec.structs.replace(event, users=tuple(held))
+                event = msgspec.structs.replace(event, users=tuple(connected))
             self._remote_gateways.hint(event, gateway)
 
     async def _invited(self, event: Invited) -> None:

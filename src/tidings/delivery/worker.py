@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The delivery worker: takes events off the feed and has each chat delivered, in order.
+"""The delivery worker: takes events from the feed and delivers each chat in order.
 
-Chats go side by side, a chat's events in order: while a run is handed out the next one gathers, and
-runs that are handed out gather until the head copy may be written again. An event is finished when
-all that it asks for is done. What cannot be delivered while the store answers for others is put
-aside; while the store does not answer, nothing is.
+Chats are delivered concurrently, the events of one chat in order: while a run is dispatched the
+next one collects, and dispatched runs collect until the head copy may be written again. An event is
+finished when all its work is done. An event that fails while the store answers for other chats is
+set aside; while the store does not answer at all, none is.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_even
 log = logging.getLogger("tidings.delivery")
 
 EVENTS_MAX: Final = 2_000
-"""So many events wait or are being delivered; then no more are taken."""
+"""Unfinished events above which no more are taken."""
 EVENTS_AT_ONCE: Final = 500
 RUN_EVENTS_MAX: Final = 256
 CHATS_AT_ONCE: Final = 64
@@ -39,7 +39,7 @@ class _WaitingEvents(msgspec.Struct, frozen=True):
 
 
 class _ChatEvents(msgspec.Struct, eq=False):
-    """One chat with something to do."""
+    """Events of one chat that wait or are being delivered."""
 
     waiting: deque[_WaitingEvents] = msgspec.field(default_factory=deque)
     is_dispatching: bool = False
@@ -50,7 +50,7 @@ class _ChatEvents(msgspec.Struct, eq=False):
 
 
 class Worker:
-    """Takes and delivers for as long as it runs."""
+    """Background task that takes events and delivers them."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Worker:
         unread_recount: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
+        """`back_off` waits before the n-th new attempt, with jitter, for seconds at most."""
         self._feed = feed
         self._deliverer = deliverer
         self._unread_recount = unread_recount
@@ -75,11 +75,11 @@ class Worker:
         self.failed_attempts = 0
 
     def start(self) -> None:
-        """Begin; what cannot be reached now is waited for."""
+        """Start; wait for services that are not reachable yet."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:
-        """Stop. What is under way comes again, here or at another worker."""
+        """Stop. Unfinished events are taken again, here or by another worker."""
         await self._tasks.close()
         await self._feed.close()
 
@@ -90,19 +90,19 @@ class Worker:
                 received = await self._feed.take(EVENTS_AT_ONCE)
             except Exception as error:
                 if not isinstance(error, FeedUnavailable):
-                    log.exception("taking failed", extra={"action": "taking_failed"})
+                    log.exception("taking events failed", extra={"action": "taking_failed"})
                 attempt += 1
                 await self._back_off(attempt)
                 continue
             attempt = 0
-            for one in received:
-                self._sort(one)
+            for event in received:
+                self._sort(event)
             while self._unfinished >= EVENTS_MAX:
                 self._has_room.clear()
                 await self._has_room.wait()
 
     def _sort(self, received: FeedEvent) -> None:
-        """Put an event behind the others of its chat."""
+        """Put an event into the queue of its chat."""
         self.taken += 1
         self._unfinished += 1
         try:
@@ -116,10 +116,10 @@ class Worker:
             chat_events.is_dispatching = True
             self._tasks.start(self._dispatch(event.chat, chat_events))
 
-    # Step 1, and the others.
+    # Step 1, then steps 2 to 4 (see `deliverer.py`).
 
     async def _dispatch(self, chat: ChatId, chat_events: _ChatEvents) -> None:
-        """Hand out what waits in a chat_events until nothing does."""
+        """Dispatch the waiting events of a chat until none is left."""
         while chat_events.waiting:
             async with self._free:
                 most = min(len(chat_events.waiting), RUN_EVENTS_MAX)
@@ -131,9 +131,9 @@ class Worker:
     async def _dispatch_or_divide(
         self, chat: ChatId, chat_events: _ChatEvents, run: list[_WaitingEvents]
     ) -> None:
-        """If a run cannot be delivered, one of its events is to blame, not the others."""
+        """Dispatch a run; if that fails, dispatch its events one by one to find the faulty one."""
         dispatched: list[DispatchedRun] = []
-        events = [one.event for one in run]
+        events = [waiting.event for waiting in run]
         reason = await self._attempted(partial(self._first_step, chat, events, dispatched))
         if reason is None:
             chat_events.unsettled.append((run, dispatched))
@@ -143,8 +143,8 @@ class Worker:
         elif len(run) == 1:
             await self._set_aside(run[0].received, reason)
         else:
-            for one in run:
-                await self._dispatch_or_divide(chat, chat_events, [one])
+            for waiting in run:
+                await self._dispatch_or_divide(chat, chat_events, [waiting])
 
     async def _first_step(
         self, chat: ChatId, events: list[WireEvent], dispatched: list[DispatchedRun]
@@ -156,22 +156,22 @@ class Worker:
             await self._unread_recount.send(chat)
 
     async def _settle(self, chat: ChatId, chat_events: _ChatEvents) -> None:
-        """Take the other steps for what was handed out, until nothing is left.
+        """Take steps 2 to 4 for dispatched runs until none is left.
 
-        An event that brought nothing new waits here as well: what it tells of may not be settled.
+        An event without new entries waits here, too: the entries it announces may not be settled.
         """
         while chat_events.unsettled:
             runs, chat_events.unsettled = chat_events.unsettled, []
-            dispatched = [one for _, some in runs for one in some]
+            dispatched = [run for _, some in runs for run in some]
             reason = await self._attempted(partial(self._other_steps, dispatched))
             if reason is not None:
                 self._deliverer.states.forget(chat)
             for waiting, _ in runs:
-                for one in waiting:
+                for event in waiting:
                     if reason is None:
-                        self._finish(one.received)
+                        self._finish(event.received)
                     else:
-                        await self._set_aside(one.received, reason)
+                        await self._set_aside(event.received, reason)
         chat_events.is_settling = False
         self._let_go(chat, chat_events)
 
@@ -189,10 +189,10 @@ class Worker:
         ):
             del self._by_chat[chat]
 
-    # Trouble.
+    # Failures.
 
     async def _attempted(self, work: Callable[[], Awaitable[None]]) -> str | None:
-        """Try until it is done, or until it is to blame itself; then say why."""
+        """Repeat the work until it succeeds; return the reason if the work itself is at fault."""
         blamed = attempt = 0
         others = self.settled_runs
         while True:
@@ -219,7 +219,7 @@ class Worker:
 
     async def _set_aside(self, received: FeedEvent, reason: str) -> None:
         where = {"partition": received.partition, "offset": received.offset}
-        log.error("event put aside", extra={"action": "event_put_aside", "reason": reason, **where})
+        log.error("event set aside", extra={"action": "event_put_aside", "reason": reason, **where})
         attempt = 0
         while True:
             try:
