@@ -103,7 +103,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(engine: SqliteEngine) ->
     db.close()
 
     for _ in range(2):  # the first refusal lets go of the folder
-        with pytest.raises(StoreRefused, match=f"schema {VERSION + 1}.*knows up to {VERSION}"):
+        with pytest.raises(StoreRefused, match=f"schema {VERSION + 1}.*supports up to {VERSION}"):
             async with engine.open():
                 pass
     db = apsw.Connection(str(engine.folder / DATABASE))
