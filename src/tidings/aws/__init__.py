@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small client for AWS services that use the JSON protocol: signs, sends, and names errors."""
+"""Small client for AWS services: signs requests, sends them, and classifies errors."""

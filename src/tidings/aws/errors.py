@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can come of a request besides success, told apart by what may have happened to the data."""
+"""Failures of a request to AWS, classified by what may have happened to the data."""
 
 
 class RequestError(Exception):
-    """A request that did not succeed."""
+    """A request failed; the subclass says whether it may have been carried out."""
 
 
 class Unsent(RequestError):
-    """It never reached the service: nothing happened."""
+    """The request never reached the service: nothing happened."""
 
 
 class Unanswered(RequestError):
-    """It may have been carried out or not: the outcome is unknown."""
+    """No answer arrived: the request may have been carried out or not."""
 
 
 class Throttled(RequestError):
-    """The service turned it away for the moment: nothing happened."""
+    """The service refused the request for the moment: nothing happened."""
 
 
 class Rejected(RequestError):
-    """The service understood it and will never carry it out: a mistake in program or set-up.
+    """The service will never carry out this request: a mistake in the program or its setup.
 
     Nothing happened.
     """
@@ -30,7 +30,7 @@ class Rejected(RequestError):
 
 
 class NoCredentials(Exception):
-    """Nobody has said who asks; says to the operator how to."""
+    """No AWS credentials were found; the text tells the operator how to supply them."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures of requests (AWS Signature Version 4), for the one shape of request we make.
 
-The SDK's general signer costs a fifth of a millisecond a request; this one, which knows path, query
-and headers beforehand, a tenth of that. A test holds it to the SDK's.
+The SDK's general signer takes 0.2 ms per request. This one takes a tenth of that, because path,
+query and headers are known beforehand. A test compares its signatures with the SDK's.
 """
 
 import hashlib
@@ -16,20 +16,20 @@ CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 
 
 class Service(NamedTuple):
-    """What a request is meant for."""
+    """An AWS service and how its requests look."""
 
     name: str
-    """As in a signature."""
+    """Name in a signature."""
     api: str
-    """The interface and its version, as the header of an operation names it; empty if the body
-    names the operation."""
+    """Interface and version, as in the header that names an operation; empty if the body names
+    the operation."""
     may_say_nothing: bool = False
-    """Whether there are operations that are answered by an empty body."""
+    """Whether the service answers some operations with an empty body."""
     content_type: str = CONTENT_TYPE
 
 
 class Credentials(Protocol):
-    """Who asks."""
+    """Credentials of the caller, as the SDK returns them."""
 
     @property
     def access_key(self) -> str: ...
@@ -54,7 +54,7 @@ class Signer:
     def headers(
         self, credentials: Credentials, now: int, operation: str, body: bytes
     ) -> dict[str, str]:
-        """All headers of a request to carry out this operation now, in milliseconds."""
+        """Return all headers of a request for this operation, signed at `now` in milliseconds."""
         moment = (EPOCH + timedelta(milliseconds=now)).strftime("%Y%m%dT%H%M%SZ")
         scope = f"{moment[:8]}/{self._region}/{self._service}/aws4_request"
         signed = {

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that may take long, in a process of their own."""
+"""Checks of values against JSON schemas, in a process of their own because they may take long."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that checks one value by one schema, and says by its exit code what came of it."""
+"""Process that checks one value against one schema and reports the result as its exit code."""
 
 import os
 import resource
@@ -13,19 +13,19 @@ from tidings.model import limits
 
 VALID: Final = 10
 NOT_VALID: Final = 11
-"""Neither of them is what a process that failed, or was killed, ends with."""
+"""Both differ from the exit codes of a process that failed or was killed."""
 
 
 class Question(msgspec.Struct):
-    """What to check by what."""
+    """A value and the schema to check it against."""
 
     schema: dict[str, Any]
     value: object
 
 
 def main() -> int:
-    """Check what stands on the standard input."""
-    # Ended by the kernel when it takes too long, whatever the library is doing.
+    """Check the question on standard input and return the exit code."""
+    # The kernel ends a check that takes too long, whatever the library is doing.
     seconds = limits.SCHEMA_CHECK_SECONDS_MAX
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     os.nice(10)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checking by a schema in a process of its own, which can be ended when it takes too long.
+"""Schema checks in a child process, which can be killed when a check takes too long.
 
-A thread would not do: the library holds the interpreter's lock for as long as it checks.
+A thread would not do: the library holds the interpreter lock during the whole check.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ log = logging.getLogger("tidings.checking")
 
 
 class ProcessChecker:
-    """One check at a time, so that one core at the most is busy with them; few wait."""
+    """Checker that runs one check at a time, so that at most one core is busy; few may wait."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
     async def is_valid(self, schema: dict[str, object], value: object) -> bool:
-        """Whether the value is as the schema says.
+        """Return whether the value satisfies the schema.
 
         Raises:
-            TookTooLong: The check did not come to an end.
-            CheckerBusy: Others wait already, or the process failed.
+            TookTooLong: The check exceeded its CPU time.
+            CheckerBusy: Too many checks wait already, or the process failed.
         """
         if self._waiting >= limits.SCHEMA_CHECKS_WAITING_MAX:
             raise CheckerBusy
@@ -51,7 +51,7 @@ class ProcessChecker:
 
 
 async def _ask(question: bytes) -> int:
-    # Nothing of the environment: keys stand in it, and a check needs none.
+    # An empty environment: ours may contain secrets, and a check needs none of it.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load generator."""
+"""Load generator: pairs of users who chat over sockets, measured from the client's side."""

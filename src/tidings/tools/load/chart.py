@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart as SVG, by hand: panels side by side, each with lines over the same steps."""
+"""Charts of load results as SVG, written by hand: panels side by side, lines over steps."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ FONT: Final = "font-family='system-ui, sans-serif'"
 
 
 class ChartLine(msgspec.Struct, frozen=True):
-    """Values over steps; a step without a value is left out."""
+    """Line through the values of some steps; a step without a value is left out."""
 
     name: str
     values: dict[int, float]
@@ -30,7 +30,7 @@ class ChartLine(msgspec.Struct, frozen=True):
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """One pair of axes."""
+    """Pair of axes with its lines."""
 
     title: str
     unit: str
@@ -39,7 +39,7 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 def chart(title: str, steps_are: str, panels: Sequence[Panel]) -> str:
-    """The whole picture. `steps_are` says what is counted along the lower edge."""
+    """Return the chart as SVG; `steps_are` labels the horizontal axis."""
     rows = max(-(-len(panel.lines) // LEGEND_COLUMNS) for panel in panels)
     width, height = WIDTH * len(panels), TITLE_HEIGHT + HEIGHT + rows * LEGEND_HEIGHT
     parts = [
@@ -93,11 +93,11 @@ def _line(line: ChartLine, scale: "_Scale", number: int) -> list[str]:
 
 
 class _Scale:
-    """From steps and values to places: steps evenly apart, values by size or by magnitude."""
+    """Maps steps (evenly apart) and values (linear or logarithmic) to coordinates."""
 
     def __init__(self, panel: Panel, steps: Sequence[int]) -> None:
         values = [value for line in panel.lines for value in line.values.values()]
-        self._steps = {step: place for place, step in enumerate(steps)}
+        self._steps = {step: position for position, step in enumerate(steps)}
         self._is_logarithmic = panel.is_logarithmic
         self.marks = _magnitudes(values) if panel.is_logarithmic else _even_marks(values)
         self._low, self._high = self._size(self.marks[0]), self._size(self.marks[-1])
@@ -115,7 +115,7 @@ class _Scale:
 
 
 def _even_marks(values: Sequence[float]) -> list[float]:
-    """From zero in four to eight round steps to above the highest."""
+    """Return four to eight round marks from zero to the highest value or above."""
     highest = max(values, default=0) or 1
     magnitude = 10 ** math.floor(math.log10(highest / 4))
     step = next(size * magnitude for size in (1, 2, 5, 10) if highest / (size * magnitude) <= 8)
@@ -123,7 +123,7 @@ def _even_marks(values: Sequence[float]) -> list[float]:
 
 
 def _magnitudes(values: Sequence[float]) -> list[float]:
-    """Powers of ten, from below the lowest to above the highest."""
+    """Return powers of ten, from the lowest value or below to the highest or above."""
     sizes = [max(value, 1e-3) for value in values] or [1.0]
     low, high = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
     return [10.0**power for power in range(low, max(high, low + 1) + 1)]
@@ -142,7 +142,7 @@ TITLE = "Durable 1:1 messages"
 
 
 def picture(results: Sequence[Result], title: str = TITLE) -> str:
-    """SVG; one line for each window."""
+    """Return a chart of throughput and latency, with one line for each window."""
     windows = sorted({result.window for result in results})
 
     def line(name: str, window: int, value: Callable[[Result], float], dashed: bool) -> ChartLine:
@@ -151,9 +151,9 @@ def picture(results: Sequence[Result], title: str = TITLE) -> str:
 
     rates = [line("", window, lambda result: result.rate, False) for window in windows]
     latencies = [
-        each
+        percentile
         for window in windows
-        for each in (
+        for percentile in (
             line("p50, ", window, lambda result: result.latency.p50, False),
             line("p99, ", window, lambda result: result.latency.p99, True),
         )

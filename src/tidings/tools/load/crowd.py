@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A crowd: pairs of users, each with a live connection, made as they are needed."""
+"""Users, chats and live connections of a load, created when a run needs them."""
 
 import secrets
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from tidings.tools.load.watch import Watch, side_by_side
 TENANT: Final = "bench"
 TOKEN_SECONDS: Final = 86_400
 GROUP_STEP: Final = 100
-"""How many members a group is made with; the others are added one by one."""
+"""Members in the request that creates a group; further members are added one by one."""
 
 
 class LoadUser(msgspec.Struct, frozen=True):
-    """A user who can connect."""
+    """User with a token to connect."""
 
     name: str
     token: str
@@ -33,32 +33,32 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class People:
-    """Makes users and chats in a tenant of their own. They stay there when the load has ended."""
+    """Creates users and chats in a tenant of their own; they remain after the load has ended."""
 
     def __init__(self, rest: Rest, root_key: str, tenant: str = TENANT) -> None:
         self._rest = rest
         self._root_key = root_key
         self._tenant = tenant
-        # New names at each start: an old chat would be sent to its members again at hello.
+        # New names at each start: hello would send the entries of an old chat again.
         self._names = secrets.token_hex(4)
 
     async def start(self) -> None:
-        """Make the tenant, if it is not there yet."""
+        """Create the tenant unless it exists."""
         await self._rest.call("PUT", f"/v1/tenants/{self._tenant}", self._root_key, {})
 
     async def users(self, numbers: Sequence[int]) -> list[LoadUser]:
-        """Users with these numbers, made if they are new."""
+        """Return users with these numbers; new users are created."""
         works = [self.user(f"{self._names}-{number}") for number in numbers]
         return await side_by_side(works, CONNECTIONS)
 
     async def pairs(self, numbers: Sequence[int]) -> list[Pair]:
-        """Pairs with these numbers, each with a direct chat."""
+        """Create pairs with these numbers, each with a direct chat."""
         users = await self.users([side for n in numbers for side in (2 * n, 2 * n + 1)])
         couples = zip(users[::2], users[1::2], strict=True)
         return await side_by_side([self._direct(*couple) for couple in couples], CONNECTIONS)
 
     async def group(self, users: Sequence[LoadUser]) -> str:
-        """A group of all these users; the first owns it."""
+        """Create a group of all these users, owned by the first; return its id."""
         owner, *others = users
         names = [user.name for user in others]
         body = {"type": "group", "name": "Everyone", "members": names[:GROUP_STEP]}
@@ -69,7 +69,7 @@ class People:
         return chat
 
     async def user(self, name: str) -> LoadUser:
-        """The user of this name with a fresh token, made if there is none."""
+        """Return the user of this name with a fresh token; a new user is created."""
         body = {"user_id": name, "expires_in": TOKEN_SECONDS}
         path = f"/v1/tenants/{self._tenant}/tokens"
         return LoadUser(
@@ -88,12 +88,12 @@ SETTLING_SECONDS_MAX: Final = 30.0
 
 
 class Crowd:
-    """Pairs who talk to each other."""
+    """Pairs of connected users who send messages to each other."""
 
     def __init__(
         self, url: str, root_key: str, tenant: str = TENANT, gateways: Sequence[str] = ()
     ) -> None:
-        """Sockets go to the gateways in turn, so that the two of a pair meet across two of them."""
+        """Connect to the gateways in turn, so that the users of a pair are on two gateways."""
         self.watch = Watch()
         self._gateways = gateways or (url,)
         self._rest = Rest(url)
@@ -119,13 +119,13 @@ class Crowd:
         self._rest.close()
 
     async def talkers(self, pairs: int) -> list[Talker]:
-        """The two users of each of so many pairs, neighbours in the list, all live."""
+        """Return the users of this many pairs, all live; a pair is two adjacent items."""
         missing = range(len(self._talkers) // 2, pairs)
         self._talkers += await self._connected(await self._people.pairs(missing))
         return self._talkers[: 2 * pairs]
 
     async def settle(self, talkers: list[Talker]) -> int:
-        """Wait for what is under way; returns how many acknowledged messages never arrived."""
+        """Wait for pending answers and deliveries; return how many acknowledged are lost."""
         await self.watch.until(
             lambda: not _unanswered(talkers) and not _missing(talkers), SETTLING_SECONDS_MAX
         )
@@ -145,7 +145,7 @@ class Crowd:
         if not await self.watch.until(
             lambda: all(talker.is_live for talker in made), LIVE_SECONDS_MAX
         ):
-            raise LoadStopped(f"not everyone was live after {LIVE_SECONDS_MAX:.0f} seconds")
+            raise LoadStopped(f"not all users were live after {LIVE_SECONDS_MAX:.0f} seconds")
         return made
 
 
@@ -154,8 +154,8 @@ def _unanswered(talkers: list[Talker]) -> int:
 
 
 def _missing(talkers: list[Talker]) -> int:
-    """What one of a pair was promised and the other has not got."""
+    """Count messages acknowledged to their sender that the other user of the pair lacks."""
     return sum(
-        abs(one.acknowledged - other.delivered) + abs(other.acknowledged - one.delivered)
-        for one, other in zip(talkers[::2], talkers[1::2], strict=True)
+        abs(left.acknowledged - right.delivered) + abs(right.acknowledged - left.delivered)
+        for left, right in zip(talkers[::2], talkers[1::2], strict=True)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""REST calls of the load: a few kept-alive connections, nothing to install."""
+"""REST calls of the load over a few keep-alive connections, with the standard library only."""
 
 import asyncio
 import http.client
@@ -15,11 +15,11 @@ ANSWER_SECONDS_MAX: Final = 30.0
 
 
 class LoadStopped(Exception):
-    """The load cannot go on, and why; for whoever started it."""
+    """The load cannot continue; the text tells the user of the command why."""
 
 
 class Rest:
-    """One deployment's REST API."""
+    """Client of one deployment's REST API."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -31,16 +31,16 @@ class Rest:
         self._open: list[http.client.HTTPConnection] = []
 
     async def call(self, method: str, path: str, key: str, body: object = None) -> dict[str, Any]:
-        """The answer's body.
+        """Send a request and return the body of the answer.
 
         Raises:
-            LoadStopped: The server cannot be reached, or says no.
+            LoadStopped: The server cannot be reached, or refuses the request.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._call, method, path, key, body)
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close all connections."""
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
@@ -52,24 +52,26 @@ class Rest:
         try:
             connection.request(method, self._address.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
-            told = response.read()
+            answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise LoadStopped(f"{self._address.geturl()} does not answer: {error}") from error
         if response.status >= 300:
-            said = told[:300].decode(errors="replace")
-            raise LoadStopped(f"{method} {path} was declined with {response.status}: {said}")
-        decoded: dict[str, Any] = msgspec.json.decode(told) if told else {}
+            text = answer[:300].decode(errors="replace")
+            raise LoadStopped(f"{method} {path} was refused with {response.status}: {text}")
+        decoded: dict[str, Any] = msgspec.json.decode(answer) if answer else {}
         return decoded
 
     def _connection(self) -> http.client.HTTPConnection:
-        """This thread's own; opened by the first request, and again if the server closed it."""
-        held: http.client.HTTPConnection | None = getattr(self._of_thread, "held", None)
-        if held is None:
+        """Return this thread's connection; `http.client` reopens one that the server closed."""
+        connection: http.client.HTTPConnection | None
+        connection = getattr(self._of_thread, "connection", None)
+        if connection is None:
             is_secure = self._address.scheme == "https"
             kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
             assert self._address.hostname is not None
-            held = kind(self._address.hostname, self._address.port, timeout=ANSWER_SECONDS_MAX)
-            self._of_thread.held = held
-            self._open.append(held)
-        return held
+            host, port = self._address.hostname, self._address.port
+            connection = kind(host, port, timeout=ANSWER_SECONDS_MAX)
+            self._of_thread.connection = connection
+            self._open.append(connection)
+        return connection

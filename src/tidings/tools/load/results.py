@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run came to, as a value and as a line of a table."""
+"""Result of a run, as a value and as a line of a table."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 LOAD_BOUND: Final = 0.9
-"""From this share of a core on the load itself is the limit, and the figure is a lower bound."""
+"""Share of a core above which the load itself is the limit, so that rates are a lower bound."""
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """How long answers took, in milliseconds."""
+    """Percentiles of the time to the answer, in milliseconds."""
 
     count: int
     p50: float
@@ -22,40 +22,40 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of talking pairs."""
+    """Figures of one run."""
 
     pairs: int
     window: int
-    """Sends that each user keeps unanswered; 0 if they were paced."""
+    """Unanswered sends that each user keeps open; 0 for a run at a given rate."""
     seconds: float
     sent: int
     """Messages that were acknowledged as durable."""
     delivered: int
     missing: int
-    """Messages acknowledged to their sender that never came to the other of the pair."""
+    """Messages acknowledged to their sender that never reached the other user of the pair."""
     refused: int
-    """Sends that were declined and had to be repeated."""
+    """Sends that were refused and had to be repeated."""
     latency: Latency
     load_cpu: float
-    """How much of a core the load took."""
+    """Share of a core that the load took."""
     server_cpu: float | None = None
-    """How much of a core the server took; None if it runs elsewhere."""
+    """Share of a core that the server took; None if it runs on another machine."""
 
     @property
     def rate(self) -> float:
-        """Messages acknowledged in a second."""
+        """Acknowledged messages per second."""
         return self.sent / self.seconds
 
     @property
     def server_us(self) -> float | None:
-        """What one message cost the server, in microseconds."""
+        """CPU time of the server per message, in microseconds."""
         if self.server_cpu is None or not self.sent:
             return None
         return self.server_cpu * self.seconds / self.sent * 1e6
 
     @property
     def remarks(self) -> str:
-        """What has to be known to read the figures."""
+        """Reasons to read the figures with care; empty if there are none."""
         remarks = []
         if self.load_cpu > LOAD_BOUND:
             remarks.append("load-bound")
@@ -66,7 +66,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(remarks)
 
     def row(self) -> list[str]:
-        """The cells under HEAD."""
+        """Return the cells of this result, in the columns of `HEAD`."""
         return [
             str(self.pairs),
             str(self.window) if self.window else "paced",
@@ -90,7 +90,7 @@ _WIDTHS: Final = (6, 6, 8, 11, 7, 8, 8, 8, 6, 5)
 
 
 def latency_of(samples_ms: Iterable[float]) -> Latency:
-    """The usual percentiles."""
+    """Compute the percentiles of some samples."""
     ordered = sorted(samples_ms)
     if not ordered:
         return Latency(0, 0.0, 0.0, 0.0, 0.0)
@@ -99,7 +99,7 @@ def latency_of(samples_ms: Iterable[float]) -> Latency:
 
 
 def together(parts: Iterable["array[float]"]) -> "array[float]":
-    """Samples of many as one."""
+    """Concatenate samples."""
     everything = array("d")
     for part in parts:
         everything.extend(part)
@@ -107,6 +107,6 @@ def together(parts: Iterable["array[float]"]) -> "array[float]":
 
 
 def line(row: Sequence[str]) -> str:
-    """One line of the table of results."""
+    """Format one line of the table of results."""
     cells = [cell.rjust(width) for cell, width in zip(row, _WIDTHS, strict=False)]
     return "  ".join([*cells, row[-1]]).rstrip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a crowd: as fast as it goes, or at a given pace."""
+"""Runs of a load: as fast as the server answers, or at a given rate."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,13 +16,13 @@ PACE_SECONDS: Final = 0.002
 FIRST_ANSWER_SECONDS_MAX: Final = 30.0
 
 Clock = Callable[[], float]
-"""Processor seconds used so far."""
+"""Returns the CPU seconds used until now."""
 Tick = Callable[[int, float], None]
-"""Told now and then: messages acknowledged so far, and in how many seconds."""
+"""Called about twice per second with the messages acknowledged until now, and the seconds."""
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """Where the counters stood at a moment."""
+    """Values of all counters at one moment."""
 
     at: float
     sent: int
@@ -42,7 +42,7 @@ async def throughput(
     server_cpu: Clock | None = None,
     tick: Tick | None = None,
 ) -> Result:
-    """Have every user keep a window of sends unanswered, and count."""
+    """Measure a run in which every user keeps a window of sends unanswered."""
     talkers = await crowd.talkers(pairs)
     already = [talker.acknowledged for talker in talkers]
     for talker in talkers:
@@ -62,7 +62,7 @@ async def paced(
     server_cpu: Clock | None = None,
     tick: Tick | None = None,
 ) -> Result:
-    """Send so many messages a second, evenly, whether or not the answers come."""
+    """Measure a run that sends `rate` messages per second, evenly, without waiting for answers."""
     talkers = await crowd.talkers(pairs)
     already = [talker.acknowledged for talker in talkers]
     pacing = asyncio.create_task(_pace(talkers, rate))
@@ -77,10 +77,10 @@ async def paced(
 async def _warmed_up(
     crowd: Crowd, talkers: list[Talker], already: list[int], seconds: float
 ) -> None:
-    """Until everyone had an answer, and some seconds more.
+    """Wait until every user has got an answer, and some seconds more.
 
-    Whoever writes for the first time is given a key, and the chat is loaded: that is not what a
-    message costs afterwards.
+    A user's first message also creates a data key and loads the chat, which later messages do
+    not pay for.
     """
 
     def everyone_was_answered() -> bool:
@@ -112,12 +112,12 @@ async def _measured(
         talker.forget_latencies()
     start = _mark(talkers, server_cpu)
 
-    def told() -> None:
+    def report() -> None:
         if tick is not None:
             sent = sum(talker.acknowledged for talker in talkers)
             tick(sent - start.sent, perf_counter() - start.at)
 
-    await crowd.watch.wait(seconds, told)
+    await crowd.watch.wait(seconds, report)
     end = _mark(talkers, server_cpu)
     elapsed = end.at - start.at
     is_known = start.server_cpu is not None and end.server_cpu is not None

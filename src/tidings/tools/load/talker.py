@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One user of a load on a socket: sends, acknowledges what it gets, and takes the time."""
+"""One user of a load on a socket: sends, confirms what it receives, and measures latency."""
 
 import asyncio
 from array import array
@@ -19,7 +19,7 @@ HANDSHAKE_SECONDS_MAX: Final = 30
 
 
 class _Frame(msgspec.Struct):
-    """The little that matters of any frame."""
+    """Fields that the load needs, of any frame."""
 
     op: str
     id: int = 0
@@ -29,22 +29,22 @@ class _Frame(msgspec.Struct):
     retryable: bool = False
 
 
-# Not strict: the ids of requests are numbers here, and texts on the wire.
+# Not strict: request ids are numbers here and strings on the wire.
 _decode = msgspec.json.Decoder(_Frame, strict=False).decode
 
 
 class Talker(WSListener):
-    """A user in one chat: keeps a window of sends open, or sends when told to."""
+    """User in one chat who keeps a window of sends unanswered, or sends when called."""
 
     def __init__(self, chat: str, token: str, device: str, trouble: Callable[[str], None]) -> None:
-        """`trouble` is told if the server ends what should go on."""
+        """`trouble` is called with a reason if the server ends the conversation."""
         self.is_live = False
         self.forget_latencies()
         self.acknowledged = 0
         self.delivered = 0
         self.refused = 0
         self.repeats = True
-        """Whether a send that was told to come again does."""
+        """Whether a send refused as retryable is sent again."""
         self._chat = chat
         self._user = ""
         self._reached = 0
@@ -57,10 +57,10 @@ class Talker(WSListener):
         self.expire_after(None)
 
     def expire_after(self, ttl_seconds: int | None) -> None:
-        """Have the messages from now on expire."""
+        """Let all further messages expire after this time."""
         ttl = "" if ttl_seconds is None else f',"ttl_seconds":{ttl_seconds}'
         name = f"{id(self):x}"
-        # One template for all sends: the load must not be what takes the time.
+        # One template for all sends, so that the load takes little CPU time.
         self._template = (
             f'{{"op":"send","id":"%d","chat":"{self._chat}","client_message_id":"{name}-%d",'
             f'"content":"{CONTENT}"{ttl}}}'
@@ -68,20 +68,20 @@ class Talker(WSListener):
 
     @property
     def unanswered(self) -> int:
-        """Sends whose answer has yet to come."""
+        """Number of sends without an answer yet."""
         return len(self._sent_at)
 
     def forget_latencies(self) -> None:
-        """Take times from now on."""
+        """Discard the latencies measured until now."""
         self.latencies_ms = array("d")
         self._answered_at = array("d")
 
     def spans(self) -> Iterator[tuple[float, float]]:
-        """When each message was sent, and when its answer came."""
+        """Yield for each message the times when it was sent and when it was answered."""
         for took_ms, answered_at in zip(self.latencies_ms, self._answered_at, strict=True):
             yield answered_at - took_ms / 1e3, answered_at
 
-    # What the socket says.
+    # Callbacks of the socket.
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -98,7 +98,7 @@ class Talker(WSListener):
         elif got.op == "welcome":
             self._user = got.user
         elif got.op == "live":
-            self.delivered = 0  # what came before was there before
+            self.delivered = 0  # entries before `live` are catch-up
             self.is_live = True
         elif got.op == "refused":
             self._on_refused(got, frame.get_payload_as_utf8_text())
@@ -119,7 +119,7 @@ class Talker(WSListener):
             self.send()
 
     def _on_entry(self, entry: _Frame) -> None:
-        """Own entries may come too, and others more than once: neither is counted."""
+        """Count an entry, but neither the user's own nor a repeated delivery."""
         if entry.sequence <= self._reached:
             return
         self._reached = entry.sequence
@@ -131,7 +131,7 @@ class Talker(WSListener):
             self._say(frame.encode())
 
     def _on_refused(self, refused: _Frame, text: str) -> None:
-        """A send is repeated under the same id until it is taken: the time goes on meanwhile."""
+        """Repeat a refused send under the same id until it is accepted; its clock keeps running."""
         self.refused += 1
         if refused.retryable and not self.repeats:
             self._sent_at.pop(refused.id, None)
@@ -141,7 +141,7 @@ class Talker(WSListener):
         else:
             self._trouble(f"the server said {text}")
 
-    # What it is told.
+    # Calls of a run.
 
     def start(self, window: int) -> None:
         """Keep this many sends unanswered from now on."""
@@ -150,7 +150,7 @@ class Talker(WSListener):
             self.send()
 
     def stop(self) -> None:
-        """Send no more; answers to what was sent still come."""
+        """Stop sending; pending answers still arrive."""
         self._is_sending = False
 
     def send(self) -> None:
@@ -164,7 +164,7 @@ class Talker(WSListener):
             self._transport.send(WSMsgType.TEXT, frame)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.disconnect(False)
@@ -174,7 +174,7 @@ async def connect(listener: WSListener, url: str, source: str | None = None) -> 
     """Open a socket for the listener, from this source address if one is given.
 
     Raises:
-        LoadStopped: The server cannot be reached, or does not take it.
+        LoadStopped: The server cannot be reached, or refuses the connection.
     """
     address = url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
     try:

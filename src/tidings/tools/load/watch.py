@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load under way: time passes, unless the server ends what should go on."""
+"""Helpers of a running load: bounded concurrency, the limit of open files, interruptible waits."""
 
 import asyncio
 import resource
@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """The results, in the order of the works; if one fails, its own error and no group."""
+    """Run at most `at_once` works concurrently and return their results in order.
+
+    If one fails, its error is raised without an exception group.
+    """
     turn = asyncio.Semaphore(at_once)
 
     async def in_turn(work: Coroutine[Any, Any, T]) -> T:
@@ -29,16 +32,16 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) ->
         raise failures.exceptions[0] from None
     finally:
         for work in waiting:
-            work.close()  # those that never had their turn
+            work.close()  # no warning about works that were never started
     return [task.result() for task in tasks]
 
 
 SPARE: Final = 200
-"""Files besides the connections."""
+"""Open files that are not connections."""
 
 
 def allow_connections(count: int) -> None:
-    """Let this process, and those it starts, have so many connections.
+    """Raise the limit of open files of this process and its children to this many connections.
 
     Raises:
         LoadStopped: The system does not allow it.
@@ -61,23 +64,23 @@ LOOK_SECONDS: Final = 0.02
 
 
 class Watch:
-    """Waits for time to pass, and hears of trouble."""
+    """Waits for time to pass or a condition, and aborts when trouble is reported."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
         self._has_stopped = asyncio.Event()
 
     def stopped(self, reason: str) -> None:
-        """Something is wrong: whoever waits is told, the first reason counts."""
+        """Abort every wait with this reason; only the first reason is kept."""
         if self._reason is None:
             self._reason = reason
             self._has_stopped.set()
 
     async def wait(self, seconds: float, tick: Callable[[], None] | None = None) -> None:
-        """Let some seconds pass; `tick` is called about twice in each.
+        """Wait for this many seconds; `tick` is called about twice per second.
 
         Raises:
-            LoadStopped: There was trouble.
+            LoadStopped: Trouble was reported.
         """
         end = perf_counter() + seconds
         while (left := end - perf_counter()) > 0:
@@ -89,10 +92,10 @@ class Watch:
                 tick()
 
     async def until(self, condition: Callable[[], bool], seconds_max: float) -> bool:
-        """Wait until the condition holds; False if it still does not after so many seconds.
+        """Wait until the condition holds; return False if it does not within `seconds_max`.
 
         Raises:
-            LoadStopped: There was trouble.
+            LoadStopped: Trouble was reported.
         """
         end = perf_counter() + seconds_max
         while not condition():
