@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background tasks with an owner: counted, bounded by what starts them, and ended with it."""
+"""Background work: tasks that end with their owner, and a queue that limits each loop turn."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ BACK_OFF_SECONDS_MAX: Final = 60.0
 
 
 class Tasks:
-    """A group of tasks that live as long as their owner. A failure is logged, never swallowed."""
+    """Group of tasks that live as long as their owner; a failure is logged, never swallowed."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -27,10 +27,9 @@ class Tasks:
         """Steps of loops that raised an error."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work in the background.
+        """Run the work in the background, in an empty context.
 
-        In a context of its own: what goes on for long, for everybody, must not look as if it were
-        done for whoever happened to start it.
+        Long work for many callers must not carry the context of the request that started it.
         """
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._running.add(task)
@@ -73,20 +72,20 @@ class Tasks:
             )
 
     def cancel(self) -> None:
-        """Cancel what still runs, without waiting for its end."""
+        """Cancel all running tasks without waiting for their end."""
         for task in list(self._running):
             task.cancel()
 
     async def finish(self) -> None:
-        """Wait until nothing runs any more."""
+        """Wait until no task is running."""
         while self._running:
             await asyncio.wait(list(self._running))
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for its end.
+        """Cancel all running tasks and wait for their end.
 
-        What is started meanwhile does not begin: a task that hands on to the next one when it ends
-        would go on until nothing is left to do.
+        A task started meanwhile is cancelled too: otherwise tasks that start their successor when
+        they end would continue until no work is left.
         """
         self._is_closing = True
         try:
@@ -102,19 +101,20 @@ SLICE_SECONDS: Final = 0.003
 
 
 class TurnBudget:
-    """A line of things to do, first come, first served; as long as those who stand in it let it.
+    """Queue of calls, first in first out, that runs for at most 3 ms per turn of the event loop.
 
-    Between two slices the loop turns once: sockets are read and written, timers fire.
+    Its length is limited by the callers only. Between two slices the loop turns once: sockets are
+    read and written, and timers fire.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._is_scheduled = False
         self._until = 0.0
-        """When what is done in this turn has to make way for the next."""
+        """Time when this turn's slice ends."""
 
     def do(self, act: Callable[[T], None], thing: T) -> None:
-        """Do this now if nobody waits and the turn has time left, else when its turn comes."""
+        """Call `act(thing)` now if nothing is queued and the slice has time left, else queue it."""
         if self._waiting or (self._is_scheduled and perf_counter() > self._until):
             self._waiting.append((act, thing))
             return
@@ -124,7 +124,7 @@ class TurnBudget:
         act(thing)
 
     def defer(self, act: Callable[[T], None], thing: T) -> None:
-        """Do this at the end of the turn, or later; never now."""
+        """Queue `act(thing)` for the end of the turn or later; never call it now."""
         self._waiting.append((act, thing))
         if not self._is_scheduled:
             self._schedule()
@@ -143,7 +143,7 @@ class TurnBudget:
                 if perf_counter() > until:
                     break
         finally:
-            # Whatever became of one of them: the others still have their turn.
+            # Even if a call failed, the others are still made.
             self._is_scheduled = False
             if waiting:
                 self._schedule()

@@ -175,7 +175,7 @@ async def test_a_queue_that_is_gone_is_told_to_the_operator(
         for act in (jobs.put(some_jobs(1)), jobs.take(1)):
             with pytest.raises(JobsUnavailable):
                 await act
-        assert "the queue refuses" in caplog.text
+        assert "the queue refused a request" in caplog.text
         await asyncio.to_thread(own_sqs.kill)
         with pytest.raises(JobsUnavailable):
             await jobs.take(1)

@@ -140,7 +140,7 @@ async def test_calls_carry_the_key_and_the_path_of_the_address() -> None:
         rest = Rest(f"{stub.url}/under/")
         assert await rest.call("PUT", "/v1/x", "secret", {"a": 1}) == {"fine": True}
         assert stub.asked == [Asked("PUT", "/under/v1/x", "secret", {"a": 1})]
-        with pytest.raises(LoadStopped, match="declined with 403"):
+        with pytest.raises(LoadStopped, match="refused with 403"):
             await rest.call("POST", "/v1/keys", "secret")
         rest.close()
 

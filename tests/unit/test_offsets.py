@@ -20,7 +20,7 @@ def test_what_was_told_is_no_news() -> None:
     offsets.taken(0, 1)
     offsets.taken(1, 5)
     offsets.finished(0, 1)
-    offsets.told({0: 2})
+    offsets.committed({0: 2})
     assert offsets.news() == {}
     offsets.finished(1, 5)
     assert offsets.news() == {1: 6}

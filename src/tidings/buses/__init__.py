@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How events travel from the process that stored a fact to those that deliver it."""
+"""Buses and queues that carry events and delivery jobs between processes: Kafka, SQS, memory."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bus of a single process: publishing is calling."""
+"""Bus of a single process: publishing calls the subscribers."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ log = logging.getLogger("tidings.bus")
 
 
 class InProcessBus:
-    """Hands each event to each subscriber, at once and in order."""
+    """Bus that passes each event to each subscriber, immediately and in order."""
 
     def __init__(self) -> None:
         self._subscribers: list[Callable[[Event], None]] = []

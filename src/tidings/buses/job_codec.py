@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs as bytes, for queues outside of the store."""
+"""Encoding of delivery jobs for queues outside the store."""
 
 import msgspec
 
@@ -10,14 +10,14 @@ _decode = msgspec.json.Decoder(Job).decode
 
 
 class NotAJob(Exception):
-    """These bytes make no sense."""
+    """The bytes are not a delivery job."""
 
 
 def decode_job(data: bytes | str) -> Job:
-    """A job as it came.
+    """Decode a job from a queue.
 
     Raises:
-        NotAJob: It is none, or one of a newer kind.
+        NotAJob: The bytes are not a job, or a job of a newer version.
     """
     try:
         job: Job = _decode(data)

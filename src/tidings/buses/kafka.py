@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishing to Kafka: every entry appended by this process, as stored, for the workers.
+"""Publishing to Kafka: every entry that this process appended, as stored, for the workers.
 
-Nobody waits for it and nothing depends on it. When Kafka does not keep up, or is not there, events
-are dropped and counted: the relay compares the log with what was delivered, and makes good.
+Nothing waits for Kafka or depends on it. When Kafka is slow or down, events are dropped and
+counted: the relay compares the log with what was delivered, and delivers the rest.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ WAITING_EVENTS_MAX: Final = 10_000
 HINT_SECONDS_MAX: Final = 2.0
 LOG_SECONDS_MIN: Final = 10.0
 FAILURES_MAX: Final = 50
-"""So many in a row: the producer may be beyond recovery, and is made anew."""
+"""Failures in a row after which the producer is replaced: it may never recover."""
 
 
 class KafkaPublisher:
-    """Subscribes to the bus of its process and passes entries on to Kafka, in order."""
+    """Subscriber of the process's own bus that publishes entries to Kafka, in order."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class KafkaPublisher:
         back_off: Callable[[int], Awaitable[None]],
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        """`back_off` waits before the n-th new attempt to connect, seconds at the most."""
+        """`back_off` waits before the n-th new attempt to connect, at most some seconds."""
         self._servers = servers
         self._topics = topics
         self._cipher = cipher
@@ -66,11 +66,11 @@ class KafkaPublisher:
         bus.subscribe(self._on_event)
 
     def start(self) -> None:
-        """Begin; Kafka need not be there yet."""
+        """Start to publish; Kafka may still be unreachable."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Send what waits, for as long as that is quick, and stop."""
+        """Send the waiting events within `PRODUCER_SECONDS_MAX`, and stop."""
         if self._task is None:
             return
         self._task.cancel()
@@ -85,7 +85,7 @@ class KafkaPublisher:
             await stop_producer(self._producer)
 
     async def hint(self, chat: ChatId, sequence: int) -> bool:
-        """Tell the workers how far a log reaches; whether Kafka has taken it, for sure."""
+        """Send the workers the head of a chat; return True only if Kafka confirmed it."""
         if self._producer is None:
             return False
         event = self._sealed(encode_event(HintEvent(chat, sequence)))
@@ -97,7 +97,7 @@ class KafkaPublisher:
         return True
 
     def cleaned(self, chat: ChatId, sequences: tuple[int, ...]) -> None:
-        """Tell the workers that messages of the chat have expired and are deleted."""
+        """Inform the workers that messages of the chat have expired and are deleted."""
         self._put(chat, encode_event(CleanedEvent(chat, sequences)))
 
     def _on_event(self, event: Event) -> None:
@@ -139,7 +139,7 @@ class KafkaPublisher:
                 await self._back_off(attempt)
 
     async def _send(self, chat: ChatId, event: bytes) -> None:
-        """Hand it to the library, which waits while its own buffer is full; not for the answer."""
+        """Pass an event to the library; this waits for room in its buffer, not for an answer."""
         try:
             sent = await self._producer.send(self._topics.messages, event, key=chat.encode())
         except (KafkaError, OSError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Kafka is and how to log in there; starting a client so that nothing is left behind."""
+"""Kafka's address and credentials, its topics, and the start of clients without leaks."""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ GIVE_UP_SECONDS_MAX: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """A name and a password, and how they are shown to Kafka."""
+    """Name and password for Kafka, and the mechanism that sends them."""
 
     mechanism: str
     """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
@@ -29,15 +29,15 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class KafkaServers:
-    """The servers a client begins with, and what it needs to be let in."""
+    """Addresses of Kafka's bootstrap servers, with TLS and credentials."""
 
     bootstrap: str
-    """host:port, several with commas."""
+    """host:port, separated by commas."""
     tls: ssl.SSLContext | None = None
     sasl: Sasl | None = None
 
     def options(self) -> dict[str, Any]:
-        """What every client of the library is given."""
+        """Return the options that every client of the library needs."""
         encrypted = "SSL" if self.tls is not None else "PLAINTEXT"
         options: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
@@ -54,9 +54,9 @@ class KafkaServers:
 
 
 async def start_client(client: Any) -> None:  # noqa: ANN401 - the library has no types
-    """Start a consumer, a producer or an admin client; whoever gives up waits until it has.
+    """Start a consumer, a producer or an admin client; a cancelled caller waits for the start.
 
-    Cut off halfway, the library loses the connection it began with: open, and in nobody's hands.
+    The library would otherwise leak the connection that it had begun to open.
     """
     starting = asyncio.ensure_future(client.start())
     try:
@@ -64,68 +64,68 @@ async def start_client(client: Any) -> None:  # noqa: ANN401 - the library has n
     except asyncio.CancelledError:
         await asyncio.wait([starting], timeout=GIVE_UP_SECONDS_MAX)
         if starting.done() and not starting.cancelled():
-            starting.exception()  # looked at, so that nobody is told it was not
+            starting.exception()  # retrieved, so that asyncio does not log it
         else:
             starting.cancel()
         raise
 
 
 PARTITIONS_DEFAULT: Final = 12
-"""As many workers can share the work. More partitions later would break the order of a chat."""
+"""Most workers that can share the work. Adding partitions later would break a chat's order."""
 EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
-"""Events make delivery fast, the log makes it right: there is no reason to keep sealed content."""
+"""Events make delivery fast, and the log makes it right: no reason to keep encrypted content."""
 JOBS_KEPT_MS: Final = 7 * 24 * 60 * 60 * 1_000
-"""A delivery job is nowhere else: it waits here until workers come back, or an operator does."""
+"""A delivery job exists only here, so it is kept until workers or an operator return."""
 COPIES_MAX: Final = 3
-"""Of each topic, as far as there are brokers to hold them."""
+"""Most replicas of a topic; fewer if there are fewer brokers."""
 ANSWER_MS_MAX: Final = 5_000
 RETRY_MS: Final = 500
-"""How often the library tries to reach a broker that is away, and says in the log that it is."""
+"""Pause of the library between attempts to reach a broker; it logs each attempt."""
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """Their names, under a prefix of the deployment's own choice."""
+    """Names of the topics, with the deployment's prefix."""
 
     prefix: str = ""
 
     @property
     def messages(self) -> str:
-        """What workers take: a chat's events are in one partition, in order."""
+        """Topic of events for the workers; a chat's events are in one partition, in order."""
         return f"{self.prefix}messages"
 
     @property
     def inbox_jobs(self) -> str:
-        """Delivery jobs of the inbox, in no order."""
+        """Topic of the inbox's delivery jobs, in no order."""
         return f"{self.prefix}inbox-jobs"
 
     @staticmethod
     def dead_of(topic: str) -> str:
-        """What no worker could make sense of, for an operator to look at."""
+        """Return the topic for dead letters of a topic, which an operator can inspect."""
         return f"{topic}-dead"
 
 
 async def ensure_topics(
     servers: KafkaServers, topics: Topics, partitions: int = PARTITIONS_DEFAULT
 ) -> None:
-    """Make the topics that are missing; those that are there stay as they are.
+    """Create the topics that are missing; existing topics are not changed.
 
     Raises:
-        FeedUnavailable: Kafka does not answer, or does not let us.
+        FeedUnavailable: Kafka does not answer, or does not permit it.
     """
     admin = AIOKafkaAdminClient(
         **servers.options(), request_timeout_ms=ANSWER_MS_MAX, retry_backoff_ms=RETRY_MS
     )
     try:
         await start_client(admin)
-        there = set(await admin.list_topics())
-        if any(topic.name not in there for topic in _wanted(topics, partitions, 1)):
+        existing = set(await admin.list_topics())
+        if any(topic.name not in existing for topic in _wanted(topics, partitions, 1)):
             brokers = len((await admin.describe_cluster())["brokers"])
             wanted = _wanted(topics, partitions, min(COPIES_MAX, brokers))
-            missing = [topic for topic in wanted if topic.name not in there]
+            missing = [topic for topic in wanted if topic.name not in existing]
             answer = await admin.create_topics(missing)
             _check(answer.topic_errors)
     except (KafkaError, OSError) as error:
-        raise FeedUnavailable(f"the topics cannot be made: {error}") from error
+        raise FeedUnavailable(f"the topics cannot be created: {error}") from error
     finally:
         await admin.close()
 
@@ -147,21 +147,21 @@ def _topic(name: str, partitions: int, copies: int, kept_ms: int) -> NewTopic:
         replication_factor=copies,
         topic_configs={
             "retention.ms": str(kept_ms),
-            # Of three brokers two have what Kafka says it has: then one may be lost for good.
+            # Two of three brokers have everything that Kafka confirmed, so one may be lost.
             "min.insync.replicas": str(max(1, copies - 1)),
         },
     )
 
 
 def _check(errors: list[tuple[str, int, str]]) -> None:
-    # Another process may have been quicker.
+    # Another process may have created a topic at the same time.
     for name, code, message in errors:
         if code and for_code(code) is not TopicAlreadyExistsError:
             raise FeedUnavailable(f"topic {name}: {message or for_code(code).__name__}")
 
 
 async def start_producer(servers: KafkaServers) -> Any:  # noqa: ANN401 - the library has no types
-    """A producer that is connected.
+    """Return a connected producer.
 
     Raises:
         KafkaError, OSError: Kafka cannot be reached.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking events from Kafka, as one of a group of workers.
+"""Consuming from Kafka as one of a group of workers, with the offsets of what is finished.
 
-Offsets are committed after the effects, about once a second: after a crash or a rebalance events
-come again. Nobody is hurt by that, nor by offsets that are set back to the beginning.
+Offsets are committed after the effects, about once per second, so events are delivered again
+after a crash or a rebalance. That is harmless, even if offsets are reset to the beginning.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ from tidings.wire.message_cipher import MessageCipher
 
 
 class Offsets:
-    """What was taken from each partition and is not finished, and up to where all of it is."""
+    """Unfinished events of each partition, and the offset before which all are finished."""
 
     def __init__(self) -> None:
         self._open: dict[int, OrderedDict[int, bool]] = {}
         self._next: dict[int, int] = {}
-        self._told: dict[int, int] = {}
+        self._committed: dict[int, int] = {}
 
     def taken(self, partition: int, offset: int) -> None:
-        """An event was taken; offsets of a partition come in ascending order."""
+        """Record that an event was taken; offsets of a partition ascend."""
         self._open.setdefault(partition, OrderedDict())[offset] = False
 
     def finished(self, partition: int, offset: int) -> None:
-        """It is done with; unless the partition was given away in the meantime."""
+        """Record that an event is finished, unless the partition was revoked meanwhile."""
         taken = self._open.get(partition)
         if taken is None or offset not in taken:
             return
@@ -55,20 +55,20 @@ class Offsets:
             self._next[partition] = first + 1
 
     def news(self) -> dict[int, int]:
-        """Where each partition would be taken up again, if that has changed since it was told."""
+        """Return the offset to continue at for each partition where the group has another."""
         return {
             partition: offset
             for partition, offset in self._next.items()
-            if self._told.get(partition) != offset
+            if self._committed.get(partition) != offset
         }
 
-    def told(self, offsets: dict[int, int]) -> None:
-        """The group knows these."""
-        self._told.update(offsets)
+    def committed(self, offsets: dict[int, int]) -> None:
+        """Record that these offsets are committed to the group."""
+        self._committed.update(offsets)
 
     def give_away(self, partition: int) -> None:
-        """Another one takes from the partition now."""
-        for of_partition in (self._open, self._next, self._told):
+        """Forget a partition that another worker consumes now."""
+        for of_partition in (self._open, self._next, self._committed):
             of_partition.pop(partition, None)
 
 
@@ -79,13 +79,13 @@ TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
 ASIDE_BYTES_MAX: Final = 512 * limits.KIB
-"""How much of a record is put aside: with what is written about it, it has to fit again."""
+"""Bytes of a record that its dead letter keeps: with the headers it must fit into a record."""
 ASIDE_WAITING_MAX: Final = 1_000
-"""Beyond this nothing more is taken until some of them could be put aside."""
+"""Records waiting to become dead letters beyond which nothing more is taken."""
 
 
 class KafkaFeed:
-    """One member of a group, which begins at the first `take`."""
+    """Member of a consumer group; it joins at the first `take`."""
 
     def __init__(
         self,
@@ -98,9 +98,10 @@ class KafkaFeed:
         partitions: int = PARTITIONS_DEFAULT,
         keeps_refused: bool = False,
     ) -> None:
-        """`topic` is one of the topics; the messages' if none is named.
+        """Consume `topic`, or the topic of messages if none is given.
 
-        What the cipher does not open is dropped, or with `keeps_refused` put aside first.
+        A record that the cipher does not open is dropped, or with `keeps_refused` it becomes a
+        dead letter first.
         """
         self._servers = servers
         self._topics = topics
@@ -113,14 +114,14 @@ class KafkaFeed:
         self._producer: Any = None
         self._offsets = Offsets()
         self._aside: deque[tuple[FeedEvent, str]] = deque()
-        """What is to be put aside, with the reasons."""
+        """Records that are to become dead letters, with the reasons."""
         self._committed_at = 0.0
         self.commits = 0
         self.failed_commits = 0
 
     @property
     def refused(self) -> int:
-        """Records that this deployment did not seal for this topic."""
+        """Number of records that this deployment did not encrypt for this topic."""
         return self._cipher.refused
 
     async def take(self, most: int) -> Sequence[FeedEvent]:
@@ -149,20 +150,20 @@ class KafkaFeed:
         return received
 
     def put_aside_later(self, received: FeedEvent, reason: str) -> None:
-        """Have a record put aside as soon as that can be done, and finished then.
+        """Queue a record to become a dead letter as soon as possible; then it is finished.
 
-        One that cannot be put aside must not take with it those that came with it.
+        A failure to write the dead letter must not affect the records taken with it.
         """
         self._aside.append((received, reason))
 
     async def put_aside_waiting(self) -> None:
-        """Put aside what waits for it; what cannot be now waits on. Each `take` tries again."""
+        """Write the queued dead letters; on a failure the rest waits for the next `take`."""
         while self._aside:
             received, reason = self._aside.popleft()
             try:
                 await self.dead_letter(received, reason)
             except FeedUnavailable as error:
-                log.warning("cannot put aside: %s", error, extra={"action": "aside_failed"})
+                log.warning("dead letter not written: %s", error, extra={"action": "aside_failed"})
                 self._aside.appendleft((received, reason))
                 return
             self.finish(received)
@@ -202,8 +203,8 @@ class KafkaFeed:
             **self._servers.options(),
             group_id=self._group,
             enable_auto_commit=False,
-            # A group without a place begins with the oldest event: that costs some reading, where
-            # beginning with the latest would leave it all to the relay.
+            # A group without offsets starts with the oldest event. That costs some reading, but
+            # starting with the newest would leave everything to the relay.
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             request_timeout_ms=2 * SESSION_MS,
@@ -229,24 +230,26 @@ class KafkaFeed:
         news = self._offsets.news()
         if not news:
             return
-        places = {TopicPartition(self._topic, partition): news[partition] for partition in news}
+        offsets = {TopicPartition(self._topic, partition): news[partition] for partition in news}
         try:
             async with asyncio.timeout(CONSUMER_SECONDS_MAX):
-                await self._consumer.commit(places)
+                await self._consumer.commit(offsets)
         except (KafkaError, OSError, TimeoutError) as error:
-            # The events come again, to whoever has the partition then.
+            # The events are delivered again, to the worker that has the partition then.
             self.failed_commits += 1
-            log.warning("offsets not kept: %s", error, extra={"action": "commit_failed"})
+            log.warning("offsets not committed: %s", error, extra={"action": "commit_failed"})
         else:
             self.commits += 1
-            self._offsets.told(news)
+            self._offsets.committed(news)
 
     async def give_away(self, partitions: set[int]) -> None:
-        """The group shares the work out anew: commit what is finished, forget the rest."""
+        """Commit what is finished and forget the rest, because these partitions are revoked."""
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)
-        self._aside = deque(one for one in self._aside if one[0].partition not in partitions)
+        self._aside = deque(
+            (record, reason) for record, reason in self._aside if record.partition not in partitions
+        )
 
 
 class _GivesAway(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -254,10 +257,10 @@ class _GivesAway(ConsumerRebalanceListener):  # type: ignore[misc]
         self._feed = feed
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await self._feed.give_away({one.partition for one in revoked})
+        await self._feed.give_away({partition.partition for partition in revoked})
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Taking goes on where the group was told it stands."""
+        """Do nothing: consuming continues at the committed offsets."""
 
 
 _conforms: type[Feed] = KafkaFeed

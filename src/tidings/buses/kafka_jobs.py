@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs in a topic of Kafka, shared out to a group of workers.
+"""Queue of delivery jobs in a Kafka topic, consumed by a group of workers.
 
-A job is in the queue when all brokers in step have it. Offsets are committed after the jobs are
-finished, in order: behind one that is still under way, all come again after a crash.
+A job is in the queue when all in-sync replicas have it. Offsets are committed in order after the
+jobs are finished: after a crash, all jobs behind an unfinished job are delivered again.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ PUT_SECONDS_MAX: Final = 10.0
 
 
 class KafkaJobs:
-    """The queue as one process uses it; nothing is connected before the first put or take."""
+    """One process's client of the queue; it connects at the first put or take."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class KafkaJobs:
             group=group,
             topic=topics.inbox_jobs,
             partitions=partitions,
-            keeps_refused=True,  # it may be a job of an older version, which is nowhere else
+            keeps_refused=True,  # it may be a job of an older version, which exists only here
         )
         self._producer: Any = None
         self._connecting: asyncio.Task[Any] | None = None
@@ -73,7 +73,8 @@ class KafkaJobs:
                     for job in jobs
                 ]
                 await asyncio.wait(sent)
-            if errors := [error for one in sent if (error := one.exception()) is not None]:
+            failures = (future.exception() for future in sent)
+            if errors := [error for error in failures if error is not None]:
                 raise errors[0]
         except (KafkaError, FeedUnavailable, OSError) as error:
             await self._let_go(producer)
@@ -82,7 +83,7 @@ class KafkaJobs:
     async def take(self, most: int) -> Sequence[Taken]:
         try:
             found = await self._feed.take(most)
-            taken = [one for each in found if (one := self._read(each)) is not None]
+            taken = [job for event in found if (job := self._read(event)) is not None]
             await self._feed.put_aside_waiting()
             return taken
         except FeedUnavailable as error:
@@ -99,7 +100,7 @@ class KafkaJobs:
         await self._let_go(self._producer)
 
     def _read(self, received: FeedEvent) -> Taken | None:
-        """The job; None if it is none: then it lies where an operator finds it."""
+        """Return the job of a record; None if it is not a job, which then becomes a dead letter."""
         try:
             job = decode_job(received.value)
         except NotAJob as reason:
@@ -115,7 +116,7 @@ class KafkaJobs:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._tried)
-        # Whoever gives up waiting does not break it off: the library would leave a socket behind.
+        # A caller that gives up does not cancel the connecting: the library would leak a socket.
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> Any:  # noqa: ANN401
@@ -126,10 +127,10 @@ class KafkaJobs:
     def _tried(self, task: asyncio.Task[Any]) -> None:
         self._connecting = None
         if not task.cancelled():
-            task.exception()  # whoever waits for it gets it
+            task.exception()  # retrieved for asyncio; the waiting callers raise it
 
     async def _let_go(self, producer: Any) -> None:  # noqa: ANN401
-        """One that failed may be beyond recovery: the next put begins with another."""
+        """Close a producer; after a failure it may never recover, so the next put uses another."""
         if producer is not None and producer is self._producer:
             self._producer = None
             await stop_producer(producer)

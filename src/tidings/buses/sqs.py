@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery jobs in a queue of SQS.
+"""Queue of delivery jobs in SQS.
 
-Whoever takes a job hides it from others for a minute, and again while it waits here; one that is
-neither finished nor hidden again comes back by itself. A message that is no job, or was not sealed
-by this deployment for this queue, is left alone: it comes back, too, until the queue's own policy
-moves it to a dead-letter queue.
+A process that takes a job hides it from others for a minute, and again while it works on it. A job
+that is neither finished nor hidden again is delivered again. A message that is not a job, or was
+not encrypted by this deployment for this queue, is left alone: it is delivered again too, until
+the queue's own policy moves it to a dead-letter queue.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ BATCH_MAX: Final = 10
 BATCHES_AT_ONCE: Final = 8
 ATTEMPTS_MAX: Final = 6
 WAIT_SECONDS: Final = 10
-"""How long SQS waits for a first job before it says that there is none: an idle worker asks six
-times a minute."""
+"""Time that SQS waits for a first job before it answers with none: an idle worker asks six times
+per minute."""
 VISIBLE_SECONDS: Final = 60
 HIDE_AGAIN_SECONDS: Final = 20.0
 ANSWER_SECONDS_MAX: Final = 5.0
@@ -47,7 +47,7 @@ assert 2 * HIDE_AGAIN_SECONDS < VISIBLE_SECONDS, "one failure to hide them again
 
 
 class SqsJobs:
-    """The queue as one process uses it."""
+    """One process's client of the queue."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class SqsJobs:
         hide_again_seconds: float = HIDE_AGAIN_SECONDS,
         wait_seconds: int = WAIT_SECONDS,
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, seconds at the most."""
+        """`back_off` waits before the n-th new attempt, with jitter, at most some seconds."""
         self._transport = transport
         self._queue_url = queue_url
         self._cipher = cipher
@@ -69,13 +69,13 @@ class SqsJobs:
         self._hide_again_seconds = hide_again_seconds
         self._wait_seconds = wait_seconds
         self._free = asyncio.Semaphore(BATCHES_AT_ONCE)
-        self._held: set[str] = set()
+        self._taken: set[str] = set()
         self._tasks = Tasks("sqs")
         self._is_hiding = False
 
     @property
     def refused(self) -> int:
-        """Messages that this deployment did not seal for this queue."""
+        """Number of messages that this deployment did not encrypt for this queue."""
         return self._cipher.refused
 
     async def put(self, jobs: Sequence[Job]) -> None:
@@ -102,29 +102,29 @@ class SqsJobs:
             },
         )
         read = [self._read(message) for message in answer.get("Messages") or ()]
-        taken = [one for one in read if one is not None]
-        self._held.update(one.handle for one in taken)
+        taken = [job for job in read if job is not None]
+        self._taken.update(job.handle for job in taken)
         return taken
 
     async def finish(self, taken: Taken) -> None:
         try:
             await self._request("DeleteMessage", {"ReceiptHandle": taken.handle})
         except Rejected as rejected:
-            # It was visible for a while, and is somebody else's now: it is done once more.
-            log.info("job comes again: %s", rejected, extra={"action": "job_visible"})
+            # It was visible for a while and another process has taken it: it is done twice.
+            log.info("job is done again: %s", rejected, extra={"action": "job_visible"})
         except RequestError as trouble:
             raise JobsUnavailable(str(trouble)) from trouble
-        self._held.discard(taken.handle)
+        self._taken.discard(taken.handle)
 
     async def close(self) -> None:
         await self._tasks.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 await self._hide(0)
-        self._held.clear()
+        self._taken.clear()
 
     async def _send(self, bodies: list[str]) -> None:
-        """A batch, and what was turned away of it again, until all of it is there."""
+        """Send a batch, and what SQS refused of it again, until SQS has all of it."""
         waiting = {str(number): body for number, body in enumerate(bodies)}
         reason = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -138,12 +138,12 @@ class SqsJobs:
                 reason = str(trouble)
             else:
                 failed = answer.get("Failed") or []
-                waiting = {one["Id"]: waiting[one["Id"]] for one in failed}
+                waiting = {failure["Id"]: waiting[failure["Id"]] for failure in failed}
                 if not waiting:
                     return
                 reason = str(failed[0].get("Code"))
             await self._back_off(attempt)
-        raise JobsUnavailable(f"{len(waiting)} jobs were not taken: {reason}")
+        raise JobsUnavailable(f"{len(waiting)} jobs were not accepted: {reason}")
 
     async def _ask(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -160,7 +160,7 @@ class SqsJobs:
         )
 
     def _read(self, message: dict[str, Any]) -> Taken | None:
-        """The job; None for what is none, or is not from this deployment."""
+        """Return the job in a message; None if it is not a job or not from this deployment."""
         data = self._cipher.open(self._queue_url, _unpacked(message["Body"]))
         if data is None:
             return None
@@ -174,18 +174,18 @@ class SqsJobs:
         return Taken(job, message["ReceiptHandle"], int(count))
 
     async def _keep_hidden(self) -> None:
-        """What was taken and waits here is nobody else's meanwhile."""
+        """Keep the taken jobs hidden from other processes until they are finished."""
         while True:
             await asyncio.sleep(self._hide_again_seconds)
             await self._hide(self._visible_seconds)
 
     async def _hide(self, seconds: int) -> None:
-        """All that is held, from now on for so long; best effort: it may come again."""
-        held = list(self._held)
-        for start in range(0, len(held), BATCH_MAX):
+        """Hide all taken jobs for this many seconds; best effort: a job may be done twice."""
+        handles = list(self._taken)
+        for start in range(0, len(handles), BATCH_MAX):
             entries = [
                 {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                for number, handle in enumerate(held[start : start + BATCH_MAX])
+                for number, handle in enumerate(handles[start : start + BATCH_MAX])
             ]
             try:
                 await self._request("ChangeMessageVisibilityBatch", {"Entries": entries})
@@ -194,7 +194,7 @@ class SqsJobs:
 
 
 def _unpacked(body: str) -> bytes:
-    """The sealed job in a message, whose body is text; nothing if it holds none."""
+    """Return the encrypted job in a message's text; no bytes if it contains none."""
     try:
         return b64decode(body, validate=True)
     except ValueError:
@@ -202,8 +202,8 @@ def _unpacked(body: str) -> bytes:
 
 
 def _refused(rejected: Rejected) -> JobsUnavailable:
-    """For the operator to put right; until then it is as if the queue were away."""
-    log.error("the queue refuses: %s", rejected, extra={"action": "queue_refuses"})
+    """Log a refusal that only the operator can fix; until then the queue is unavailable."""
+    log.error("the queue refused a request: %s", rejected, extra={"action": "queue_refuses"})
     return JobsUnavailable(str(rejected))
 
 
@@ -230,10 +230,10 @@ async def open_sqs_jobs(
     back_off: Callable[[int], Awaitable[None]],
     wait_seconds: int = WAIT_SECONDS,
 ) -> AsyncIterator[SqsJobs]:
-    """The queue at its address. One that is not AWS's own needs no credentials.
+    """Open the queue at this address; outside AWS no credentials are needed.
 
     Raises:
-        NoCredentials: There are none for AWS.
+        NoCredentials: The queue is on AWS, and the SDK finds no credentials.
     """
     url = URL(queue_url)
     async with open_transport(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateways of one deployment: their registry and the handover between them, in Redis."""
+"""Registry of connections and handover between the gateways of one deployment, in Redis."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handing over through Redis: each gateway listens on a channel of its own, each sender on another.
+"""Sending side of the handover through Redis channels: one per gateway, one per sender.
 
-Nothing here is sure to arrive, and nothing has to: a gateway whose subscription broke, or that
-dropped something, compares heads by itself. What it cannot know is that a sender did not reach
-Redis, or did not find it there: the sender says so to all gateways as soon as it can.
+Nothing is certain to arrive, and nothing has to: a gateway whose subscription broke, or that
+dropped something, compares heads by itself. It cannot know when a sender failed to reach Redis or
+to find the gateway there, so the sender asks all gateways to compare as soon as it can.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ EVERY_GATEWAY: Final = "every"
 
 
 class _AwaitedAnswer:
-    """A handover under way."""
+    """Answers to one handover, and the gateways that have not answered yet."""
 
     __slots__ = ("answers", "done", "missing")
 
@@ -57,15 +57,15 @@ class _AwaitedAnswer:
 
 
 class RedisHandover:
-    """The sending side, for workers and for gateways that tell each other something."""
+    """Sender of entries, notices and hints, for workers and gateways."""
 
     def __init__(
         self, link: RedisLink, chance: Chance, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
     ) -> None:
         self.dropped = 0
-        """Notices that were too many."""
+        """Notices beyond the capacity of the queue, or lost because Redis was down."""
         self.unanswered = 0
-        """Handovers a gateway did not answer in time."""
+        """Handovers that a gateway did not answer in time."""
         self._link = link
         self._answer_seconds_max = answer_seconds_max
         self._requests = 0
@@ -77,17 +77,17 @@ class RedisHandover:
         self._tasks = Tasks("registry")
 
     def start(self) -> None:
-        """Listen for answers."""
+        """Subscribe to answers and start to send."""
         self._subscription.start()
         self._tasks.repeat(self._send_notices)
-        self._tasks.repeat(self._pay)
+        self._tasks.repeat(self._request_comparisons)
 
     async def ready(self) -> None:
-        """Wait until answers can be heard."""
+        """Wait until answers can arrive."""
         await self._subscription.up()
 
     async def close(self) -> None:
-        """Stop. Notices that still wait are dropped."""
+        """Stop; waiting notices are dropped."""
         await self._tasks.close()
         await self._subscription.close()
 
@@ -118,23 +118,23 @@ class RedisHandover:
         users: Mapping[str, Sequence[UserKey]],
         waiting: _AwaitedAnswer,
     ) -> None:
-        letters = [
+        messages = [
             (
                 self._channel(gateway),
-                encode(Entries(request, self._reply_to, encoded_entries, tuple(whom))),
+                encode(Entries(request, self._reply_to, encoded_entries, tuple(recipients))),
             )
-            for gateway, whom in users.items()
+            for gateway, recipients in users.items()
         ]
-        listeners = await self._link.publish(letters)
+        listeners = await self._link.publish(messages)
         for gateway, count in zip(users, listeners, strict=True):
             if count == 0:
-                waiting.gave_up(gateway)  # nobody listens there: no answer will come
+                waiting.gave_up(gateway)  # the gateway does not listen: no answer will come
 
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
-        for gateway, whom in users.items():
-            self._send_soon(gateway, Notice(frame, tuple(whom), chat))
+        for gateway, recipients in users.items():
+            self._send_soon(gateway, Notice(frame, tuple(recipients), chat))
 
     def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
         self._send_soon(gateway or EVERY_GATEWAY, Hint(event, but_not))
@@ -165,8 +165,8 @@ class RedisHandover:
         if isinstance(message, HandedOver) and (waiting := self._waiting.get(message.request)):
             waiting.answered(message.gateway, message.connections)
 
-    async def _pay(self) -> None:
-        """Have all gateways compare heads once Redis answers again after it did not."""
+    async def _request_comparisons(self) -> None:
+        """Ask all gateways to compare heads when Redis answers again after a failure."""
         owes = self._link.owes_comparison
         await owes.wait()
         owes.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes write to each other through Redis, and its codec."""
+"""Messages that processes send each other through Redis, and their encoding."""
 
 import msgspec
 
@@ -9,17 +9,17 @@ from tidings.ports.cluster import EncodedEntry
 
 
 class Entries(msgspec.Struct, tag="entries", frozen=True):
-    """To a gateway: entries of one chat, and whom they are for."""
+    """To a gateway: entries of one chat for some users."""
 
     request: int
     reply_to: str
-    """The channel that waits for the answer."""
+    """Channel for the answer."""
     encoded_entries: tuple[EncodedEntry, ...]
     users: tuple[UserKey, ...]
 
 
 class HandedOver(msgspec.Struct, tag="held", frozen=True):
-    """A gateway's answer: which of its connections got them."""
+    """Answer of a gateway: the connections that got the entries."""
 
     request: int
     gateway: str
@@ -35,7 +35,7 @@ class Notice(msgspec.Struct, tag="notice", frozen=True):
 
 
 class Compare(msgspec.Struct, tag="compare", frozen=True):
-    """To all gateways: somebody could not reach you for a while."""
+    """To all gateways: compare heads, because a sender could not reach you for a while."""
 
 
 class Hint(msgspec.Struct, tag="hint", frozen=True):
@@ -43,7 +43,7 @@ class Hint(msgspec.Struct, tag="hint", frozen=True):
 
     event: InboxEvent
     but_not: str
-    """The gateway that knows already."""
+    """Gateway that knows already."""
 
 
 HandoverMessage = Entries | HandedOver | Notice | Compare | Hint
@@ -53,14 +53,14 @@ _decode = msgspec.msgpack.Decoder(HandoverMessage).decode
 
 
 class NotAHandoverMessage(Exception):
-    """These bytes make no sense."""
+    """The bytes are not a handover message."""
 
 
 def decode(data: bytes) -> HandoverMessage:
-    """A letter as it came.
+    """Decode a message from a channel.
 
     Raises:
-        NotALetter: It is none, or one of a newer kind.
+        NotAHandoverMessage: The bytes are not a message, or a message of a newer version.
     """
     try:
         message: HandoverMessage = _decode(data)

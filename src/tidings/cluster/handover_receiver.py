@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receiving side of the handover: what comes for one gateway, and its answers."""
+"""Receiving side of the handover: messages for one gateway, and its answers."""
 
 import asyncio
 from collections import deque
@@ -27,53 +27,53 @@ ANSWERS_AT_ONCE: Final = 200
 
 
 class RedisHandoverReceiver:
-    """Listens for a gateway and tells it what came."""
+    """Subscriber that passes handover messages to one gateway and sends its answers."""
 
     def __init__(
         self,
         link: RedisLink,
         gateway: str,
-        doorstep: HandoverTarget,
+        target: HandoverTarget,
         *,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         self._link = link
         self._gateway = gateway
-        self._doorstep = doorstep
+        self._target = target
         self._answers: deque[tuple[str, bytes]] = deque(maxlen=ANSWERS_MAX)
         self._has_answers = asyncio.Event()
         self._tasks = Tasks("registry")
         channels = link.name("gateway", gateway), link.name("gateway", EVERY_GATEWAY)
-        # Each time it stands again, something may have been sent meanwhile.
+        # Messages sent while there was no subscription are lost: compare after each start.
         self._subscription = Subscription(
-            link, channels, self._take, doorstep.request_reconcile, quiet_seconds=quiet_seconds
+            link, channels, self._take, target.request_reconcile, quiet_seconds=quiet_seconds
         )
 
     def start(self) -> None:
-        """Listen."""
+        """Subscribe and start to answer."""
         self._subscription.start()
         self._tasks.repeat(self._send_answers)
 
     async def ready(self) -> None:
-        """Wait until something could come."""
+        """Wait until messages can arrive."""
         await self._subscription.up()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Unsubscribe and stop."""
         await self._subscription.close()
         await self._tasks.close()
 
     def _take(self, message: HandoverMessage) -> None:
         match message:
             case Entries(request, reply_to, encoded_entries, users):
-                self._doorstep.entries(encoded_entries, users, self._answer(request, reply_to))
+                self._target.entries(encoded_entries, users, self._answer(request, reply_to))
             case Notice(frame, users, chat):
-                self._doorstep.notice(frame, users, chat)
+                self._target.notice(frame, users, chat)
             case Hint(event, but_not):
                 if but_not != self._gateway:
-                    self._doorstep.hint(event)
+                    self._target.hint(event)
             case Compare():
-                self._doorstep.request_reconcile()
+                self._target.request_reconcile()
             case HandedOver():
                 pass
 
@@ -86,7 +86,7 @@ class RedisHandoverReceiver:
         return answer
 
     async def _send_answers(self) -> None:
-        """All that piled up in one round trip. An answer that does not arrive is worth nothing."""
+        """Send all waiting answers in one round trip; a lost answer is not sent again."""
         await self._has_answers.wait()
         while self._answers:
             some = [

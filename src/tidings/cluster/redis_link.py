@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The link to Redis that the parts of one process share: short waits, one kind of failure."""
+"""Link to Redis that all parts of a process share: short timeouts, one kind of failure."""
 
 import asyncio
 import logging
@@ -17,33 +17,33 @@ from tidings.wire.message_cipher import MessageCipher
 log = logging.getLogger("tidings.registry")
 
 ANSWER_SECONDS_MAX: Final = 0.25
-"""Redis answers in less than a millisecond, or something is wrong with it or on the way to it."""
+"""Redis answers in less than a millisecond unless it or the network has a problem."""
 
 T = TypeVar("T")
 Value = str | int
 
 TROUBLE: Final = (RedisError, OSError)
-"""All that can go wrong with Redis; a time-out is an OSError too."""
+"""Every exception of a failed call to Redis; a timeout is an OSError too."""
 
 
 def times_asked_to_end() -> int:
-    """How often the task that runs now was cancelled."""
+    """Return how often the current task was cancelled."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 
 
 def raise_swallowed_cancellation(asked: int = 0) -> None:
-    """End the task if it was asked to since.
+    """Re-raise a cancellation that redis-py swallowed since there were `asked` of them.
 
-    The client library sends with `asyncio.wait_for`, which in Python 3.11 forgets a cancellation
-    that comes at the moment the sending is done: the task would never end.
+    The library sends with `asyncio.wait_for`, which in Python 3.11 loses a cancellation that
+    arrives at the moment the sending is done: the task would never end.
     """
     if times_asked_to_end() > asked:
         raise asyncio.CancelledError
 
 
 class RedisLink:
-    """A pool of connections, made when they are needed and again when they break."""
+    """Pool of connections, opened on demand and again after a failure."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class RedisLink:
         *,
         answer_seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> None:
-        """Nothing is connected yet. Names of keys and channels begin with the prefix.
+        """Prepare a link without connecting; names of keys and channels start with the prefix.
 
-        The cipher seals letters for their channel: Redis and its other users are not trusted.
+        The cipher encrypts messages for their channel: Redis and its other users are not trusted.
         """
         self.failures = 0
-        """How many calls were not answered."""
+        """Number of calls without an answer."""
         self.owes_comparison = asyncio.Event()
-        """Set when somebody could not be looked up, or reached: see `RedisHandover`."""
+        """Set when a user could not be looked up, or a gateway not reached: see `RedisHandover`."""
         self._prefix = prefix
         self._cipher = cipher
         self._answer_seconds_max = answer_seconds_max
@@ -69,27 +69,30 @@ class RedisLink:
 
     @property
     def redis(self) -> Redis:
-        """The client, for commands that need no care."""
+        """The library's client, for commands without a timeout of ours."""
         return self._connections.redis
 
     @property
     def refused(self) -> int:
-        """Letters that this deployment did not seal for the channel they came on."""
+        """Number of messages that this deployment did not encrypt for their channel."""
         return self._cipher.refused
 
     def name(self, kind: str, which: str, *, together: str | None = None) -> str:
-        """The name of a key or channel; in a cluster beside others with the same `together`."""
+        """Return the name of a key or channel.
+
+        In a cluster, names with the same `together` are on the same server.
+        """
         return f"{self._prefix}{kind}:{self._connections.tag(together or which)}{which}"
 
     async def pubsub(self) -> PubSub:
-        """A connection of its own for listening."""
+        """Return a new connection for subscriptions."""
         return await self._connections.pubsub()
 
     async def call(self, work: Awaitable[T]) -> T:
-        """Wait for an answer, but not for long.
+        """Wait for an answer, at most for the link's timeout.
 
         Raises:
-            RegistryUnavailable: There is none: it may have been carried out or not.
+            RegistryUnavailable: No answer came; the call may have been carried out or not.
         """
         asked = times_asked_to_end()
         try:
@@ -97,19 +100,19 @@ class RedisLink:
                 answer = await work
         except TROUBLE as trouble:
             self.failures += 1
-            self._tell(False, trouble)
+            self._log_change(False, trouble)
             raise RegistryUnavailable(f"{type(trouble).__name__}: {trouble}") from trouble
-        self._tell(True, None)
+        self._log_change(True, None)
         raise_swallowed_cancellation(asked)
         return answer
 
-    async def publish(self, letters: Iterable[tuple[str, bytes]]) -> list[int]:
-        """Send letters to channels, all in one round trip; how many listened to each.
+    async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
+        """Send messages to channels in one round trip; return the number of listeners of each.
 
         Raises:
-            RegistryUnavailable: Any of them may have arrived or not.
+            RegistryUnavailable: Each message may have arrived or not.
         """
-        sealed = [(channel, self._cipher.seal(channel, message)) for channel, message in letters]
+        sealed = [(channel, self._cipher.seal(channel, message)) for channel, message in messages]
         return await self.call(self._connections.publish(sealed))
 
     async def run(
@@ -119,35 +122,35 @@ class RedisLink:
         common: Sequence[Value] = (),
         own: Sequence[Sequence[Value]] = (),
     ) -> list[tuple[list[int], Any]]:
-        """Run a script on keys; it gets the common values, then those of each key, if there are.
+        """Run a script on keys; it gets the common values, then each key's own values, if any.
 
-        Returns the answers, each with the places of the keys that it is about: there is one
-        answer, or in a cluster one for each group of keys that are together.
+        Returns the answers, each with the indexes of its keys: one answer, or in a cluster one
+        for each group of keys on the same server.
 
         Raises:
-            RegistryUnavailable: Any of it may have been carried out or not.
+            RegistryUnavailable: Any part may have been carried out or not.
         """
         groups = self._connections.groups(keys)
         works = []
-        for places in groups:
-            values = [value for place in places if own for value in own[place]]
-            some = [keys[place] for place in places]
+        for indexes in groups:
+            values = [value for index in indexes if own for value in own[index]]
+            some = [keys[index] for index in indexes]
             works.append(self._connections.run(script, some, (*common, *values)))
         if len(works) == 1:
             return [(groups[0], await self.call(works[0]))]
         try:
-            async with asyncio.TaskGroup() as together:
-                tasks = [together.create_task(self.call(work)) for work in works]
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.call(work)) for work in works]
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
-        return [(places, task.result()) for places, task in zip(groups, tasks, strict=True)]
+        return [(indexes, task.result()) for indexes, task in zip(groups, tasks, strict=True)]
 
     def open(self, channel: str, sealed: bytes) -> bytes | None:
-        """A letter as it came from a channel; None if it was not sealed for that channel."""
+        """Decrypt a message from a channel; None if it was not encrypted for that channel."""
         return self._cipher.open(channel, sealed)
 
-    def _tell(self, is_up: bool, trouble: Exception | None) -> None:
-        """A line in the log when it goes and when it comes back, not for each call."""
+    def _log_change(self, is_up: bool, trouble: Exception | None) -> None:
+        """Log when Redis goes down and when it is back, not for each call."""
         if is_up == self._is_up:
             return
         self._is_up = is_up
@@ -159,5 +162,5 @@ class RedisLink:
             )
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._connections.close()

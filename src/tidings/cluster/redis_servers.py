@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Redis is and how to log in there: one server, or a cluster of several."""
+"""Redis's address and credentials, and connections to one server or to a cluster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -21,25 +21,25 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 CONNECTIONS_MAX: Final = 16
 HASH_TAGS: Final = 64
-"""Keys of a cluster are spread over this many groups, each on one server: a request about many
-users is one script for each group, not one for each user."""
+"""Groups over which a cluster's keys are spread, each on one server: a request about many users
+runs one script per group, not one per user."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisServers:
-    """The address, and what it takes to be let in."""
+    """Address of Redis, with TLS and credentials."""
 
     url: str = field(repr=False)
-    """It may hold a user and a password."""
+    """May contain a user and a password."""
     ca: Path | None = None
-    """Authorities that signed the servers' certificates; None: those this machine trusts."""
+    """CA certificates of the servers; None for those that this machine trusts."""
     password: str | None = field(default=None, repr=False)
-    """Where it does not stand in the URL."""
+    """Password if the URL contains none."""
     is_cluster: bool = False
 
     def options(self) -> dict[str, Any]:
-        """What every connection of the library is given besides the URL."""
-        # Neither our name is told nor news of maintenance asked for: our user may not do that.
+        """Return the options that every connection of the library needs besides the URL."""
+        # No client name and no maintenance notifications: our user lacks these rights.
         options: dict[str, Any] = {
             "driver_info": None,
             "maint_notifications_config": MaintNotificationsConfig(enabled=False),
@@ -53,7 +53,7 @@ class RedisServers:
         return options
 
     def connect(self, answer_seconds_max: float) -> "RedisConnections":
-        """Connections, none of which is made yet."""
+        """Return connections, none of which is open yet."""
         settings = {
             "socket_timeout": answer_seconds_max,
             "socket_connect_timeout": answer_seconds_max,
@@ -65,16 +65,16 @@ class RedisServers:
 
 
 class RedisConnections(Protocol):
-    """The ways to Redis, made when they are needed and again when they break."""
+    """Connections to Redis, opened on demand and again after a failure."""
 
     redis: Redis
 
     def tag(self, which: str) -> str:
-        """What a name needs so that it is on the same server as others with the same tag."""
+        """Return the part of a name that puts it on the same server as others with the same tag."""
         ...
 
     def groups(self, keys: Sequence[str]) -> list[list[int]]:
-        """The places of keys in the sequence, those together that one script can reach."""
+        """Return the indexes of the keys, grouped by what one script can reach."""
         ...
 
     async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
@@ -82,23 +82,23 @@ class RedisConnections(Protocol):
         ...
 
     async def pubsub(self) -> PubSub:
-        """A connection of its own for listening."""
+        """Return a new connection for subscriptions."""
         ...
 
-    async def publish(self, letters: Iterable[tuple[str, bytes]]) -> list[int]:
-        """Send to channels; how many listened to each."""
+    async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
+        """Send messages to channels; return the number of listeners of each."""
         ...
 
     async def close(self) -> None:
-        """Let go of all of them."""
+        """Close all connections."""
         ...
 
 
 class ServerConnections:
-    """To one server."""
+    """Connections to one server."""
 
     def __init__(self, url: str, settings: dict[str, Any], answer_seconds_max: float) -> None:
-        # A connection that broke while nobody used it is noticed when it is used: one more try.
+        # An idle connection that broke is noticed at its next use: one more attempt.
         again = Retry(NoBackoff(), 1, (Disconnected,))
         self._calls = BlockingConnectionPool.from_url(
             url,
@@ -124,9 +124,9 @@ class ServerConnections:
     async def pubsub(self) -> PubSub:
         return Redis(connection_pool=self._subscriptions).pubsub()
 
-    async def publish(self, letters: Iterable[tuple[str, bytes]]) -> list[int]:
+    async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
         pipeline = self.redis.pipeline(transaction=False)
-        for channel, message in letters:
+        for channel, message in messages:
             _ = pipeline.publish(channel, message)  # sent with the others
         counts: list[int] = await pipeline.execute()
         return counts
@@ -137,21 +137,21 @@ class ServerConnections:
 
 
 class ClusterConnections:
-    """To the servers of a cluster, of which the URL names one."""
+    """Connections to the servers of a cluster; the URL names one of them."""
 
     def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self._cluster = RedisCluster.from_url(
             url,
-            # Of each server. Listening takes one of them for each subscription.
+            # Per server. Each subscription takes one of them.
             max_connections=4 * CONNECTIONS_MAX,
             retry=Retry(NoBackoff(), 1, (Disconnected,)),
-            # A slot that moved is learnt by itself. To learn them all again the library would
-            # close every connection, those in use as well.
+            # The library learns of a moved slot by the redirect. To read all slots again it would
+            # close every connection, including those in use.
             reinitialize_steps=0,
             **settings,
         )
         self.redis: Redis = cast("Redis", self._cluster)  # it has the same commands
-        # The library refuses a command for which no connection is free, instead of waiting.
+        # The library fails a command for which no connection is free, instead of waiting.
         self._free = asyncio.Semaphore(2 * CONNECTIONS_MAX)
 
     def tag(self, which: str) -> str:
@@ -159,13 +159,13 @@ class ClusterConnections:
 
     def groups(self, keys: Sequence[str]) -> list[list[int]]:
         found: dict[str, list[int]] = {}
-        for place, key in enumerate(keys):
-            found.setdefault(key[key.index("{") : key.index("}")], []).append(place)
+        for index, key in enumerate(keys):
+            found.setdefault(key[key.index("{") : key.index("}")], []).append(index)
         return list(found.values())
 
     async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
-        _ = await self._cluster.initialize()  # nothing to do but the first time
-        # Named, because the library sends a script it does not know the keys of anywhere.
+        _ = await self._cluster.initialize()  # does something the first time only
+        # The node is named, because the library would send a script to any node.
         node = self._cluster.get_node_from_key(keys[0])
         words = (len(keys), *keys, *values)
         async with self._free:
@@ -175,17 +175,17 @@ class ClusterConnections:
             )
 
     async def pubsub(self) -> PubSub:
-        """It listens at the server that holds the first channel's slot, as `publish` sends there.
+        """Return a connection to the server of the first channel's slot, where `publish` sends.
 
-        A letter reaches listeners at any server, but only those at the same one are counted.
+        A message reaches listeners at every server, but only those at the same server are counted.
         """
-        _ = await self._cluster.initialize()  # it has to know the slots
+        _ = await self._cluster.initialize()  # reads the slots
         return self._cluster.pubsub()
 
-    async def publish(self, letters: Iterable[tuple[str, bytes]]) -> list[int]:
-        _ = await self._cluster.initialize()  # nothing to do but the first time
+    async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
+        _ = await self._cluster.initialize()  # does something the first time only
         pipeline = self._cluster.pipeline(transaction=False)
-        for channel, message in letters:
+        for channel, message in messages:
             node = self._cluster.get_node_from_key(channel)
             _ = pipeline.execute_command("PUBLISH", channel, message, target_nodes=node)
         async with self._free:
@@ -202,7 +202,7 @@ def _digest(script: str) -> str:
 
 
 async def _known_or_new(script: str, run: Callable[[str, str], Awaitable[Any]]) -> Any:  # noqa: ANN401
-    """Redis knows a script by its digest once it has run it; after a restart not any more."""
+    """Run a script by its digest, or by its text if Redis has not run it since its start."""
     try:
         return await run("EVALSHA", _digest(script))
     except NoScriptError:

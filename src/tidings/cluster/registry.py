@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry in Redis: for each user a sorted set of places, scored by when they run out.
+"""Registry in Redis: for each user a sorted set of connections, scored by their expiry.
 
-Times are those of the Redis server, read inside its scripts: no clock of ours takes part. A place
-that is not refreshed runs out by itself, and with the last place the set. Entering, refreshing and
-finding are one request each, however many connections or users it is about; in a cluster they are
-one for each group of users whose keys are together.
+Times are those of the Redis server, read inside its scripts, and no clock of ours is involved. A
+registration that is not refreshed expires by itself, and the set expires with the last. Entering,
+refreshing and finding are one request each, however many connections or users it concerns; in a
+cluster they are one request for each group of users whose keys are on the same server.
 
-A set takes no more places than a user may have connections, counted by the script that adds one:
-two gateways at the same moment cannot both find the last place free. A process that was killed
-leaves its places for as long as they last, and they count.
+A set contains at most as many registrations as a user may have connections, counted by the script
+that adds one: two gateways at the same moment cannot both get the last one. The registrations of
+a killed process remain until they expire, and are counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ TTL_MS: Final = 10_000
 REFRESHED_AT_ONCE: Final = 500
 FOUND_AT_ONCE: Final = 1_000
 LEAVING_MAX: Final = 10_000
-"""How many registrations wait to be taken back; beyond this they run out instead."""
+"""Registrations that wait to be removed; further ones expire instead."""
 
 _KEEP: Final = """
 local time = redis.call('TIME')
@@ -70,18 +70,18 @@ end
 
 
 class RedisRegistry:
-    """Registrations of one gateway, and a view of everybody's."""
+    """Registrations of one gateway, and lookups over all gateways."""
 
     def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
-        """A process without connections of its own, such as a worker, has a name too."""
-        assert "/" not in gateway, "a place is written as gateway/connection"
+        """`gateway` names the process, even one without connections, such as a worker."""
+        assert "/" not in gateway, "an address is written as gateway/connection"
         self._link = link
         self._gateway = gateway
         self._ttl_ms = ttl_ms
         self._leaving: list[tuple[UserKey, str]] = []
         self._is_leaving = False
         self._left_meanwhile: list[tuple[UserKey, str]] | None = None
-        """During a refresh: those who left, whom it may put back."""
+        """Connections that left during a refresh, which may have registered them again."""
         self._tasks = Tasks("registry")
 
     async def enter(self, user: UserKey, connection: str) -> bool:
@@ -122,15 +122,15 @@ class RedisRegistry:
         return found
 
     async def close(self) -> None:
-        """Take back what was asked to be taken back, then stop."""
+        """Remove the registrations that wait for it, and stop."""
         await self._tasks.finish()
 
     async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
         keys = [self._key(user) for user, _ in connections]
-        places = [(self._place(connection),) for _, connection in connections]
+        addresses = [(self._address(connection),) for _, connection in connections]
         common = (self._ttl_ms, limits.USER_CONNECTIONS_MAX)
         refreshed = Refreshed([], [])
-        for group, (missing, surplus) in await self._link.run(_KEEP, keys, common, places):
+        for group, (missing, surplus) in await self._link.run(_KEEP, keys, common, addresses):
             refreshed.missing.extend(connections[group[index - 1]] for index in missing)
             refreshed.surplus.extend(connections[group[index - 1]] for index in surplus)
         return refreshed
@@ -139,33 +139,33 @@ class RedisRegistry:
         keys = [self._key(user) for user in users]
         answers = await self._link.run(_FIND, keys)
         return {
-            users[group[index - 1]]: [_to_place(place) for place in found]
+            users[group[index - 1]]: [_to_address(written) for written in found]
             for group, answer in answers
             for index, found in answer
         }
 
     async def _leave(self) -> None:
-        """Take back all that piled up meanwhile, together: after a drain there are thousands."""
+        """Remove all waiting registrations in batches: after a drain there are thousands."""
         try:
             while self._leaving:
                 leaving = self._leaving[:REFRESHED_AT_ONCE]
                 del self._leaving[:REFRESHED_AT_ONCE]
                 keys = [self._key(user) for user, _ in leaving]
-                places = [(self._place(connection),) for _, connection in leaving]
-                await self._link.run(_LEAVE, keys, own=places)
+                addresses = [(self._address(connection),) for _, connection in leaving]
+                await self._link.run(_LEAVE, keys, own=addresses)
         except RegistryUnavailable:
-            self._leaving.clear()  # they run out
+            self._leaving.clear()  # they expire
         finally:
             self._is_leaving = False
 
     def _key(self, user: UserKey) -> str:
         return self._link.name("user", user)
 
-    def _place(self, connection: str) -> str:
+    def _address(self, connection: str) -> str:
         return f"{self._gateway}/{connection}"
 
 
-def _to_place(written: bytes) -> ConnectionAddress:
+def _to_address(written: bytes) -> ConnectionAddress:
     gateway, _, connection = written.decode().partition("/")
     return ConnectionAddress(gateway, connection)
 

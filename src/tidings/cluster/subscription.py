@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subscription that is kept up: made again whenever it breaks or falls silent."""
+"""Subscription to Redis channels that is restored whenever it breaks or falls silent."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.registry")
 
 QUIET_SECONDS: Final = 1.0
-"""After so long without a word Redis is asked whether it is still there."""
+"""Silence after which Redis is pinged."""
 SILENT_TURNS_MAX: Final = 3
 AGAIN_SECONDS: Final = 0.25
 
 
 class Subscription:
-    """Hands on all letters that come in on some channels."""
+    """Subscription that decrypts and decodes the messages of some channels."""
 
     def __init__(
         self,
@@ -34,7 +34,10 @@ class Subscription:
         *,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
-        """`came_up` is called each time it stands: whatever was sent before that is lost."""
+        """`take` gets each message; `came_up` is called after each (re)subscription.
+
+        Messages sent before `came_up` are lost.
+        """
         self._link = link
         self._channels = channels
         self._take = take
@@ -44,15 +47,15 @@ class Subscription:
         self._up = asyncio.Event()
 
     def start(self) -> None:
-        """Subscribe, and keep at it."""
+        """Subscribe, and again after each failure."""
         self._tasks.start(self._run())
 
     async def up(self) -> None:
-        """Wait until it stands."""
+        """Wait until all channels are subscribed."""
         await self._up.wait()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Unsubscribe and stop."""
         await self._tasks.close()
 
     async def _run(self) -> None:
@@ -69,7 +72,7 @@ class Subscription:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _listen(self, pubsub: PubSub) -> None:
-        """Hand on what comes until the connection breaks or nothing comes any more."""
+        """Pass on messages until the connection breaks or falls silent."""
         await pubsub.subscribe(*self._channels)
         missing, silent = set(self._channels), 0
         while True:
@@ -97,7 +100,7 @@ class Subscription:
         try:
             self._take(decode(data))
         except NotAHandoverMessage as error:
-            log.warning("not a letter: %s", error, extra={"action": "letter_refused"})
+            log.warning("not a handover message: %s", error, extra={"action": "letter_refused"})
         except Exception:
-            # One letter that cannot be dealt with must not end the listening.
-            log.exception("letter failed", extra={"action": "letter_failed"})
+            # A message that cannot be processed must not end the subscription.
+            log.exception("handover message failed", extra={"action": "letter_failed"})

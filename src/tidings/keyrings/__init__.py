@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the keys of a deployment are stored: a private file or the environment."""
+"""Keyrings: master keys and root key of a deployment, in private files or the environment."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Master keys in `master.key` beside the data: one, or two while a rotation is unfinished.
+"""Keyrings of master keys: in the file `master.key` beside the data, or from the environment.
 
-Whoever takes the database file alone, or a backup without the key file, has ciphertext. Whoever
-can read the whole folder has the content.
+There is one key, or two while a rotation is unfinished. The database file alone, or a backup
+without the key file, is ciphertext. A reader of the whole folder can read the content.
 """
 
 import binascii
@@ -31,13 +31,13 @@ _HEADING: Final = (
 
 
 class FileKeyring:
-    """The master keys in one folder's key file."""
+    """Master keys in the key file of one folder."""
 
     def __init__(self, folder: Path, chance: Chance) -> None:
-        """Read the file, if there is one.
+        """Read the file, if it exists.
 
         Raises:
-            KeyRefused: It is readable by others, or does not hold keys.
+            KeyRefused: Others may read the file, or it does not contain keys.
         """
         self.path = folder / FILE_NAME
         self._chance = chance
@@ -66,8 +66,8 @@ class FileKeyring:
         self._replace(self._keys[:1])
 
     def _replace(self, keys: tuple[MasterKey, ...]) -> None:
-        # Not in a thread: a few milliseconds in a year, and a rotation that is cancelled cannot
-        # leave a write behind that lands on top of a later one.
+        # Not in a thread: it takes a few milliseconds once a year, and the write of a cancelled
+        # rotation cannot overwrite a later one.
         private_file.replace(self.path, _to_text(keys))
         self._keys = keys
 
@@ -86,7 +86,9 @@ def _read(path: Path) -> tuple[MasterKey, ...]:
     lines = [line.strip() for line in text.splitlines()]
     secrets = [_secret(path, line) for line in lines if line and not line.startswith("#")]
     if not 1 <= len(secrets) <= KEYS_MAX:
-        raise KeyRefused(f"{path} holds {len(secrets)} keys, expected one, or two in a rotation")
+        raise KeyRefused(
+            f"{path} contains {len(secrets)} keys, expected one, or two during a rotation"
+        )
     return tuple(master_key(secret) for secret in secrets)
 
 
@@ -96,7 +98,7 @@ def _secret(path: Path, line: str) -> bytes:
     except binascii.Error:
         secret = b""
     if len(secret) != MASTER_KEY_BYTES:
-        raise KeyRefused(f"{path} holds a line that is not a key of 32 bytes in base64")
+        raise KeyRefused(f"{path} contains a line that is not a key of 32 bytes in base64")
     return secret
 
 
@@ -104,7 +106,7 @@ _conforms: type[MasterKeys] = FileKeyring
 
 
 class EnvironmentKeyring:
-    """The master keys that came with the configuration."""
+    """Master keys from the configuration."""
 
     def __init__(self, current: bytes, previous: bytes | None) -> None:
         self._current = master_key(current)
@@ -125,9 +127,9 @@ class EnvironmentKeyring:
     async def begin_rotation(self) -> None:
         if not self._given:
             raise KeyRefused(
-                "the master key comes from the environment, so a new one has to come from there: "
+                "the master key comes from the environment, so the new key has to come from there: "
                 "set TIDINGS_MASTER_KEY to the new key and TIDINGS_MASTER_KEY_PREVIOUS to the "
-                "present one, restart, and rotate again"
+                "current key, restart, and rotate again"
             )
 
     async def finish_rotation(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that only their owner may read: whole or not there, and on disk once written."""
+"""Small files that only their owner may read, written atomically and durably."""
 
 import contextlib
 import os
@@ -14,10 +14,10 @@ _FILE_BYTES_MAX: Final = 65_536
 
 
 def read(path: Path) -> str | None:
-    """The text of the file; None if there is no such file.
+    """Return the text of a file; None if it does not exist.
 
     Raises:
-        KeyRefused: Others may read or change it, or it cannot be read.
+        KeyRefused: Others may read or change the file, or it cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -31,19 +31,19 @@ def read(path: Path) -> str | None:
 
 
 def make(path: Path, text: str) -> bool:
-    """Write a new file, durably; False if there is one already, which stays as it is.
+    """Write a new file durably; return False and change nothing if it exists.
 
     Raises:
-        KeyRefused: It cannot be written.
+        KeyRefused: The file cannot be written.
     """
     return _write(path, text, keep_existing=True)
 
 
 def replace(path: Path, text: str) -> None:
-    """Put the text in place of what the file holds, in one step and durably.
+    """Replace the content of a file atomically and durably.
 
     Raises:
-        KeyRefused: It cannot be written; the file is as it was.
+        KeyRefused: The file cannot be written; it is unchanged.
     """
     _write(path, text, keep_existing=False)
 
@@ -53,8 +53,8 @@ def _check(path: Path, state: os.stat_result) -> None:
         raise KeyRefused(f"{path} is not a file")
     if state.st_mode & 0o077:
         raise KeyRefused(
-            f"{path} may be read or changed by others (mode {stat.S_IMODE(state.st_mode):04o}): "
-            f"whoever has read it has the key. If nobody has: chmod 600 {path}"
+            f"{path} may be read or changed by others (mode {stat.S_IMODE(state.st_mode):04o}). "
+            f"If nobody has read the key: chmod 600 {path}; otherwise use a new key"
         )
 
 
@@ -89,7 +89,7 @@ def _write_durably(path: Path, text: str) -> None:
 
 def _link(draft: Path, path: Path) -> bool:
     try:
-        os.link(draft, path)  # fails where a rename would replace
+        os.link(draft, path)  # unlike a rename, fails if the file exists
     except FileExistsError:
         return False
     return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root key in `root.key` beside the data, made on the first start."""
+"""Root key in the file `root.key` beside the data, and the check for keys easy to guess."""
 
 import re
 from base64 import urlsafe_b64encode
@@ -14,9 +14,9 @@ from tidings.ports.world import Chance
 CHARS_MIN: Final = 32
 VARIETY_MIN: Final = 10
 TRIPLES_MIN: Final = 0.75
-"""Different runs of three characters among all of them; 0.99 in random hex."""
+"""Share of distinct triples of characters; 0.99 in random hex."""
 STEPS_MAX: Final = 0.5
-"""Share of characters that follow the one before them in the alphabet; 0.13 in random hex."""
+"""Share of characters adjacent to their predecessor in the alphabet; 0.13 in random hex."""
 
 _PLACEHOLDER: Final = re.compile(
     "change[-_]?me|password|passwort|placeholder|example|insecure|default|qwerty", re.IGNORECASE
@@ -26,7 +26,7 @@ MAKES_A_GOOD_ONE: Final = "openssl rand -base64 32 makes a good one"
 
 
 def why_weak(secret: str) -> str | None:
-    """What makes a secret easy to guess; None if nothing was found. Never repeats the secret."""
+    """Return why a secret is easy to guess, without repeating it; None if no reason is found."""
     if len(secret) < CHARS_MIN:
         return f"it has {len(secret)} characters, fewer than {CHARS_MIN}"
     if len(set(secret)) < VARIETY_MIN:
@@ -40,7 +40,7 @@ def why_weak(secret: str) -> str | None:
     if steps > STEPS_MAX * len(pairs):
         return "its characters follow each other in the alphabet"
     if _PLACEHOLDER.search(secret):
-        return "it holds a word of examples, such as password or change-me"
+        return "it contains a word from examples, such as password or change-me"
     return None
 
 
@@ -49,10 +49,10 @@ _SECRET_BYTES: Final = 32
 
 
 def read_root_key(folder: Path) -> str | None:
-    """The root key kept in the folder; None if there is none.
+    """Return the root key stored in the folder; None if there is none.
 
     Raises:
-        KeyRefused: Its file is readable by others, empty, or not one line, or the key is weak.
+        KeyRefused: Others may read its file, it is not a single line, or the key is weak.
     """
     path = folder / FILE_NAME
     text = private_file.read(path)
@@ -60,25 +60,25 @@ def read_root_key(folder: Path) -> str | None:
         return None
     key = text.strip()
     if not key or len(key.split()) != 1:
-        raise KeyRefused(f"{path} does not hold one key on one line")
+        raise KeyRefused(f"{path} does not contain exactly one key on one line")
     if reason := why_weak(key):
         raise KeyRefused(
-            f"the root key in {path} is weak: {reason}; {MAKES_A_GOOD_ONE}, and without the file "
-            "the next start makes one"
+            f"the root key in {path} is weak: {reason}; {MAKES_A_GOOD_ONE}, and if the file is "
+            "deleted, the next start creates a key"
         )
     return key
 
 
 def ensure_root_key(folder: Path, chance: Chance) -> str:
-    """The root key kept in the folder; it is made if there is none.
+    """Return the root key stored in the folder; a missing key is created.
 
     Raises:
-        KeyRefused: As in `read_root_key`, or it cannot be written.
+        KeyRefused: As in `read_root_key`, or the file cannot be written.
     """
     key = read_root_key(folder)
     if key is None:
         fresh = urlsafe_b64encode(chance.token(_SECRET_BYTES)).decode().rstrip("=")
         private_file.make(folder / FILE_NAME, f"{fresh}\n")
         key = read_root_key(folder)
-        assert key is not None, "a key file that was made is there"
+        assert key is not None, "the key file was just written"
     return key

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits, counted in this process or in Redis."""
+"""Token buckets of the rate limits, in this process's memory or in Redis."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token buckets in Redis, which all processes share: one round trip for all of a request."""
+"""Token buckets in Redis, shared by all processes: one round trip for all buckets of a request."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from tidings.ports.buckets import Bucket, Buckets, Verdict
 from tidings.ports.cluster import RegistryUnavailable
 
 AWAY_SECONDS: Final = 5.0
-"""So long a process counts for itself before it asks a Redis that did not answer again."""
+"""Time for which a process uses buckets of its own after Redis did not answer."""
 
 TAKE: Final = """
 local now = tonumber(ARGV[1])
@@ -33,16 +33,16 @@ if is_allowed == 1 then
 end
 return {is_allowed, unpack(debts)}
 """
-"""Keys: the buckets. Arguments: now in microseconds, or nothing for Redis's own time; then of each
-bucket by how much its debt grows, and the most it may owe before. One that is full again is gone by
-itself."""
+"""Keys: the buckets. Arguments: now in microseconds, or empty for Redis's own time; then for each
+bucket the debt to add, and the largest debt it may have before. A bucket that is full again
+expires."""
 
 
 class Link(Protocol):
-    """The way to Redis that the parts of a process share."""
+    """Link to Redis that the parts of a process share."""
 
     def name(self, kind: str, which: str, *, together: str | None = None) -> str:
-        """The name of a key, beside others with the same `together`."""
+        """Return the name of a key, on the same server as others with the same `together`."""
         ...
 
     async def run(
@@ -52,16 +52,16 @@ class Link(Protocol):
         common: Sequence[str | int],
         own: Sequence[Sequence[str | int]],
     ) -> list[tuple[list[int], Any]]:
-        """Run a script on keys: answers, each with the places of the keys that it is about.
+        """Run a script on keys; return the answers, each with the indexes of its keys.
 
         Raises:
-            RegistryUnavailable: There is none.
+            RegistryUnavailable: Redis did not answer.
         """
         ...
 
 
 class RedisBuckets:
-    """Buckets in Redis. While it does not answer, the process counts for itself."""
+    """Buckets in Redis; while Redis does not answer, the process uses buckets of its own."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class RedisBuckets:
         now_us: Callable[[], int] | None = None,
         away_seconds: float = AWAY_SECONDS,
     ) -> None:
-        """`own` counts while Redis is away. Unless `now_us` is given, time is Redis's own."""
+        """`own` is used while Redis is down. Without `now_us`, the time is that of Redis."""
         self._link = link
         self._own = own or InProcessBuckets()
         self._now_us = now_us
@@ -79,7 +79,7 @@ class RedisBuckets:
         self._away_until = 0.0
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
-        """Take so many tokens out of each, or none if one has fewer."""
+        """Take this many tokens from each bucket, or from none if one has fewer."""
         if time.monotonic() < self._away_until:
             return await self._own.take(buckets, tokens)
         try:
@@ -90,17 +90,18 @@ class RedisBuckets:
         return verdict(buckets, debts, tokens, is_allowed=bool(is_allowed))
 
     async def _ask(self, buckets: Sequence[Bucket], tokens: int) -> list[int]:
-        # Of one subject they are together in a cluster, too, and taken from all or none. Of several
-        # subjects each decides for itself there: what one gave stays taken if another is empty.
+        # The buckets of one subject are on one server of a cluster, so tokens are taken from all
+        # or none. Those of several subjects are independent there: tokens taken from one subject
+        # stay taken if another has none.
         names = [
-            self._link.name("bucket", f"{one.policy}:{one.subject}", together=one.subject)
-            for one in buckets
+            self._link.name("bucket", f"{bucket.policy}:{bucket.subject}", together=bucket.subject)
+            for bucket in buckets
         ]
         now = "" if self._now_us is None else self._now_us()
-        own = [(price_us(one, tokens), most_debt_us(one, tokens)) for one in buckets]
+        own = [(price_us(bucket, tokens), most_debt_us(bucket, tokens)) for bucket in buckets]
         is_allowed, debts = 1, [0] * len(buckets)
-        for places, (allows, *found) in await self._link.run(TAKE, names, (now,), own):
+        for indexes, (allows, *found) in await self._link.run(TAKE, names, (now,), own):
             is_allowed = min(is_allowed, allows)
-            for place, debt in zip(places, found, strict=True):
-                debts[place] = debt
+            for index, debt in zip(indexes, found, strict=True):
+                debts[index] = debt
         return [is_allowed, *debts]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to reach users who have no connection."""
+"""Push services that reach users without a connection: a webhook, or the log for a trial."""

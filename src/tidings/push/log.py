@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push for trying things out: a line in the log says who would have been told."""
+"""Push for a trial: a line in the log names the users who would get a push notice."""
 
 import logging
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ log = logging.getLogger("tidings.push")
 
 
 class LogPush:
-    """Writes one line for each batch of notices. There is no content in it: notices have none."""
+    """Push that logs one line for each batch of notices; notices contain no content."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
         log.info(

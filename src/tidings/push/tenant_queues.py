@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bounded queue for each tenant, served in turns: a loud tenant waits for and drops its own."""
+"""Bounded queue per tenant, served round-robin: a busy tenant delays and drops only its own."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -9,26 +9,28 @@ T = TypeVar("T")
 
 
 class TenantQueues(Generic[T]):
-    """What waits, by tenant. Every wait and every drop of a tenant is caused by itself, as long as
-    there are fewer loud tenants than workers can serve."""
+    """Waiting items by tenant.
+
+    As long as there are fewer busy tenants than workers can serve, every delay and every drop of a
+    tenant is caused by the tenant itself.
+    """
 
     def __init__(self, *, tenant_max: int, total_max: int, at_once_max: int) -> None:
-        """At most `tenant_max` wait for one tenant and `total_max` for all, and at most
-        `at_once_max` of one tenant are worked on."""
+        """Limit the waiting items per tenant and in total, and a tenant's items in progress."""
         self._tenant_max = tenant_max
         self._total_max = total_max
         self._at_once_max = at_once_max
         self._queues: OrderedDict[str, deque[T]] = OrderedDict()
-        """Only tenants for whom something waits; whose turn is next comes first."""
+        """Tenants with waiting items only; the tenant whose turn is next is first."""
         self._waiting = 0
         self._running: Counter[str] = Counter()
         self._changed = asyncio.Condition()
 
     async def put(self, tenant: str, item: T) -> str | None:
-        """Let it wait; returns the tenant for which something was dropped, if so.
+        """Queue an item; return the tenant for which an item was dropped, if any.
 
-        A tenant with too many loses what is new. If all together are too many, the tenant with the
-        longest queue loses its newest, unless that is who comes now.
+        A tenant with a full queue loses the new item. If the total is too high, the tenant with
+        the longest queue loses its newest item, which may be the new one.
         """
         queue = self._queues.get(tenant, deque())
         if len(queue) >= self._tenant_max:
@@ -47,7 +49,7 @@ class TenantQueues(Generic[T]):
         return dropped
 
     async def get(self) -> tuple[str, T]:
-        """The next item of the tenant whose turn it is; to be followed by `done`."""
+        """Return the next item of the tenant whose turn it is; `done` must follow."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._turn() is not None)
             tenant = self._turn()
@@ -59,7 +61,7 @@ class TenantQueues(Generic[T]):
             return tenant, item
 
     async def done(self, tenant: str) -> None:
-        """An item of the tenant's is finished with."""
+        """Record that an item of the tenant is finished."""
         self._running[tenant] -= 1
         if not self._running[tenant]:
             del self._running[tenant]
@@ -67,12 +69,15 @@ class TenantQueues(Generic[T]):
             self._changed.notify_all()
 
     async def join(self) -> None:
-        """Wait until nothing waits or is worked on."""
+        """Wait until no item is waiting or in progress."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._queues and not self._running)
 
     def _turn(self) -> str | None:
-        """Whose turn it is. Few tenants are passed over: each of them keeps workers busy."""
+        """Return the tenant whose turn it is.
+
+        The loop skips few tenants: each skipped tenant occupies several workers.
+        """
         for tenant in self._queues:
             if self._running[tenant] < self._at_once_max:
                 return tenant

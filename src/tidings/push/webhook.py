@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push by webhook: notices are posted to an address of the operator's, who reaches the devices.
+"""Push by webhook: notices are posted to a URL of the operator, who reaches the devices.
 
-The body is JSON, signed, and of one tenant. A batch may come twice, then with the same delivery id;
+The body is signed JSON about one tenant. A batch may arrive twice, then with the same delivery id;
 each notice names its message.
 """
 
@@ -24,9 +24,9 @@ from tidings.wire.signatures import DELIVERY_HEADER, delivery_id, signed_headers
 log = logging.getLogger("tidings.push")
 
 BATCHES_MAX: Final = 1_000
-"""Batches that wait for the webhook; beyond it, the tenant with the most of them loses one."""
+"""Batches that wait for the webhook; beyond it, the tenant with the most batches loses one."""
 TENANT_BATCHES_MAX: Final = 250
-"""Batches of one tenant that wait; beyond it, what is new of the tenant's is dropped."""
+"""Batches of one tenant that wait; beyond it, the tenant's new batches are dropped."""
 POSTS_AT_ONCE: Final = 8
 TENANT_POSTS_AT_ONCE: Final = 4
 POST_SECONDS_MAX: Final = 5.0
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PushRecord(msgspec.Struct):
-    """A notice as the webhook gets it."""
+    """Push notice as the webhook gets it."""
 
     tenant: str
     chat: str
@@ -49,13 +49,13 @@ class PushRecord(msgspec.Struct):
 
 
 class PushBody(msgspec.Struct):
-    """The body of a request."""
+    """Body of a request to the webhook."""
 
     notices: list[PushRecord]
 
 
 class WebhookPush:
-    """Posts batches of notices, some at once, each a few times at the most."""
+    """Push that posts batches of notices, several at once, each at most `ATTEMPTS_MAX` times."""
 
     def __init__(
         self,
@@ -66,8 +66,10 @@ class WebhookPush:
         back_off: Callable[[int], Awaitable[None]],
         seconds_max: float = POST_SECONDS_MAX,
     ) -> None:
-        """Signs with each of the secrets, the newest first. `back_off` waits before the n-th new
-        attempt, seconds at the most."""
+        """Sign with each of the secrets, the newest first.
+
+        `back_off` waits before the n-th new attempt, at most some seconds.
+        """
         self._url = url
         self._secrets = secrets
         self._seconds_max = seconds_max
@@ -86,7 +88,7 @@ class WebhookPush:
         self.dropped = 0
 
     def start(self) -> None:
-        """Begin to post."""
+        """Start to post."""
         self._http = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=self._seconds_max),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -104,7 +106,7 @@ class WebhookPush:
                 self._warn("the webhook does not keep up", loser)
 
     async def close(self) -> None:
-        """Post what waits, for as long as that is quick, and stop."""
+        """Post the waiting batches within `CLOSE_SECONDS_MAX`, and stop."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 await self._waiting.join()
@@ -131,14 +133,14 @@ class WebhookPush:
                 self.posted += 1
                 return
             if 400 <= status < 500 and status != 429:
-                break  # it will not like it any better the next time
+                break  # a repeated request would be refused again
             if attempt < ATTEMPTS_MAX:
                 await self._back_off(attempt)
         self.failed += 1
-        self._warn(f"the webhook does not take notices: {reason}", tenant)
+        self._warn(f"the webhook did not accept notices: {reason}", tenant)
 
     async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
-        """The answer's status, 0 if there was none, and what to say about it."""
+        """Return the status of the answer, 0 if there was none, and a text for the log."""
         headers = signed_headers(self._secrets, self._clock.now(), body)
         headers[DELIVERY_HEADER] = delivery_id(body)
         try:

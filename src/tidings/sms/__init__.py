@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts to phones: through the log, a webhook, or Amazon SNS."""
+"""SMS services that send login codes: a webhook, Amazon SNS, or the log for a trial."""

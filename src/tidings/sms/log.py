@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts for trying things out: a line in the log shows number and text. Never in production."""
+"""SMS for a trial: a line in the log shows number and text. Never use it in production."""
 
 import logging
 
@@ -9,7 +9,7 @@ log = logging.getLogger("tidings.sms")
 
 
 class LogSms:
-    """Writes one line for each text."""
+    """SMS service that logs one line for each text."""
 
     async def send(self, phone_number: str, text: str) -> None:
         log.info("sms", extra={"action": "sms", "phone_number": phone_number, "text": text})

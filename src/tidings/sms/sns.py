@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts through Amazon SNS: one signed Publish for each.
+"""SMS through Amazon SNS: one signed Publish for each text.
 
-SNS speaks forms and XML; of its answers no more is read than the status and what an error is
-called.
+SNS speaks forms and XML; only the status and the error code of its answers are read.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ VERSION: Final = "2010-03-31"
 SEND_SECONDS_MAX: Final = 5.0
 CONNECTIONS_MAX: Final = 16
 REJECTED: Final = frozenset({"InvalidParameter", "InvalidParameterValue", "OptedOut"})
-"""Errors that are about one number: they do not say that SNS is down."""
+"""Errors that concern one number and do not mean that SNS is down."""
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,100})</Code>")
 
 
 class SnsSms:
-    """Publishes texts, each once."""
+    """SMS service that publishes each text to SNS once."""
 
     def __init__(
         self, poster: Poster, sender: str | None, seconds_max: float = SEND_SECONDS_MAX
@@ -55,7 +54,7 @@ class SnsSms:
             code = _ERROR_CODE.search(answer)
             reason = code[1].decode() if code else f"status {status}"
             is_rejected = reason in REJECTED
-        log.warning("SNS does not take texts", extra={"action": "sms_failed", "reason": reason})
+        log.warning("SNS did not accept a text", extra={"action": "sms_failed", "reason": reason})
         raise TextRejected if is_rejected else SmsUnavailable
 
     def _fields(self, phone_number: str, text: str) -> dict[str, str]:
@@ -68,8 +67,8 @@ class SnsSms:
             "PhoneNumber": phone_number,
             "Message": text,
         }
-        for place, (name, value) in enumerate(attributes.items(), 1):
-            entry = f"MessageAttributes.entry.{place}"
+        for number, (name, value) in enumerate(attributes.items(), 1):
+            entry = f"MessageAttributes.entry.{number}"
             fields[f"{entry}.Name"] = name
             fields[f"{entry}.Value.DataType"] = "String"
             fields[f"{entry}.Value.StringValue"] = value
@@ -80,10 +79,10 @@ class SnsSms:
 async def open_sns(
     *, endpoint: str | None, region: str, sender: str | None, clock: Clock
 ) -> AsyncIterator[SnsSms]:
-    """Open it; without an endpoint it is that of AWS.
+    """Open a client of SNS, on AWS if no endpoint is given.
 
     Raises:
-        NoCredentials: There are none, and AWS needs some.
+        NoCredentials: No endpoint is given, and the SDK finds no credentials for AWS.
     """
     async with open_poster(
         endpoint=endpoint or await find_endpoint("sns", region),

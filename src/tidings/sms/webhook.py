@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts by webhook: each is posted to an address of the operator's, who sends it on.
+"""SMS by webhook: each text is posted to a URL of the operator, who sends it to the phone.
 
-The body is JSON, `{"phone_number", "text"}`, and signed as every webhook is. Whatever is not
-answered by a status from 200 to 299 within the deadline counts as not sent: 400 and 422 because of
-the number or the text, all else because the webhook does not work.
+The body is JSON, `{"phone_number", "text"}`, and signed like every webhook. A text is sent if the
+answer has a status from 200 to 299 and arrives before the deadline. A status of 400 or 422 rejects
+the number or the text; everything else means that the webhook does not work.
 """
 
 import logging
@@ -22,20 +22,20 @@ log = logging.getLogger("tidings.sms")
 
 SEND_SECONDS_MAX: Final = 5.0
 REJECTED: Final = frozenset({400, 422})
-"""Answers that are about one text: they do not say that the webhook is down."""
+"""Statuses that concern one text and do not mean that the webhook is down."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class TextBody(msgspec.Struct):
-    """The body of a request."""
+    """Body of a request to the webhook."""
 
     phone_number: str
     text: str
 
 
 class WebhookSms:
-    """Posts texts, each once."""
+    """SMS service that posts each text once."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class WebhookSms:
         clock: Clock,
         seconds_max: float = SEND_SECONDS_MAX,
     ) -> None:
-        """Signs with each of the secrets, the newest first."""
+        """Sign with each of the secrets, the newest first."""
         self._url = url
         self._secrets = secrets
         self._clock = clock
@@ -66,12 +66,13 @@ class WebhookSms:
             status, reason = 0, type(error).__name__
         if not 200 <= status < 300:
             log.warning(
-                "the webhook does not take texts", extra={"action": "sms_failed", "reason": reason}
+                "the webhook did not accept a text",
+                extra={"action": "sms_failed", "reason": reason},
             )
             raise TextRejected if status in REJECTED else SmsUnavailable
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.close()
 
 
