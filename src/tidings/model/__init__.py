@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nouns and rules of messaging: values and pure functions, no I/O."""
+"""The nouns and rules of messaging: values and pure functions, without I/O."""

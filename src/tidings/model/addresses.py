@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose address a request came from, where it is not a proxy's, and as what it is counted."""
+"""Finds a client's address behind trusted proxies, and the network it is rate-limited by."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Networks = tuple[Network, ...]
 
 HOUSEHOLD_BITS: Final = 64
-"""An IPv6 client has at least this much of an address to itself, and any number of the rest."""
+"""IPv6 prefix of one client, who can use any address within it."""
 SITE_BITS: Final = 48
-"""What many providers give to whoever asks: 65,536 networks of the size above."""
+"""IPv6 prefix that many providers give to any customer: 65,536 networks of the size above."""
 HOPS_MAX: Final = 32
-"""Proxies that are looked past; nobody has as many."""
+"""Most forwarded addresses that are examined; no deployment has as many proxies."""
 
 
 def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Networks) -> str | None:
-    """As whom a client is counted: its address, of IPv6 the network it is in.
+    """Return the name under which a client is counted: its IPv4 address or its IPv6 network.
 
     Args:
-        peer: Who is connected.
-        forwarded: What each `X-Forwarded-For` header says, in their order.
-        trusted: Proxies whose word counts: of what they forward, the last address that is none of
-            theirs is the client's. What stands before it, anybody may have written.
+        peer: Address of the other end of the connection.
+        forwarded: Values of the `X-Forwarded-For` headers, in order.
+        trusted: Networks of trusted proxies. The client is the last forwarded address that is not
+            in them; anybody may have written the addresses before it.
 
     Returns:
-        None if it is not to be counted: this machine itself, or not known.
+        None if the client is not counted: it is this machine itself, or unknown.
     """
     client = _address(peer) if peer else None
     if client is None:
@@ -40,14 +40,14 @@ def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Network
 
 @lru_cache(maxsize=4_096)
 def site_of(counted: str) -> str | None:
-    """The larger network that somebody who is counted is in; None for IPv4, where it is others'."""
+    """Return the /48 of a counted IPv6 network; None for IPv4, whose neighbours are strangers."""
     if ":" not in counted:
         return None
     return str(ipaddress.ip_network(counted).supernet(new_prefix=SITE_BITS))
 
 
 def is_trusted(peer: str | None, trusted: Networks) -> bool:
-    """Whether who is connected is one of these proxies."""
+    """Return whether the peer is one of the trusted proxies."""
     address = _address(peer) if peer else None
     return address is not None and _is_in(address, trusted)
 
@@ -58,7 +58,7 @@ def _behind(proxy: Address, forwarded: Sequence[str], trusted: Networks) -> Addr
     for hop in reversed(hops):
         address = _address(_without_port(hop.strip()))
         if address is None:
-            break  # not an address: all that is known is who sent it
+            break  # not an address: the last known hop is the client
         client = address
         if not _is_in(address, trusted):
             break
@@ -91,7 +91,7 @@ def _is_in(address: Address, networks: Networks) -> bool:
 
 
 def _without_port(hop: str) -> str:
-    """Some proxies name the port, too: `192.0.2.1:80`, `[2001:db8::1]:80`."""
+    """Strip the port that some proxies add: `192.0.2.1:80`, `[2001:db8::1]:80`."""
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     return hop.partition(":")[0] if hop.count(":") == 1 else hop

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail: who did what to what, when, and what came of it. Never a secret, never content.
+"""The audit trail: actor, action, target, time and outcome. Never a secret, never content.
 
-One entry stands for one administrative act. Tokens that one key asks for while the entry before is
-being written share the next one: they are so many that each would cost more than making it.
+One entry records one administrative act. Tokens that one key requests while the previous entry is
+being written share the next entry: an entry for each would cost more than making the token.
 """
 
 from typing import Literal
@@ -14,36 +14,36 @@ Outcome = Literal["done", "refused", "failed"]
 
 
 class Act(msgspec.Struct, frozen=True, array_like=True):
-    """One act of an entry."""
+    """One act within an audit entry."""
 
     at: int
     target: str | None = None
-    """What it was done to, within the tenant; None if that is the tenant or the deployment."""
+    """Target within the tenant; None if it is the tenant or the deployment itself."""
     request_id: str | None = None
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Acts of one actor that differ in nothing but their targets."""
+    """Acts of one actor that differ only in time, target and request."""
 
     at: int
-    """When it was begun: of the first act."""
+    """Start of the first act."""
     entry_id: str
     tenant: str
-    """Whose tenant it is about; empty if it is about the deployment."""
+    """Tenant the act is about; empty if it is about the deployment."""
     actor: Actor
     actor_id: str | None = None
-    """Of a tenant key: its id."""
+    """Id of the key, if the actor is a tenant key."""
     action: str
-    """A stable name: the operation's."""
+    """Stable name of the operation."""
     fields: tuple[str, ...] = ()
-    """What was said with it: names of fields, with their values only if these are true or false."""
+    """Names of the fields in the request, with values only where these are booleans."""
     acts: tuple[Act, ...]
     outcome: Outcome | None = None
-    """None: nobody knows, it was begun and its end is not recorded."""
+    """None if unknown: the start was recorded, but not the end."""
     code: str | None = None
-    """Of what was refused."""
+    """Refusal code, if refused."""
 
     @property
     def place(self) -> tuple[int, str]:
-        """Where it stands among the others: by time."""
+        """Position in the trail, ordered by time."""
         return self.at, self.entry_id

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chat's state as of its head, and how each entry changes it.
+"""A chat's state as of its head, how each entry changes it, and rows of the chat list.
 
-A state is a cache for writers: winning the slot after its head proves it right. It never admits a
-reader.
+A state is a cache for writers: winning the slot after its head proves that it was current. It never
+admits a reader.
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ ChatType = Literal["direct", "group"]
 
 
 class Chat(msgspec.Struct, kw_only=True):
-    """What a chat is, apart from its log."""
+    """Properties of a chat that are fixed when it is created."""
 
     chat_id: ChatId
     tenant: str
@@ -43,19 +43,19 @@ class ChatState(msgspec.Struct, kw_only=True):
     last_message: int = 0
     active_at: int = 0
     is_deleted: bool = False
-    """Nothing follows any more. The members stay known here for telling them so."""
+    """Whether the chat has ended. The members stay here, because they must be notified."""
 
     @property
     def is_small(self) -> bool:
-        """Whether receipts, typing, presence and status exist here."""
+        """Whether the chat is small enough for receipts, typing, presence and status."""
         return len(self.members) <= limits.SMALL_CHAT_MEMBERS_MAX
 
     def copy(self) -> "ChatState":
-        """An independent state to claim on top of this one."""
+        """Return an independent copy, to which proposed entries can be applied."""
         return msgspec.structs.replace(self)
 
     def stamp(self, entry: Entry, now: int, mark: str) -> None:
-        """Give the entry the place after the head, and what it says about the log so far."""
+        """Give the entry the sequence after the head, and the running values of the log."""
         entry.sequence = self.head + 1
         entry.created_at = now
         entry.mark = mark
@@ -65,7 +65,7 @@ class ChatState(msgspec.Struct, kw_only=True):
         entry.active_at = now if entry.kind in ACTIVITY else self.active_at
 
     def fold(self, entry: Entry) -> None:
-        """Take in the entry that follows the head."""
+        """Apply the entry that follows the head."""
         assert entry.sequence == self.head + 1, f"{entry.sequence} does not follow {self.head}"
         self.head = entry.sequence
         self.number = entry.number
@@ -100,7 +100,7 @@ class ChatState(msgspec.Struct, kw_only=True):
 
 
 class ChatRow(msgspec.Struct, kw_only=True):
-    """One chat in one user's list."""
+    """One chat in one user's chat list."""
 
     chat_id: ChatId
     type: ChatType
@@ -113,12 +113,12 @@ class ChatRow(msgspec.Struct, kw_only=True):
     head: Head
     receipt: Receipt
     last: Entry | None
-    """The last message, whatever has become of its content; None if there never was one."""
+    """The last message, even if its content is gone; None if there never was a message."""
     unread: Unread
 
 
 class HeldChat(msgspec.Struct, frozen=True):
-    """A chat a user is in, and where its log ends: what a device compares with what it has."""
+    """A chat of a user with its head, which a device compares with its own copy."""
 
     chat_id: ChatId
     head: Head

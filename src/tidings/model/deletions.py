@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting a chat: a job in phases, and what is left of an entry afterwards."""
+"""The job that deletes a chat in phases, and the empty entries that remain."""
 
 import re
 from typing import Final, Literal
@@ -10,34 +10,35 @@ from tidings.model.entries import Entry
 from tidings.model.ids import CHAT, ChatId, UserKey, tenant_itself, tenant_of
 
 Phase = Literal["started", "members_removed", "keys_removed", "done"]
-"""started: nothing is taken in any more. members_removed: nobody reads it, and it is in nobody's
-chat list. keys_removed: no send of it is recognised any more. done: every entry is empty."""
+"""started: nothing can be appended any more. members_removed: nobody can read the chat, and it is
+in nobody's chat list. keys_removed: repeats of its sends are no longer recognised. done: every
+entry is empty."""
 
 JOB: Final = re.compile(f"delete-chat-({CHAT.pattern})")
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The job of deleting one chat. A chat is deleted once, so there is one at the most."""
+    """The job that deletes one chat. A chat is deleted once, so it has at most one job."""
 
     chat_id: ChatId
     tenant: str
     deleted_by: UserKey
     phase: Phase = "started"
     emptied: int = 0
-    """All entries up to here are empty."""
+    """Sequence up to which all entries are empty."""
     entries: int
-    """How many there are: the sequence of the entry `deleted`, the last one."""
+    """Number of entries: the sequence of the last entry, `deleted`."""
     created_at: int
     updated_at: int
 
     @property
     def job_id(self) -> str:
-        """The name of the job. It names the chat, so that asking again finds the same one."""
+        """Name of the job. It contains the chat's id, so that a repeat finds the same job."""
         return f"delete-chat-{self.chat_id}"
 
 
 def deletion_of(deleted: Entry) -> Deletion:
-    """The job that begins with an entry `deleted`."""
+    """Return the job that begins with an entry `deleted`."""
     return Deletion(
         chat_id=deleted.chat_id,
         tenant=tenant_of(deleted.sender),
@@ -49,22 +50,22 @@ def deletion_of(deleted: Entry) -> Deletion:
 
 
 def finished(deleted: Entry) -> Deletion:
-    """The job of a chat of which only empty entries are left."""
+    """Return the finished job of a chat that has only empty entries left."""
     begun = deletion_of(deleted)
     return msgspec.structs.replace(begun, phase="done", emptied=begun.entries)
 
 
 def chat_of(job_id: str) -> ChatId | None:
-    """The chat that a job deletes; None if it is the name of no such job."""
+    """Return the chat that a job deletes; None if it is not the name of a deletion job."""
     found = JOB.fullmatch(job_id)
     return ChatId(found[1]) if found else None
 
 
 def emptied(entry: Entry) -> Entry:
-    """What is left of an entry of a deleted chat: its place, its kind and its time.
+    """Return what remains of an entry of a deleted chat: its sequence, kind and time.
 
-    The place stays taken. A process that does not know yet that the chat is deleted would find a
-    free one and write into it.
+    The slot stays taken: a process that does not know about the deletion yet would write into a
+    free slot.
     """
     if entry.kind == "deleted":
         return entry

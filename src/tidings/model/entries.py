@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An entry: one thing that happened in a chat, at its place in the log."""
+"""Entries of a chat's log, the head of a log, and the key that makes a send idempotent."""
 
 from typing import Final, Literal
 
@@ -26,11 +26,11 @@ ACTIVITY: Final = frozenset({"created", "message", "added", "removed", "role"})
 """The kinds that move a chat to the top of the chat list."""
 
 Gone = Literal["redacted", "expired", "erased"]
-"""Why a message has no content any more."""
+"""The reason why a message has no content any more."""
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A user in a membership entry, with the role it has from that entry on."""
+    """A user in a membership entry, with the user's role from that entry on."""
 
     user: UserKey
     role: Role
@@ -39,10 +39,10 @@ class Person(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, kw_only=True):
     """One entry of a chat's log.
 
-    `box` is the sealed content as it is stored. `content` is the same opened: it exists in memory
-    only, filled on the way to a reader, and is never stored. A message without a box is a
-    tombstone. Entries are written once; of a message only box, box_key, edited_at, redacted and
-    reactions ever change, and only together with a later entry that says so.
+    `box` is the sealed content as it is stored. `content` is the opened content: it exists in
+    memory only, on the way to a reader, and is never stored. A message without a box is a
+    tombstone. Entries are written once; only box, box_key, edited_at, redacted and reactions of a
+    message ever change, and only together with a later entry that records the change.
     """
 
     chat_id: ChatId
@@ -51,25 +51,25 @@ class Entry(msgspec.Struct, kw_only=True):
     sequence: int = 0
     created_at: int = 0
     number: int = 0
-    """How many messages the log holds up to and including this entry."""
+    """Number of messages up to and including this entry."""
     last_message: int = 0
-    """The sequence of the last message up to and including this entry; 0 if there is none."""
+    """Sequence of the last message up to and including this entry; 0 if there is none."""
     active_at: int = 0
-    """When the chat last moved in the chat list, as of this entry."""
+    """Time when the chat last moved in the chat list, as of this entry."""
     mark: str = ""
-    """Random, from the process that wrote the entry: how a writer recognises its own."""
+    """Random text by which a writer recognises its own entry."""
 
     client_message_id: str | None = None
     content_type: str | None = None
     box: bytes | None = None
     box_key: int = 0
-    """Which of the sender's data keys seals the box."""
+    """Generation of the sender's data key that seals the box."""
     expires_at: int | None = None
     edited_at: int | None = None
     redacted: bool = False
     reactions: dict[str, int] | None = None
     mine: tuple[str, ...] = ()
-    """Of the reactions, those of the reader this entry was read for."""
+    """Reactions of the user for whom this entry was read."""
 
     target: int | None = None
     emoji: str | None = None
@@ -77,33 +77,33 @@ class Entry(msgspec.Struct, kw_only=True):
     name: str | None = None
 
     shown: "Entry | None" = None
-    """For an `edited` entry: its target as it is now."""
+    """Target of an `edited` entry, as it is now."""
     content: str | None = None
     gone: Gone | None = None
 
     @property
     def message_id(self) -> str:
-        """The public id of the message at this place."""
+        """Public id of the message."""
         return message_id(self.chat_id, self.sequence)
 
     def expired(self, now: int) -> bool:
-        """Whether the content may not be shown any more, swept or not."""
+        """Return whether the content has expired, whether or not it was swept already."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 class SendKey(msgspec.Struct, frozen=True):
-    """What makes a send idempotent: claimed before the entry, kept for seven days."""
+    """Idempotency key of a send: claimed before the entry is written, kept for seven days."""
 
     sender: UserKey
     client_message_id: str
     digest: bytes
-    """Keyed digest of content, type and ttl: the same key with another digest is a conflict, unless
-    the key of one of them was destroyed."""
+    """Keyed digest of content, type and ttl. The same key with another digest is a conflict, unless
+    the data key of either digest was destroyed."""
     expires_at: int
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Where a log ends: all that the last entry says about the whole."""
+    """End of a log: the running values of its last entry."""
 
     sequence: int = 0
     number: int = 0
@@ -112,5 +112,5 @@ class Head(msgspec.Struct, frozen=True):
 
 
 def head_of(entry: Entry) -> Head:
-    """The head of a log that ends with this entry."""
+    """Return the head of a log that ends with this entry."""
     return Head(entry.sequence, entry.number, entry.last_message, entry.active_at)

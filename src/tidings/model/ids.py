@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identifiers: their alphabets, how they are qualified, how a message id locates its message."""
+"""Identifiers: their alphabets, users qualified by tenant, message ids and ULIDs."""
 
 import re
 from typing import Final, NewType
 
 ChatId = NewType("ChatId", str)
-"""A ULID. A name, never an order or a cursor."""
+"""A ULID. Only a name: never used as an order or a cursor."""
 
 UserKey = NewType("UserKey", str)
 """A user qualified by its tenant, ``tenant:user``. Never shown to clients; see `user_id`."""
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
-"""Neither `.` nor `..`, which clients and proxies take out of a path."""
+"""Neither `.` nor `..`, which clients and proxies remove from a path."""
 TENANT_ITSELF: Final = "~tenant"
-"""The sender of what the tenant did with its key. No user can have this name."""
+"""Sender of entries that the tenant made with its key. No user can have this name."""
 DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SESSION: Final = CHAT
-"""A ULID, too."""
+"""Also a ULID."""
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
 SEQUENCE_MAX: Final = 2**53 - 1
@@ -34,40 +34,40 @@ def user_key(tenant: str, user: str) -> UserKey:
 
 
 def user_id(key: UserKey) -> str:
-    """The part of a key that clients know."""
+    """Return the part of a user key that clients know."""
     return key[key.index(":") + 1 :]
 
 
 def tenant_of(key: UserKey) -> str:
-    """The tenant a key belongs to."""
+    """Return the tenant that a user key belongs to."""
     return key[: key.index(":")]
 
 
 def tenant_itself(tenant: str) -> UserKey:
-    """Who acted where it was the tenant with its key."""
+    """Return the user key that stands for the tenant itself."""
     return UserKey(f"{tenant}:{TENANT_ITSELF}")
 
 
 def message_id(chat: ChatId, sequence: int) -> str:
-    """A message's public id. It names the place, so finding one needs no index."""
+    """Return a message's public id. It contains the sequence, so a look-up needs no index."""
     return f"{chat}.{sequence}"
 
 
 def locate(message: str) -> tuple[ChatId, int] | None:
-    """Where a message id points, or None if it is not one."""
+    """Return the chat and sequence of a message id; None if it is malformed."""
     match = MESSAGE.fullmatch(message)
     return (ChatId(match[1]), int(match[2])) if match else None
 
 
 def ulid(time_ms: int, entropy: bytes) -> str:
-    """A ULID from a time and ten random bytes."""
+    """Return a ULID made of a time and ten random bytes."""
     assert len(entropy) == 10, f"a ULID holds 80 random bits, got {len(entropy)} bytes"
     value = (time_ms & (1 << 48) - 1) << 80 | int.from_bytes(entropy, "big")
     return "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5))
 
 
 def ulid_time(made: str) -> int:
-    """The time a ULID was made with."""
+    """Return the time in a ULID."""
     time = 0
     for character in made[:10]:
         time = time << 5 | _CROCKFORD.index(character)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invitations: where a tenant wants it, a stranger's group is a request until it is accepted."""
+"""Invitations of strangers into groups, and the tenant settings `invites` and `login`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -12,53 +12,51 @@ from tidings.model.refusals import Invalid
 from tidings.model.roles import Role
 
 Invites = Literal["open", "ask"]
-"""Whether strangers add a user to groups at once, or ask first."""
+"""Whether strangers add a user to groups at once, or must invite the user first."""
 
 Asked = Literal["new", "again", "refused"]
-"""A user is asked, was asked before and has not answered yet, or cannot be asked now."""
-
-_SAID: Final = "invites"
+"""The user is invited now, has an open invitation already, or cannot be invited now."""
 
 
 class Invite(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody asks a user to join a group."""
+    """An invitation of a user into a group, open or declined."""
 
     user_id: UserKey
     chat_id: ChatId
     inviter: UserKey
     role: Role
     name: str
-    """Of the group, when it was asked."""
+    """Name of the group at the time of the invitation."""
     invited_at: int
     expires_at: int
-    """When it is forgotten: if it waits, after some weeks; if it was declined, after some days."""
+    """Expiry: `INVITE_MS` after an invitation, `INVITE_DECLINED_MS` after it was declined."""
     declined_at: int | None = None
-    """None: it waits for an answer."""
+    """None if the invitation is open."""
 
 
 def invites_in(settings: Mapping[str, object]) -> Invites:
-    """What a tenant's settings say about invitations; open unless they say otherwise.
+    """Return `invites` of a tenant's settings; `open` by default.
 
     Raises:
-        Invalid: `invites` is there and makes no sense.
+        Invalid: `invites` has another value.
     """
     try:
-        said: Invites = msgspec.convert(settings.get(_SAID, "open"), Invites)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"{_SAID}: {error}", f"/{_SAID}") from None
-    return said
+        invites: Invites = msgspec.convert(settings.get("invites", "open"), Invites)
+    except msgspec.ValidationError:
+        raise Invalid('invites: must be "open" or "ask"', "/invites") from None
+    return invites
 
 
 def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
-    """What comes of asking a user of whom these invitations are kept, waiting or declined.
+    """Return the outcome of an invitation to a user with these invitations, open or declined.
 
-    One stranger cannot take all the room there is for others. What was declined takes none of the
-    user's room, but goes on counting for who asked.
+    No inviter can use up the limit of a user alone. A declined invitation does not count towards
+    the user's limit, but still counts towards the inviter's.
     """
-    others = [one for one in kept if one.chat_id != invite.chat_id]
-    waiting = sum(one.declined_at is None for one in others)
-    same = sum(one.inviter == invite.inviter for one in others)
-    earlier = next((one for one in kept if one.chat_id == invite.chat_id), None)
+    others = [other for other in kept if other.chat_id != invite.chat_id]
+    waiting = sum(other.declined_at is None for other in others)
+    same = sum(other.inviter == invite.inviter for other in others)
+    earlier = next((old for old in kept if old.chat_id == invite.chat_id), None)
     if earlier is not None and earlier.declined_at is not None:
         return "refused"
     if waiting >= limits.USER_INVITES_MAX or same >= limits.INVITER_INVITES_MAX:
@@ -67,21 +65,23 @@ def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
 
 
 class LoginSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`login` in a tenant's settings. Both are off until the tenant switches them on."""
+    """`login` in a tenant's settings. Both are off by default."""
 
     phone: bool = False
-    """Whether users of the tenant log in by phone at all."""
+    """Whether users of the tenant can log in by phone."""
     register: bool = False
-    """Whether a number that is nobody's becomes a new user."""
+    """Whether an unknown number becomes a new user."""
 
 
 def login_settings_in(settings: Mapping[str, object]) -> LoginSettings:
-    """The part of a tenant's settings that is about logging in.
+    """Return `login` of a tenant's settings.
 
     Raises:
-        Invalid: `login` is there and makes no sense.
+        Invalid: `login` is malformed.
     """
     try:
         return msgspec.convert(settings.get("login", {}), LoginSettings)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"login: {error}", "/login") from None
+    except msgspec.ValidationError:
+        raise Invalid(
+            'login: must hold only "phone" and "register", as booleans', "/login"
+        ) from None

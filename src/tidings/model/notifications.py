@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications: what a tenant tells its users through a named inbox.
+"""Notifications: texts that a tenant sends to its users through a named inbox.
 
-One for listed users has its body once and a copy, a mere reference, for each of them. One for
-everyone is an announcement: an entry of the inbox's own log, whoever reads it. What was taken back
-is an entry of that log too, so that whoever has read the log to its end knows all that is gone.
+A notification for listed users is stored once, with a copy (a mere reference) for each of them. A
+broadcast, for everyone, is one entry of the inbox's own log. A retraction is an entry of that log
+too, so that a reader of the whole log knows everything that was retracted.
 """
 
 import re
@@ -20,69 +20,69 @@ ANNOUNCEMENT: Final = re.compile(r"b([1-9][0-9]{0,11})")
 
 
 class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A named stream of notifications of a tenant."""
+    """Settings of a named stream of notifications of a tenant."""
 
     title: str
     description: str = ""
     schema_version: str = "1.0"
     categories: tuple[str, ...] | None = None
-    """The only ones a notification may have; None: any."""
+    """Allowed categories; None for any."""
     late_joiners: bool | None = None
-    """Whether users who come later see what everyone was told before; None: as the tenant says."""
+    """Whether new users see earlier broadcasts; None for the tenant's default."""
     keep_days: int | None = None
-    """How long notifications are kept; None: as the tenant says."""
+    """Days for which notifications are kept; None for the tenant's default."""
     message_schema: dict[str, object] | None = None
-    """A JSON Schema for what a message holds besides title, body and link; None: nothing else."""
+    """JSON Schema of a message's further fields; None if it has only title, body and link."""
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """One for listed users, kept once."""
+    """A notification for listed users, stored once."""
 
     tenant: str
     inbox: str
     notification_id: str
-    """A ULID: names sort by the time of posting."""
+    """A ULID, so that ids sort by the time of posting."""
     category: str | None
     posted_at: int
     expires_at: int
     recipients: int
     box: bytes | None
-    """The sealed text; None once it was taken back."""
+    """The sealed text; None after a retraction."""
     box_key: int = 0
 
     @property
     def is_redacted(self) -> bool:
-        """Whether it was taken back."""
+        """Whether it was retracted."""
         return self.box is None
 
 
 class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of an inbox's log: something for everyone, or that something was taken back."""
+    """An entry of an inbox's log: a broadcast or a retraction."""
 
     tenant: str
     inbox: str
     sequence: int
-    """1, 2, ... without a hole."""
+    """1, 2, 3 … without gaps."""
     kind: Literal["broadcast", "retraction"]
     posted_at: int
-    """Later than that of the entry before, whatever the clocks say."""
+    """Always later than that of the previous entry, even if a clock is wrong."""
     mark: str
-    """Random: by it a writer knows its own entry after an unknown outcome."""
+    """Random text by which a writer recognises its own entry after an unknown outcome."""
     expires_at: int
     category: str | None = None
     late_joiners: bool = True
     recipients: int = 0
-    """How many users the tenant had, about."""
+    """Approximate number of the tenant's users."""
     key: str | None = None
-    """The digest of the Idempotency-Key it was posted under."""
+    """Digest of the Idempotency-Key of the post."""
     target: str | None = None
-    """Of a retraction: the notification that was taken back."""
+    """The retracted notification, if this is a retraction."""
     box: bytes | None = None
     box_key: int = 0
 
     @property
     def notification_id(self) -> str:
-        """Of a broadcast: what users know it by."""
+        """Public id, if this is a broadcast."""
         return f"b{self.sequence}"
 
 
@@ -92,27 +92,27 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     notification_id: str
     category: str | None
     received_at: int
-    """When the copy was made."""
+    """Time when the copy was made."""
     expires_at: int
     read_at: int | None = None
-    """When the user marked just this one."""
+    """Time when the user marked this copy alone as read."""
 
 
 class ReadState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user has read of an inbox, besides the copies marked one by one. Only ever grows."""
+    """A user's read marks in an inbox, apart from single copies. They only move forward."""
 
     before: int = 0
     """Copies made up to this time are read."""
     announced: int = 0
-    """Announcements up to this sequence are read."""
+    """Broadcasts up to this sequence are read."""
     singly: dict[int, int] = {}
-    """Announcements beyond it that are read, each with when it was."""
+    """Sequences of later broadcasts that are read, each with the time of reading."""
 
 
 NOTHING_READ: Final = ReadState()
 
 
 def broadcast_sequence(notification_id: str) -> int | None:
-    """Where an announcement stands in the log; None if the id is not one of an announcement."""
+    """Return the sequence of a broadcast; None if the id does not name a broadcast."""
     match = ANNOUNCEMENT.fullmatch(notification_id)
     return int(match[1]) if match else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts and unread: how far a user is in a chat, and what is left.
+"""Receipts, unread counts and the status of a message.
 
-A receipt only moves forward. Unread is a subtraction, and where that is not zero a look at the
-log: nothing is ever counted up or down, so nothing can drift.
+A receipt only moves forward. Unread is a subtraction and, where that is not zero, a count in the
+log: no stored counter goes up or down, so none can drift.
 """
 
 from collections.abc import Iterable
@@ -24,11 +24,11 @@ class Receipt(msgspec.Struct, frozen=True):
     delivered: int
     read: int
     read_number: int
-    """How many messages the log holds up to `read`."""
+    """Number of messages in the log up to `read`."""
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """How many messages a user has not read; an upper bound if not exact."""
+    """Number of messages that a user has not read; an upper bound if not exact."""
 
     count: int
     exact: bool = True
@@ -38,7 +38,7 @@ NOTHING_UNREAD = Unread(0)
 
 
 def unread_without_a_look(head: Head, receipt: Receipt) -> Unread | None:
-    """Unread as far as the numbers alone tell; None if the log has to be looked at."""
+    """Return unread if head and receipt alone determine it; None if the log must be read."""
     left = head.number - receipt.read_number
     if left <= 0:
         return NOTHING_UNREAD
@@ -48,10 +48,10 @@ def unread_without_a_look(head: Head, receipt: Receipt) -> Unread | None:
 
 
 def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]:
-    """Unread in each chat of a list, as far as it is known; None where the log has to be looked at.
+    """Return unread for each chat of a list; None where the log must be read.
 
-    What a whole page looks through is bounded. A chat of which little is unread is always counted;
-    those of which much is, one after the other, until the page has had enough.
+    The entries read for a whole page are bounded. A chat with few unread entries is always counted;
+    chats with many are counted in order until the page's limit is used up.
     """
     left = limits.LIST_UNREAD_ENTRIES_MAX
     found: list[Unread | None] = []
@@ -68,7 +68,7 @@ def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]
 
 
 def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
-    """Whether this entry is a message the reader has yet to read and could read."""
+    """Return whether the entry is a visible message of somebody else."""
     return (
         entry.kind == "message"
         and entry.sender != reader
@@ -78,7 +78,7 @@ def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
 
 
 def status(sequence: int, sender: UserKey, receipts: Iterable[Receipt]) -> Status:
-    """What has become of a message: the least that any other member has done with it."""
+    """Return the status of a message: the lowest status among the other members."""
     others = [receipt for receipt in receipts if receipt.user != sender]
     if not others:
         return "sent"

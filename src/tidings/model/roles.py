@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roles and what they allow. Owners stand above admins, admins above members."""
+"""Roles and their permissions (owners above admins above members); limits on chats per user."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -20,46 +20,46 @@ class Member(msgspec.Struct, frozen=True):
     role: Role
     joined_at: int
     joined: int
-    """The sequence of the entry that made it a member: who is here longest has the lowest."""
+    """Sequence of the entry that added the member; lowest for the longest-standing member."""
 
 
 def may_add(actor: Role, role: Role) -> bool:
-    """Whether the actor may add somebody with this role."""
+    """Return whether the actor may add a user with this role."""
     return actor == "owner" or (actor == "admin" and role == "member")
 
 
 def may_change_role(actor: Role) -> bool:
-    """Whether the actor may give a member another role."""
+    """Return whether the actor may give a member another role."""
     return actor == "owner"
 
 
 def may_remove(actor: Role, other: Role) -> bool:
-    """Whether the actor may remove another member."""
+    """Return whether the actor may remove another member."""
     return actor == "owner" or (actor == "admin" and other == "member")
 
 
 def may_rename(actor: Role) -> bool:
-    """Whether the actor may rename the chat."""
+    """Return whether the actor may rename the chat."""
     return _RANK[actor] >= _RANK["admin"]
 
 
 def may_redact_others(actor: Role) -> bool:
-    """Whether the actor may redact what somebody else wrote."""
+    """Return whether the actor may redact messages of others."""
     return _RANK[actor] >= _RANK["admin"]
 
 
 def may_delete(actor: Role) -> bool:
-    """Whether the actor may delete the chat."""
+    """Return whether the actor may delete the chat."""
     return actor == "owner"
 
 
 def owners(members: Mapping[UserKey, Member]) -> int:
-    """How many owners there are."""
+    """Return the number of owners."""
     return sum(member.role == "owner" for member in members.values())
 
 
 def successor(members: Mapping[UserKey, Member]) -> UserKey | None:
-    """Who becomes owner when the last one goes: the longest-standing admin, else member."""
+    """Return the next owner after the last owner: the longest-standing admin, else member."""
     return min(
         members,
         key=lambda user: (-_RANK[members[user].role], members[user].joined, user),
@@ -68,25 +68,26 @@ def successor(members: Mapping[UserKey, Member]) -> UserKey | None:
 
 
 Way = Literal["own", "group", "direct"]
-"""How a user comes into a chat: by the user's own act, or into a group or direct chat of others."""
+"""How a user gets into a chat: by their own action, or added to a group or direct chat of others.
+"""
 
 
 def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
-    """The way of a user whom somebody, perhaps the user, brings into a chat."""
+    """Return how a user gets into a chat by an action of `by`."""
     if user == by:
         return "own"
     return "direct" if is_direct else "group"
 
 
 def surely_has_room(total: int) -> bool:
-    """Whether somebody in so many chats may be in one more, whosever they are."""
+    """Return whether a user in `total` chats may join another chat, whoever created them."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 
 def has_room(way: Way, total: int, own: int) -> bool:
-    """Whether somebody in so many chats, so many of them one's own, may come into one more."""
+    """Return whether a user in `total` chats, `own` of them their own, may get into another."""
     if way == "own":
         return own < limits.USER_CHATS_MAX
     most = limits.OTHERS_CHATS_MAX if way == "group" else limits.OTHERS_DIRECT_CHATS_MAX
-    # A user who goes on writing in chats of others makes them one's own without asking anybody.
+    # The second bound: writing in chats of others turns them into own chats without any check.
     return total - own < most and total < limits.USER_CHATS_MAX + limits.OTHERS_DIRECT_CHATS_MAX

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much work a JSON Schema can make: the checks that one value may be put to.
+"""Cost of a JSON Schema: the most checks that it can apply to one value.
 
-A validator looks at a value once for each schema that stands at the value's place. Side by side,
-fields and items add nothing to each other: a value is in one of them. What multiplies is what looks
-at the same value again: `anyOf` of two `items`, each an `anyOf` of two, puts the innermost values
-to four checks. So the work of a message is at most this number times how many values it holds.
+A validator checks a value once for each schema that applies to it. Different fields and items do
+not add up, since a value is in only one of them. Keywords that check the same value again multiply:
+`anyOf` of two `items`, each an `anyOf` of two, applies four checks to the innermost values. The
+work for a message is at most this number times the number of its values.
 
-Without references, which are not taken, a schema is a tree and this walks it once.
+References are not allowed, so a schema is a tree, and one walk is enough.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ _UNCHECKED: Final = frozenset(
     }
 )  # fmt: skip
 
-# What dear keywords cost, in checks of a plain one (about 25 ns).
+# Cost of expensive keywords, in checks of a plain keyword (about 25 ns).
 _COMPARED_CHECKS: Final = 12
-"""To compare with one value that is a list or an object."""
+"""Cost of a comparison, per value within a list or an object."""
 _SCALARS_A_CHECK: Final = 4
 _DIVISION_CHECKS: Final = 50
 _STRANGE_DIVISION_CHECKS: Final = 2_000
@@ -32,25 +32,25 @@ _PATTERN_CHECKS: Final = 5
 
 
 def checks_per_value(schema: object) -> int:
-    """The most checks that validating makes for each value of a message."""
+    """Return the most checks that validation applies to each value of a message."""
     if not isinstance(schema, dict):
         return 1
-    again = sum(checks_per_value(one) for name in _SAME_VALUE for one in _list(schema, name))
+    again = sum(checks_per_value(part) for name in _SAME_VALUE for part in _list(schema, name))
     again += sum(checks_per_value(schema[name]) for name in _SAME_VALUE_ONE if name in schema)
     again += sum(map(checks_per_value, _object(schema, "dependentSchemas").values()))
-    # A value has its own checks, and those below it are other values: so the larger counts.
+    # The checks of a value and those of the values below it do not add up: take the larger.
     return again + max(_own(schema), _of_items(schema), _of_fields(schema))
 
 
 def can_divide(schema: object) -> bool:
-    """Whether a number may be divided: what that costs depends on the number, too."""
+    """Return whether the schema divides numbers, whose cost also depends on the number."""
     if isinstance(schema, dict):
         return "multipleOf" in schema or any(map(can_divide, schema.values()))
     return isinstance(schema, list) and any(map(can_divide, schema))
 
 
 def has_alternatives(schema: object) -> bool:
-    """Whether a complaint has to say what is wrong with each of several alternatives."""
+    """Return whether an explanation has to cover several alternatives."""
     if isinstance(schema, dict):
         return bool({"anyOf", "oneOf"} & schema.keys()) or any(
             map(has_alternatives, schema.values())
@@ -59,7 +59,7 @@ def has_alternatives(schema: object) -> bool:
 
 
 def is_plain_number(number: float) -> bool:
-    """Whether dividing it is cheap: neither vast nor minute."""
+    """Return whether a division by it is cheap: it is neither very large nor very small."""
     return number == 0 or 1e-9 <= abs(number) <= 1e15
 
 
@@ -86,10 +86,10 @@ def _of_keyword(name: str, value: object) -> int:
 
 
 def _compared(values: list[object]) -> int:
-    if all(isinstance(one, str) for one in values):
+    if all(isinstance(value, str) for value in values):
         return 0  # looked up, not compared
-    scalars = sum(not isinstance(one, list | dict) for one in values)
-    others = (one for one in values if isinstance(one, list | dict))
+    scalars = sum(not isinstance(value, list | dict) for value in values)
+    others = (value for value in values if isinstance(value, list | dict))
     return scalars // _SCALARS_A_CHECK + _COMPARED_CHECKS * sum(map(_size, others))
 
 

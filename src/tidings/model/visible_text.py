@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that people see: no two that differ may look the same for want of something visible.
+"""Names of users and groups must not contain invisible characters.
 
-Characters that cannot be seen, or that turn the direction of writing, let somebody take a name that
-looks like another's. The two joiners are the exception, where a script or an emoji needs them.
+With invisible characters, or characters that turn the direction of writing, a user could take a
+name that looks like another's. Only the two joiners are allowed, where a script or an emoji needs
+them.
 """
 
 import unicodedata
@@ -13,17 +14,17 @@ from tidings.model import limits
 
 _ZWNJ, _ZWJ = "\u200c", "\u200d"
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Controls, formats, halves of pairs, and the separators of lines and paragraphs."""
+"""Controls, format characters, surrogates, and separators of lines and paragraphs."""
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and symbols that are drawn as nothing."""
+"""Letters, marks and symbols without a visible shape."""
 _SIGNS: Final = frozenset({"So", "Sm", "Cn"})
-"""What emoji are; those newer than this Python's tables are not assigned for it."""
+"""Categories of emoji; emoji newer than Python's tables are `Cn`, not assigned."""
 _VIRAMA: Final = 9
-"""The combining class of the signs that join letters in the scripts of India."""
+"""Combining class of the signs that join letters in the scripts of India."""
 
 
 def is_visible(text: str) -> bool:
-    """Whether a name consists of characters that can be seen, and is not blank or too long."""
+    """Return whether a name has only visible characters, and is not blank or too long."""
     if not text.strip() or len(text) > limits.NAME_CHARS_MAX:
         return False
     marks = 0
@@ -44,7 +45,7 @@ def is_visible(text: str) -> bool:
 
 
 def _joins(before: str, joiner: str, after: str) -> bool:
-    """Whether the joiner changes how its neighbours are drawn, so that it can be seen itself."""
+    """Return whether the joiner changes how its neighbours are drawn, and so is visible itself."""
     if not before or not after:
         return False
     if _VIRAMA in (unicodedata.combining(before[-1]), unicodedata.combining(after[0])):
@@ -57,7 +58,7 @@ def _joins(before: str, joiner: str, after: str) -> bool:
 
 
 def _base(text: str) -> str:
-    """The last character that is no mark and no skin tone."""
+    """Return the last character that is neither a mark nor a skin tone."""
     for char in reversed(text):
         if unicodedata.category(char) not in ("Mn", "Mc", "Me", "Sk"):
             return char
