@@ -92,7 +92,7 @@ class TenantQuotas:
         self._tasks = Tasks("quotas")
 
     def start(self) -> None:
-        """Begin to add up."""
+        """Start adding up in the background."""
         self._tasks.repeat(self._add_up_when_due)
 
     async def close(self) -> None:
