@@ -83,5 +83,5 @@ def login_settings_in(settings: Mapping[str, object]) -> LoginSettings:
         return msgspec.convert(settings.get("login", {}), LoginSettings)
     except msgspec.ValidationError:
         raise Invalid(
-            'login: must hold only "phone" and "register", as booleans', "/login"
+            'login: must contain only the booleans "phone" and "register"', "/login"
         ) from None

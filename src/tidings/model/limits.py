@@ -38,7 +38,7 @@ INVITE_DECLINED_MS: Final = 7 * DAY_MS
 SMALL_CHAT_MEMBERS_MAX: Final = 64
 """Largest chat with receipts, typing, presence and computed status."""
 MEMBERS_PER_ENTRY_MAX: Final = 30
-"""A membership transaction writes three rows per person; DynamoDB allows 100 items in one."""
+"""People per membership transaction: three rows each, and DynamoDB allows 100 items in total."""
 LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
 """Chats in one request to leave."""
@@ -208,8 +208,8 @@ ADDRESS_LOGINS_BURST: Final = 100
 ADDRESS_WRONG_CREDENTIALS_PER_SECOND: Final = 1
 ADDRESS_WRONG_CREDENTIALS_BURST: Final = 60
 SITE_ADDRESSES: Final = 5
-"""Addresses that one /48 of IPv6 counts as: it may hold a provider's customers, or one person with
-65,536 networks."""
+"""Number of addresses whose rates a /48 of IPv6 gets: it may belong to a provider's customers, or
+to one person with 65,536 networks."""
 UNKNOWN_WRONG_CREDENTIALS_PER_SECOND: Final = 10
 UNKNOWN_WRONG_CREDENTIALS_BURST: Final = 1_000
 """Shared by all requests from this machine itself or through a proxy that is not configured."""

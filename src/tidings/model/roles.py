@@ -68,8 +68,7 @@ def successor(members: Mapping[UserKey, Member]) -> UserKey | None:
 
 
 Way = Literal["own", "group", "direct"]
-"""How a user gets into a chat: by their own action, or added to a group or direct chat of others.
-"""
+"""How a user gets into a chat: by their own action, or into a group or direct chat of others."""
 
 
 def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
@@ -80,7 +79,7 @@ def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats may join another chat, whoever created them."""
+    """Return whether a user in `total` chats of any kind may certainly get into another."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 

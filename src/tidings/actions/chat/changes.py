@@ -89,7 +89,7 @@ class AwaitedChange:
             case "target_gone":
                 self.refused(MessageGone())
             case "too_many_emoji":
-                self.refused(LimitReached("the message has the most different reactions"))
+                self.refused(LimitReached("the message has the maximum number of emoji"))
             case "too_many_chats":
                 self.refused(LimitReached("the user is in the maximum number of chats"))
 

@@ -45,7 +45,7 @@ class PutMember:
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Return whether the user is a new member, or the invitation if one is needed first.
+        """Return whether the user is a new member, or the invitation that must be accepted first.
 
         Nothing changes if the user is a member with this role already.
         """
@@ -112,7 +112,7 @@ class PutMember:
         return any(entry.kind == "added" for entry in entries)
 
     async def _refuse_unknown(self, actor: UserKey, chat: ChatId) -> None:
-        """Refuse an unknown user, but an actor who is no member first: others learn nothing."""
+        """Refuse an unknown user. Check the actor first: non-members learn nothing about users."""
         await change(self.appender, chat, lambda state, _: _seen_by(state, actor))
         raise UserNotFound
 

@@ -117,7 +117,7 @@ class CoalescedReceipts:
         if spans and spans[-1].to_number == first:
             first = spans.pop().from_number
         elif len(spans) == OWN_SPANS_MAX:
-            # The mark is in the first span if the user reads nothing, else in one of the last.
+            # The mark is in the first span if the user reads nothing, else in a late span.
             del spans[1]
         spans.append(OwnSpan(first, entry.number, entry.sequence))
 

@@ -28,7 +28,7 @@ class Sweeper:
         self._clock = clock
 
     async def sweep_when_due(self) -> None:
-        """Sweep and wait for the next tick; a store that is too busy is swept at the next one."""
+        """Sweep, then wait a tick. If the store is too busy, the next call sweeps."""
         try:
             await self.sweep()
         except StoreUnavailable as refusal:

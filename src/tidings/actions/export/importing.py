@@ -129,7 +129,7 @@ class _FileReading:
         """Users read so far by tenant, until another kind of fact follows."""
 
     def __iter__(self) -> Iterator[list[Written]]:
-        """Yield each line's fact, after the sums over the facts that it closes."""
+        """Yield the fact of each line, preceded by totals of a chat or of users that it ends."""
         opening = self._next()
         if not isinstance(opening, ExportStart):
             raise self._damaged("an export begins with a different line")
