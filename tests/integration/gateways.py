@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.harness.message_cipher import a_cipher
 from tests.integration.redis_places import new_prefix
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench
 from tests.unit.gateway_bench import a_gateway as a_bench
 from tidings.actions.remote_gateways import RemoteGateways
@@ -55,11 +55,11 @@ class Gateway:
     write_lease: WriteLease
     hints: list[InboxEvent]
     """What it was told of inboxes."""
-    lines: list[FakeLine] = field(default_factory=list)
+    lines: list[FakeConnection] = field(default_factory=list)
 
-    def line(self, context: GatewayContext | None = None) -> FakeLine:
+    def line(self, context: GatewayContext | None = None) -> FakeConnection:
         """A new connection, at this desk or a changed one."""
-        line = FakeLine(context or self.context, limits.WINDOW_ENTRIES)
+        line = FakeConnection(context or self.context, limits.WINDOW_ENTRIES)
         self.lines.append(line)
         self.hub.opened(line)
         return line

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateways, some_gateways
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB
 from tidings.model import limits
 from tidings.wire.codes import Close
@@ -22,14 +22,14 @@ async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
         yield opened
 
 
-async def settled(lines: list[FakeLine]) -> list[FakeLine]:
+async def settled(lines: list[FakeConnection]) -> list[FakeConnection]:
     """Wait until each of the lines is live or closed; those that are not closed."""
     for line in lines:
         await line.until(partial(_is_settled, line))
     return [line for line in lines if not line.closes]
 
 
-def _is_settled(line: FakeLine) -> bool:
+def _is_settled(line: FakeConnection) -> bool:
     return bool(line.closes) or {"op": "live"} in line.frames
 
 

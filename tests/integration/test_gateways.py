@@ -130,12 +130,12 @@ async def test_what_passes_by_during_hello_may_come_in_any_order(gateways: Gatew
     await bench.post(ANN, chat)
 
     async def held(user: UserKey) -> list[HeldChat]:
-        rows = await bench.context.held(user)
+        rows = await bench.context.chats_of(user)
         await bench.post(ANN, chat)
         await post.hand(gateway, [2, 1])
         return rows
 
-    line = gateway.line(replace(gateway.context, held=held))
+    line = gateway.line(replace(gateway.context, chats_of=held))
     await line.live(BOB, have={chat: 2})
 
     await line.until_entries(chat, 1)
@@ -183,9 +183,9 @@ async def test_a_connection_is_registered_before_its_chats_are_read(gateways: Ga
 
     async def held(user: UserKey) -> list[HeldChat]:
         seen.append(len((await gateway.registry.find([user])).get(user, ())))
-        return await gateways.bench.context.held(user)
+        return await gateways.bench.context.chats_of(user)
 
-    line = await gateway.line(replace(gateway.context, held=held)).live(BOB)
+    line = await gateway.line(replace(gateway.context, chats_of=held)).live(BOB)
     assert seen == [1]
 
     await line.hang_up()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateway, Gateways, some_gateways
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.notices import InviteFrames
@@ -43,7 +43,7 @@ async def neighbours(gateways: Gateways, gateway: Gateway) -> AsyncIterator[Remo
         await made.close()
 
 
-def told(line: FakeLine, op: str) -> list[dict[str, Any]]:
+def told(line: FakeConnection, op: str) -> list[dict[str, Any]]:
     return [{**frame} for frame in line.of(op)]
 
 
@@ -202,7 +202,7 @@ def quick_presence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PRESENCE_TICK_MS", 20)
 
 
-def of_user(line: FakeLine, user: str) -> Callable[[], list[bool]]:
+def of_user(line: FakeConnection, user: str) -> Callable[[], list[bool]]:
     return lambda: [told["online"] for told in line.of("presence") if told["user"] == user]
 
 

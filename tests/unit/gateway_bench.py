@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from tests.harness.canary import canary
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.worlds import HandClock
 from tidings.actions.chat.reading import ReadPage
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
@@ -45,14 +45,14 @@ class GatewayBench:
     clock: HandClock
     hub: Hub
     context: GatewayContext
-    lines: list[FakeLine]
+    lines: list[FakeConnection]
     _numbers: "itertools.count[int]"
 
     def line(
         self, *, window: int = limits.WINDOW_ENTRIES, context: GatewayContext | None = None
-    ) -> FakeLine:
+    ) -> FakeConnection:
         """A new connection."""
-        line = FakeLine(context or self.context, window)
+        line = FakeConnection(context or self.context, window)
         self.lines.append(line)
         self.hub.opened(line)
         return line
@@ -84,13 +84,13 @@ class GatewayBench:
 
         async def held(user: UserKey) -> list[HeldChat]:
             if is_after:
-                rows = await self.context.held(user)
+                rows = await self.context.chats_of(user)
                 await meanwhile()
                 return rows
             await meanwhile()
-            return await self.context.held(user)
+            return await self.context.chats_of(user)
 
-        return replace(self.context, held=held)
+        return replace(self.context, chats_of=held)
 
     def desk_with_reads(self, around: Around) -> GatewayContext:
         """A desk at which something happens around every read of a log."""
@@ -156,7 +156,7 @@ def _context(core: Core, hub: Hub) -> GatewayContext:
 
     return GatewayContext(
         authenticate=authenticate,
-        held=core.store.chats.held,
+        chats_of=core.store.chats.held,
         send_presence=nothing,
         verbs=core.verbs,
         receipts=core.receipts,

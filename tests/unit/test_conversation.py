@@ -130,6 +130,21 @@ def test_hello_comes_once() -> None:
     assert answer.code == "request.invalid"
 
 
+@pytest.mark.parametrize(
+    ("frame", "detail"),
+    [
+        (NO_FRAME, "chat must be a string"),
+        (said(op="fetch", id="1", chat="c", after=0, limit=101), "limit must be at most 100"),
+        (said(op="send", id="1"), "chat is missing"),
+        (b"[]", "a frame must be one JSON object"),
+    ],
+)
+def test_a_bad_frame_is_explained(frame: bytes, detail: str) -> None:
+    answer = opened().receive(frame, 0)
+    assert isinstance(answer, Refused)
+    assert answer.detail == detail
+
+
 @pytest.mark.attack("C11")
 def test_the_third_bad_frame_in_a_row_ends_it() -> None:
     conversation = opened()

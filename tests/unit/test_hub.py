@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
 from tidings.gateway import hub as hub_module
 from tidings.gateway.hub import Hub
@@ -19,7 +19,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
         yield made
 
 
-class Ticking(FakeLine):
+class Ticking(FakeConnection):
     """A connection that counts ticks, and may be broken."""
 
     ticks = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
 from tidings.actions.inbox.log_views import LogViews
 from tidings.actions.inbox.showing import OpenedNotification
@@ -49,7 +49,7 @@ async def frames(bench: GatewayBench) -> AsyncIterator[InboxFrames]:
     await made.close()
 
 
-async def live(bench: GatewayBench, *users: UserKey) -> list[FakeLine]:
+async def live(bench: GatewayBench, *users: UserKey) -> list[FakeConnection]:
     return [await bench.line().live(user) for user in users]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.fake_line import FakeLine, Frame
+from tests.unit.fake_connection import FakeConnection, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
 from tidings.gateway.presence import PresenceTracker
 from tidings.model import limits
@@ -34,11 +34,11 @@ async def presence(
     await context.close()
 
 
-def told(line: FakeLine) -> list[tuple[str, bool]]:
+def told(line: FakeConnection) -> list[tuple[str, bool]]:
     return [(frame["user"], frame["online"]) for frame in line.of("presence")]
 
 
-async def snapshot(presence: PresenceTracker, watcher: FakeLine) -> list[Frame]:
+async def snapshot(presence: PresenceTracker, watcher: FakeConnection) -> list[Frame]:
     """What a device hears on `live`, sorted by user."""
     heard = len(watcher.frames)
     await presence.greet(ANN, watcher)

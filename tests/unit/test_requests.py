@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.fake_line import FakeLine, Frame
+from tests.unit.fake_connection import FakeConnection, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.rate_limits import RateLimits, check
@@ -30,7 +30,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
         yield made
 
 
-async def answers(line: FakeLine, op: str, count: int = 1) -> list[Frame]:
+async def answers(line: FakeConnection, op: str, count: int = 1) -> list[Frame]:
     await line.until(lambda: len(line.of(op)) >= count)
     return line.of(op)
 

@@ -10,7 +10,7 @@ from time import monotonic
 
 import pytest
 
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.revocation_watch import LATE_LOOKS_MAX, RevocationWatch
@@ -83,7 +83,7 @@ class Watched:
         self.asked.append(caller)
         return self.counting
 
-    async def live(self, user: UserKey, said: str = "") -> FakeLine:
+    async def live(self, user: UserKey, said: str = "") -> FakeConnection:
         """A line whose token says this about itself."""
         return await self.bench.line().live(UserKey(f"{user}?{said}"))
 
@@ -103,7 +103,7 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def closes(line: FakeLine) -> None:
+async def closes(line: FakeConnection) -> None:
     await until(lambda: line.closes)
 
 

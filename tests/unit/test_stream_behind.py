@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
 from tidings.gateway.progress import KEPT_MAX
 from tidings.model import limits
@@ -111,7 +111,9 @@ async def test_who_is_removed_while_a_page_is_read_gets_nothing_after_it(
     assert line.sequences(chat) == list(range(2, 7))
 
 
-async def behind_while_posting(bench: GatewayBench, count: int) -> tuple[FakeLine, ChatId, int]:
+async def behind_while_posting(
+    bench: GatewayBench, count: int
+) -> tuple[FakeConnection, ChatId, int]:
     """Fall behind by five, and have so many more come while they are read; how often it was."""
     reads = 0
 
@@ -128,7 +130,7 @@ async def behind_while_posting(bench: GatewayBench, count: int) -> tuple[FakeLin
 
 async def behind(
     bench: GatewayBench, after_a_read: Callable[[ChatId], Awaitable[None]]
-) -> tuple[FakeLine, ChatId]:
+) -> tuple[FakeConnection, ChatId]:
     """A line that fell behind by five entries; something happens before what was read is there."""
 
     async def around(read: Callable[[], Awaitable[Page]]) -> Page:
@@ -186,7 +188,7 @@ async def test_whatever_happens_a_client_gets_everything_in_order(
         assert line.sequences(chat) == list(range(1, head + 1))
 
 
-def acknowledge(line: FakeLine) -> None:
+def acknowledge(line: FakeConnection) -> None:
     """Say `received` for all that came."""
     last = {told["chat"]: told["sequence"] for told in line.of("entry")}
     for chat, sequence in last.items():
@@ -194,4 +196,6 @@ def acknowledge(line: FakeLine) -> None:
 
 
 async def head_of(bench: GatewayBench, chat: str) -> int:
-    return next(row.head.sequence for row in await bench.context.held(BOB) if row.chat_id == chat)
+    return next(
+        row.head.sequence for row in await bench.context.chats_of(BOB) if row.chat_id == chat
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.fake_line import FakeLine
+from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
 from tidings.model.chats import HeldChat
 from tidings.model.ids import ChatId, UserKey
@@ -20,15 +20,15 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
         yield made
 
 
-async def greeted(bench: GatewayBench, chat: ChatId, *, head: int, have: int) -> FakeLine:
+async def greeted(bench: GatewayBench, chat: ChatId, *, head: int, have: int) -> FakeConnection:
     """A line that is live, where the head was read as if nothing after it was delivered yet."""
 
     async def held(user: UserKey) -> list[HeldChat]:
-        rows = await bench.context.held(user)
+        rows = await bench.context.chats_of(user)
         copy = msgspec.structs.replace
         return [copy(row, head=copy(row.head, sequence=head)) for row in rows]
 
-    line = bench.line(context=replace(bench.context, held=held))
+    line = bench.line(context=replace(bench.context, chats_of=held))
     line.say("hello", token=ANN, device="phone", have={chat: have})
     await line.until(lambda: line.of("live"))
     return line

@@ -169,7 +169,7 @@ def _context(
 ) -> GatewayContext:
     return GatewayContext(
         authenticate=core.authenticate,
-        held=core.store.chats.held,
+        chats_of=core.store.chats.held,
         send_presence=presence.greet,
         verbs=core.verbs,
         receipts=core.receipts,

@@ -52,7 +52,7 @@ class DispatchedRun(msgspec.Struct, frozen=True):
 
 
 class Deliverer:
-    """Delivers the entries of chats. For one chat, no two calls of the same step overlap."""
+    """The steps of delivery. For one chat, calls of the same step must not overlap."""
 
     def __init__(
         self,
@@ -118,9 +118,11 @@ class Deliverer:
         Raises:
             StoreUnavailable: The store is closing.
         """
-        last = max((one.run for one in dispatched), key=lambda run: run.entries[-1].sequence)
+        last = max((done.run for done in dispatched), key=lambda run: run.entries[-1].sequence)
         head = head_of(last.entries[-1])
-        is_changed = any(entry.kind in _COUNTED for one in dispatched for entry in one.run.entries)
+        is_changed = any(
+            entry.kind in _COUNTED for done in dispatched for entry in done.run.entries
+        )
         is_known = is_changed and last.state.head == head.sequence
         count = len(last.state.members) if is_known else None
         await self._deliveries.advance(last.state.chat_id, head, count)
@@ -133,13 +135,15 @@ class Deliverer:
         """
         members = self._members_now(dispatched)
         await self.gateway_dispatch.dispatch(
-            [batch for one in dispatched for batch in one.batches], members
+            [batch for done in dispatched for batch in done.batches], members
         )
-        await self.pushing.notify([(one.run.entries, one.reached) for one in dispatched], members)
-        self.delivered += sum(len(one.run.entries) for one in dispatched)
+        await self.pushing.notify(
+            [(done.run.entries, done.reached) for done in dispatched], members
+        )
+        self.delivered += sum(len(done.run.entries) for done in dispatched)
 
     def _members_now(self, dispatched: Sequence[DispatchedRun]) -> Mapping[UserKey, Member]:
-        states = [one.run.state for one in dispatched]
+        states = [done.run.state for done in dispatched]
         if (known := self.states.known(states[0].chat_id)) is not None:
             states.append(known)
         return max(states, key=lambda state: state.head).members
@@ -173,7 +177,7 @@ def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class UnreadRecount:
-    """Sends connected members their unread counts. Best effort: frames may be lost."""
+    """Recount of unread messages for connected members. Best effort: frames may be lost."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ def _encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
 
 
 class GatewayDispatch:
-    """Looks up connections and hands batches over to those that have not received them yet."""
+    """Lookup of connections, and handover of batches to those that have not received them yet."""
 
     def __init__(
         self,
@@ -140,9 +140,9 @@ class GatewayDispatch:
     async def _hand_over(self, batch: Batch, users: Mapping[str, list[UserKey]]) -> None:
         encoded_entries = await self._opened(batch)
         if users:
-            held = await self._handover.entries(encoded_entries, users)
-            self.silent_gateways += len(users.keys() - held.keys())
-            for gateway, connections in held.items():
+            reached = await self._handover.entries(encoded_entries, users)
+            self.silent_gateways += len(users.keys() - reached.keys())
+            for gateway, connections in reached.items():
                 batch.sent_to.update(
                     ConnectionAddress(gateway, connection) for connection in connections
                 )

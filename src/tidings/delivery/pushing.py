@@ -27,7 +27,7 @@ def is_young(entry: Entry, now: int) -> bool:
 
 
 class Pushing:
-    """Makes the push notices for new messages and sends them."""
+    """Push notices for new messages, with cached mutes."""
 
     def __init__(self, push: Push | None, deliveries: DeliveryStore, clock: Clock) -> None:
         self._push = push

@@ -33,7 +33,7 @@ CHATS_AT_ONCE: Final = 64
 ATTEMPTS_MAX: Final = 5
 
 
-class _WaitingEvents(msgspec.Struct, frozen=True):
+class _WaitingEvent(msgspec.Struct, frozen=True):
     received: FeedEvent
     event: WireEvent
 
@@ -41,9 +41,9 @@ class _WaitingEvents(msgspec.Struct, frozen=True):
 class _ChatEvents(msgspec.Struct, eq=False):
     """Events of one chat that wait or are being delivered."""
 
-    waiting: deque[_WaitingEvents] = msgspec.field(default_factory=deque)
+    waiting: deque[_WaitingEvent] = msgspec.field(default_factory=deque)
     is_dispatching: bool = False
-    unsettled: list[tuple[list[_WaitingEvents], list[DispatchedRun]]] = msgspec.field(
+    unsettled: list[tuple[list[_WaitingEvent], list[DispatchedRun]]] = msgspec.field(
         default_factory=list
     )
     is_settling: bool = False
@@ -111,7 +111,7 @@ class Worker:
             self._tasks.start(self._set_aside(received, str(reason)))
             return
         chat_events = self._by_chat.setdefault(event.chat, _ChatEvents())
-        chat_events.waiting.append(_WaitingEvents(received, event))
+        chat_events.waiting.append(_WaitingEvent(received, event))
         if not chat_events.is_dispatching:
             chat_events.is_dispatching = True
             self._tasks.start(self._dispatch(event.chat, chat_events))
@@ -129,9 +129,9 @@ class Worker:
         self._let_go(chat, chat_events)
 
     async def _dispatch_or_divide(
-        self, chat: ChatId, chat_events: _ChatEvents, run: list[_WaitingEvents]
+        self, chat: ChatId, chat_events: _ChatEvents, run: list[_WaitingEvent]
     ) -> None:
-        """Dispatch a run; if that fails, dispatch its events one by one to find the faulty one."""
+        """Dispatch a run; if that fails, dispatch its events one by one to isolate the cause."""
         dispatched: list[DispatchedRun] = []
         events = [waiting.event for waiting in run]
         reason = await self._attempted(partial(self._first_step, chat, events, dispatched))

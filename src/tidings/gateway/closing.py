@@ -18,7 +18,7 @@ from tidings.wire.codes import Close
 
 
 class RevocationCloser:
-    """Closes the sockets of revoked credentials.
+    """Listener of the revocation feed that closes the sockets of revoked credentials.
 
     A process that cannot read the revocation feed for five seconds cannot know which credentials
     are still valid: it closes its sockets and admits no new ones until it can.
@@ -72,7 +72,7 @@ class RevocationCloser:
         self._write_lease.is_blind = False
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Stop serving: valid credentials cannot be told from revoked ones.
+        """Stop serving: valid credentials cannot be distinguished from revoked ones.
 
         If the process may only have been late, no socket is closed yet: until the feed is read
         again, no socket is admitted, nothing is written, and no message is accepted.

@@ -279,5 +279,5 @@ class Connection(WSListener):
             retry_after_ms = self._context.jitter_ms(5_000) if code in RECONNECT else 0
         bye = Bye(code, code in RECONNECT, retry_after_ms)
         transport.send(WSMsgType.TEXT, encode(bye))
-        # picows names the standard codes only, and takes any number.
+        # picows has names for the standard codes only, but accepts any number.
         transport.send_close(code, b"")  # type: ignore[arg-type]

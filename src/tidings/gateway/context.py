@@ -34,7 +34,7 @@ class WriteLease:
         blind_seconds_max: float = math.inf,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """`now` is read on each check: the clock of a blocked event loop stands still."""
+        """`now` is read on each check: the clock of a blocked event loop does not advance."""
         self.is_blind = False
         """Whether revocations cannot be read: no socket is admitted and no message accepted."""
         self.now = now
@@ -96,7 +96,7 @@ class GatewayContext:
     """Dependencies shared by every connection of this gateway."""
 
     authenticate: Callable[[str], Awaitable[Caller]]
-    held: Callable[[UserKey], Awaitable[list[HeldChat]]]
+    chats_of: Callable[[UserKey], Awaitable[list[HeldChat]]]
     send_presence: Callable[[UserKey, ClientConnection], Awaitable[None]]
     """Sends a device that has just become live the presence of the user's peers."""
     verbs: ChatVerbs

@@ -19,6 +19,7 @@ from tidings.wire.frames import (
     SendFrame,
     decode_client_frame,
 )
+from tidings.wire.mistakes import explain
 
 _OPS = frozenset({"hello", "send", "received", "read", "typing", "fetch", "auth", "ping"})
 
@@ -186,5 +187,7 @@ def _text(raw: msgspec.Raw) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the text of msgspec, which names the field and the type, never the value."""
-    return str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
+    """Return what is wrong with a frame; it names the field and the rule, never the value."""
+    if isinstance(error, msgspec.ValidationError):
+        return explain(str(error), "the frame")[0]
+    return "the frame is not valid JSON"

@@ -19,7 +19,7 @@ WAITING_USERS_MAX: Final = 50_000
 class _Job:
     """A handover that is being delivered to connections."""
 
-    __slots__ = ("answer", "encoded_entries", "held", "left")
+    __slots__ = ("answer", "encoded_entries", "left", "reached")
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class _Job:
     ) -> None:
         self.encoded_entries = encoded_entries
         self.left = users
-        self.held: list[str] = []
+        self.reached: list[str] = []
         self.answer = answer
 
 
 class HandoverReceiver:
-    """Delivers handovers to connections, a few users per turn."""
+    """Receiving side of a gateway: queues handovers and delivers them, a few users per turn."""
 
     def __init__(
         self, hub: Hub, request_reconcile: Callable[[], None], hint: Callable[[InboxEvent], None]
@@ -71,11 +71,11 @@ class HandoverReceiver:
                 if connection.conversation.state is State.OPEN:
                     for encoded in job.encoded_entries:
                         connection.deliver(encoded, encoded.frame, is_small=encoded.is_small)
-                    job.held.append(connection.conversation.connection)
+                    job.reached.append(connection.conversation.connection)
         self._waiting_users -= len(users)
         job.left -= len(users)
         if job.left == 0:
-            job.answer(job.held)
+            job.answer(job.reached)
 
     def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
         for user in users:

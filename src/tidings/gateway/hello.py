@@ -75,15 +75,15 @@ class CatchUpPlan(msgspec.Struct, frozen=True):
 
 
 def plan_catch_up(
-    held: Sequence[HeldChat], have: Mapping[str, int], *, is_same_epoch: bool
+    chats: Sequence[HeldChat], have: Mapping[str, int], *, is_same_epoch: bool
 ) -> CatchUpPlan:
     """Decide how each chat catches up, newest activity first, within the limits of one hello."""
-    present = {row.chat_id for row in held}
+    present = {row.chat_id for row in chats}
     gone = [ChatId(chat) for chat in have if chat not in present]
     resync: list[HeldChat] = []
     follow: list[tuple[HeldChat, int]] = []
     budget = limits.CATCH_UP_HELLO_ENTRIES_MAX
-    for row in held:
+    for row in chats:
         start = _start(row, have, is_same_epoch=is_same_epoch)
         missing = None if start is None else row.head.sequence - start
         if start is None or missing is None or missing > budget:
@@ -99,7 +99,7 @@ def _start(row: HeldChat, have: Mapping[str, int], *, is_same_epoch: bool) -> in
     head = row.head.sequence
     if row.chat_id not in have:
         return max(0, head - limits.CATCH_UP_CHAT_ENTRIES_MAX)
-    held = have[row.chat_id]
-    if not is_same_epoch or not 0 <= head - held <= limits.CATCH_UP_CHAT_ENTRIES_MAX:
+    last = have[row.chat_id]
+    if not is_same_epoch or not 0 <= head - last <= limits.CATCH_UP_CHAT_ENTRIES_MAX:
         return None
-    return held
+    return last

@@ -16,7 +16,7 @@ _NONE: Final[tuple[ClientConnection, ...]] = ()
 
 
 class Hub:
-    """All connections of this process, by user; notifies watchers when a user comes or goes."""
+    """All connections of this process, by user, and watchers of users who come and go."""
 
     def __init__(self) -> None:
         self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
@@ -73,7 +73,7 @@ class Hub:
         return self._by_user.get(user, _NONE)
 
     def online(self, users: Iterable[UserKey]) -> set[UserKey]:
-        """Return those of the users who have a connection in this process."""
+        """Return the given users who have a connection in this process."""
         return {user for user in users if user in self._by_user}
 
     def of_tenant(self, tenant: str) -> list[UserKey]:

@@ -78,7 +78,7 @@ class InboxUnreadCounts:
             while self._waiting:
                 key, _ = self._waiting.popitem(last=False)
                 if key in self._under_way:
-                    # Of two concurrent counts, the older result might be sent last.
+                    # With two counts at a time, the older result might be sent last.
                     self._again.add(key)
                 else:
                     await self._count(key)
@@ -88,7 +88,7 @@ class InboxUnreadCounts:
     async def _count(self, key: tuple[UserKey, str]) -> None:
         self._under_way.add(key)
         try:
-            with suppress(Refusal):  # no frame is sent; a REST request still counts anew
+            with suppress(Refusal):  # no frame is sent; REST requests count anew
                 await self._send(*key)
         finally:
             self._under_way.discard(key)

@@ -25,7 +25,7 @@ CHANGES_PER_TICK_MAX = 500
 
 
 class PresenceTracker:
-    """Watches the hub and sends changes of presence to peers."""
+    """Watcher of the hub that sends changes of presence to peers."""
 
     def __init__(
         self,

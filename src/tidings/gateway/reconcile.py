@@ -23,7 +23,7 @@ CONNECTIONS_PER_TURN: Final = 100
 
 
 class HeadReconciler:
-    """Compares connections with heads on request, one comparison at a time.
+    """Background task that compares connections with heads, one comparison at a time.
 
     A quick comparison covers the chats that connections follow; a thorough one also reads which
     chats their users are members of.
@@ -31,7 +31,7 @@ class HeadReconciler:
 
     def __init__(self, hub: Hub, chats: Chats) -> None:
         self.compared = 0
-        """Connections compared so far."""
+        """Number of connections compared."""
         self._hub = hub
         self._chats = chats
         self._wanted: set[ClientConnection] = set()
@@ -63,7 +63,7 @@ class HeadReconciler:
         try:
             left = await self._compare_all(connections, is_thorough)
         except Exception:
-            # What a failed step did not compare is compared by the next one.
+            # The next step compares the connections that a failed step did not.
             self.request(connections, is_thorough=is_thorough)
             raise
         if left:

@@ -32,7 +32,7 @@ PULSE_SECONDS: Final = 1.0
 
 
 class GatewayRegistration:
-    """Refreshes the registrations of all connections of this gateway."""
+    """Background task that refreshes the registrations of this gateway's connections."""
 
     def __init__(
         self,

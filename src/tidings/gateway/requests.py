@@ -55,7 +55,7 @@ from tidings.wire.records import entry_record
 
 
 class Requests:
-    """Carries out the frames of one connection."""
+    """Handler of the frames that a client sends on an open connection."""
 
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
@@ -207,7 +207,7 @@ class Requests:
         await self._context.verbs.mark(self._user, chat, delivered, read)
         position = self._connection.progress.get(chat)
         if position is not None:
-            # A client that has entries beyond those sent here has all of those, too.
+            # A client that has an entry beyond those sent here has all of them.
             self._make_room(position, min(delivered, position.sent))
 
     # Typing.

@@ -77,19 +77,19 @@ class Stream:
             if not await self._context.register(caller.user, connection_id):
                 self._connection.close(Close.TOO_MANY_CONNECTIONS)
                 return
-            held = await self._context.held(caller.user)
-            await self._catch_up_at_hello(held, hello)
+            chats = await self._context.chats_of(caller.user)
+            await self._catch_up_at_hello(chats, hello)
             self._connection.send(LIVE)
             await self._context.send_presence(caller.user, self._connection)
         except Unavailable:
             self._connection.close(Close.OVERLOADED)
 
-    async def _catch_up_at_hello(self, held: list[HeldChat], hello: Hello) -> None:
+    async def _catch_up_at_hello(self, chats: list[HeldChat], hello: Hello) -> None:
         is_same_epoch = hello.epoch in (None, self._context.epoch)
         have = hello.have or {}
         if is_same_epoch:
-            held = [await self._reaching(row, have.get(row.chat_id, 0)) for row in held]
-        planned = plan_catch_up(held, have, is_same_epoch=is_same_epoch)
+            chats = [await self._reaching(row, have.get(row.chat_id, 0)) for row in chats]
+        planned = plan_catch_up(chats, have, is_same_epoch=is_same_epoch)
         for chat in planned.gone:
             self._connection.send(encode(GoneFrame(chat)))
         goals = [

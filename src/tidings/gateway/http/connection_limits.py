@@ -52,7 +52,7 @@ def _nothing() -> None:
 
 
 class ConnectionLimits:
-    """Counts the open connections of this process and decides whether to accept another."""
+    """Counts of the open connections of this process, and their limits."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class ConnectionLimits:
     def _enter_reserve(self, address: str | None) -> Slot | None:
         """Take a place in the reserve, if need be from the oldest connection without a request.
 
-        Therefore nobody gains from occupying the reserve.
+        Therefore occupying the reserve gains nothing.
         """
         if self._open[ConnectionClass.RESERVE] >= self._reserve_max:
             if not self._reserve_unused:

@@ -26,7 +26,7 @@ assert 1 + (HEAD_PIECE_BYTES - 1) // len(_SHORTEST_REQUEST) <= limits.PIPELINED_
 
 
 class RequestFraming:
-    """Counts the bytes of each request on a connection."""
+    """Progress of the current request on a connection, in bytes."""
 
     __slots__ = (
         "_body_left",

@@ -21,7 +21,7 @@ KEY_BYTES: Final = 16
 
 
 class Handshake:
-    """Checks requests for a socket, and makes the protocols of accepted sockets."""
+    """Check of requests for a socket, and factory of the protocols of accepted sockets."""
 
     def __init__(
         self,

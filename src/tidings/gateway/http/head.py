@@ -55,7 +55,7 @@ class RequestHead:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body comes in chunks."""
+        """Whether the body is sent in chunks."""
         return bool(self.values(b"transfer-encoding"))
 
     @property
@@ -142,7 +142,7 @@ def hand_over(
 
 
 class SocketMaker(Protocol):
-    """Accepts or refuses requests for a socket."""
+    """Interface of the WebSocket handshake, as HTTP connections see it."""
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
         """Return the answer to a request that is refused; None if it is accepted."""

@@ -32,7 +32,7 @@ ProtocolFactory = Callable[[Slot], asyncio.BaseProtocol]
 
 
 class Listener:
-    """Accepts connections and gives each to the right protocol."""
+    """Listening port, which gives each accepted connection to the right protocol."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Listener:
             try:
                 connection, address = await loop.sock_accept(listener)
             except OSError as error:
-                # Most likely no file descriptor is left: open connections must be able to go on.
+                # Most likely no file descriptor is left: open connections must go on.
                 log.warning("cannot accept", extra={"action": "accept_failed", "error": str(error)})
                 await asyncio.sleep(0.1)
                 continue

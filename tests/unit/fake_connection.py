@@ -24,7 +24,7 @@ Frame = dict[str, Any]
 WAIT_SECONDS: Final = 20.0
 
 
-class FakeLine:
+class FakeConnection:
     """A connection whose client hears everything at once, unless it is paused."""
 
     address: str | None = None
@@ -58,7 +58,7 @@ class FakeLine:
             case frame:
                 self.perform(frame)
 
-    async def live(self, user: UserKey, **fields: Any) -> "FakeLine":
+    async def live(self, user: UserKey, **fields: Any) -> "FakeConnection":
         """Say hello and wait until it is live."""
         self.say("hello", token=user, device="phone", **fields)
         await self.until(lambda: {"op": "live"} in self.frames)
@@ -156,4 +156,4 @@ class FakeLine:
         self._changed = asyncio.Event()
 
 
-_conforms: type[ClientConnection] = FakeLine
+_conforms: type[ClientConnection] = FakeConnection
