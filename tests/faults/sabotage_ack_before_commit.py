@@ -24,7 +24,7 @@ honest_finish = writer.Writer._finish
 def write_all_and_tell(self: writer.Writer, batch: list[WriteJob]) -> list[object]:
     outcomes = honest_write_all(self, batch)
     for job, outcome in zip(batch, outcomes, strict=True):
-        self._loop.call_soon(writer._tell, job, outcome)
+        self._loop.call_soon(writer._settle, job, outcome)
     return outcomes
 
 

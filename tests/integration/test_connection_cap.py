@@ -81,5 +81,5 @@ async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
             while sum(not line.closes for line in lines) > limits.USER_CONNECTIONS_MAX:
                 await asyncio.sleep(0.01)
         for gateway in (one, other):
-            await gateway.upkeep._beat()
+            await gateway.registration._beat()
         assert sum(not line.closes for line in lines) == limits.USER_CONNECTIONS_MAX

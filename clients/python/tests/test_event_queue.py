@@ -30,34 +30,34 @@ class Desk:
 
 
 async def test_asking_for_the_next_takes_the_one_before() -> None:
-    context = Desk()
-    first, second = context.put(1), context.put(2)
-    assert await context.next() == ChatResynced(chat="c", start=1)
-    assert context.taken == []
-    assert await context.next() == ChatResynced(chat="c", start=2)
-    assert context.taken == [first]
+    desk = Desk()
+    first, second = desk.put(1), desk.put(2)
+    assert await desk.next() == ChatResynced(chat="c", start=1)
+    assert desk.taken == []
+    assert await desk.next() == ChatResynced(chat="c", start=2)
+    assert desk.taken == [first]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
-            await context.queue.next()
-    assert context.taken == [first, second]
+            await desk.queue.next()
+    assert desk.taken == [first, second]
 
 
 async def test_confirming_takes_it_too_and_once() -> None:
-    context = Desk()
-    mark = context.put(1)
-    await context.next()
-    context.queue.confirm()
-    context.queue.confirm()
-    assert context.taken == [mark]
+    desk = Desk()
+    mark = desk.put(1)
+    await desk.next()
+    desk.queue.confirm()
+    desk.queue.confirm()
+    assert desk.taken == [mark]
 
 
 async def test_the_latest_notice_replaces_earlier_ones_about_the_same() -> None:
-    context = Desk()
-    context.queue.put_notice(Presence(user="bob", online=True, last_seen=None), "bob")
-    context.queue.put_notice(Typing(chat="c", user="bob"), "typing")
-    context.put(1)
-    context.queue.put_notice(Presence(user="bob", online=False, last_seen=None), "bob")
-    handed = [await context.next() for _ in range(3)]
+    desk = Desk()
+    desk.queue.put_notice(Presence(user="bob", online=True, last_seen=None), "bob")
+    desk.queue.put_notice(Typing(chat="c", user="bob"), "typing")
+    desk.put(1)
+    desk.queue.put_notice(Presence(user="bob", online=False, last_seen=None), "bob")
+    handed = [await desk.next() for _ in range(3)]
     assert handed == [
         Typing(chat="c", user="bob"),
         ChatResynced(chat="c", start=1),
@@ -67,53 +67,53 @@ async def test_the_latest_notice_replaces_earlier_ones_about_the_same() -> None:
 
 async def test_notices_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NOTICES_MAX", 2)
-    context = Desk()
+    desk = Desk()
     for name in ("a", "b", "c"):
-        context.queue.put_notice(Typing(chat="c", user=name), name)
-    assert [await context.next() for _ in range(2)] == [
+        desk.queue.put_notice(Typing(chat="c", user=name), name)
+    assert [await desk.next() for _ in range(2)] == [
         Typing(chat="c", user="a"),
         Typing(chat="c", user="b"),
     ]
-    context.queue.put_notice(Typing(chat="c", user="d"), "d")
-    assert await context.next() == Typing(chat="c", user="d")
+    desk.queue.put_notice(Typing(chat="c", user="d"), "d")
+    assert await desk.next() == Typing(chat="c", user="d")
 
 
 async def test_room_is_what_has_not_been_handed_out() -> None:
-    context = Desk()
-    room = context.queue.room
-    context.put(1)
-    context.queue.put(ChatGone(chat="c"), Reported(("c", "x")))
-    assert context.queue.room == room - 1
-    await context.next()
-    assert context.queue.room == room
+    desk = Desk()
+    room = desk.queue.room
+    desk.put(1)
+    desk.queue.put(ChatGone(chat="c"), Reported(("c", "x")))
+    assert desk.queue.room == room - 1
+    await desk.next()
+    assert desk.queue.room == room
 
 
 async def test_an_end_comes_after_everything_else() -> None:
-    context = Desk()
-    context.put(1)
-    context.queue.end(ValueError("the end"))
-    await context.next()
+    desk = Desk()
+    desk.put(1)
+    desk.queue.end(ValueError("the end"))
+    await desk.next()
     with pytest.raises(ValueError, match="the end"):
-        await context.next()
+        await desk.next()
 
 
 async def test_closing_hands_out_nothing_more_and_takes_nothing() -> None:
-    context = Desk()
-    context.put(1)
-    context.put(2)
-    await context.next()
-    context.queue.close(ClientClosed())
+    desk = Desk()
+    desk.put(1)
+    desk.put(2)
+    await desk.next()
+    desk.queue.close(ClientClosed())
     with pytest.raises(ClientClosed):
-        await context.next()
-    assert context.taken == []
+        await desk.next()
+    assert desk.taken == []
 
 
 async def test_one_reader() -> None:
-    context = Desk()
+    desk = Desk()
     async with asyncio.TaskGroup() as tasks:
-        reader = tasks.create_task(context.next())
+        reader = tasks.create_task(desk.next())
         await asyncio.sleep(0)
         with pytest.raises(RuntimeError, match="one reader"):
-            await context.next()
-        context.put(1)
+            await desk.next()
+        desk.put(1)
     assert reader.result() == ChatResynced(chat="c", start=1)

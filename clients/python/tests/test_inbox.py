@@ -135,8 +135,8 @@ async def test_reading(town: Town, tenant: TenantApi) -> None:
         assert await titles(alice, unread=False) == ["for all", "number 1"]
         assert await inbox.read_before(datetime(2020, 1, 1, tzinfo=UTC)) == Unread(2, {"some": 1})
         newest = (await inbox.page(limit=1, unread=True)).data[0]
-        remote_gateways = newest.received_at.astimezone(tz=None) + timedelta(microseconds=1)
-        assert await inbox.read_before(remote_gateways) == Unread(0, {})
+        elsewhere = newest.received_at.astimezone(tz=None) + timedelta(microseconds=1)
+        assert await inbox.read_before(elsewhere) == Unread(0, {})
         assert {one.read_at is None async for one in inbox.notifications()} == {False}
         with pytest.raises(Refused, match=r"inbox\.not_found"):
             await alice.inbox("nothing").unread()

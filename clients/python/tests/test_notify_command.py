@@ -24,7 +24,7 @@ TEXT: Final = ("--title", "Hello", "--body", "New in March")
 
 
 @pytest.fixture(autouse=True)
-def remote_gateways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings but those a test gives, and a folder for files."""
     for name in list(os.environ):
         if name.startswith("TIDINGS_"):
