@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that an operator types."""
+"""The command line: the command `tidings` and its subcommands."""
 
 from tidings.cli.command_line import main
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings bench`: pairs of users talk on a deployment of one's own; a table and a chart."""
+"""`tidings bench`: measures pairs of users who write to each other, and prints a table and a
+chart."""
 
 import argparse
 from pathlib import Path
@@ -18,11 +19,11 @@ CHART: Final = Path("tidings-bench.svg")
 
 
 class BenchRefused(Exception):
-    """It cannot be measured, and why; for the operator."""
+    """The measurement cannot start; the text tells the operator why."""
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings bench`."""
+    """Add the options of `tidings bench`."""
     parser.add_argument("--url", help="the server (the one that runs on the data folder)")
     parser.add_argument(
         "--root-key-file",
@@ -65,12 +66,12 @@ def _count(text: str) -> int:
 
 
 def bench(config: Config, options: argparse.Namespace) -> int:
-    """Measure, print, draw; returns the exit code: 1 if a message was lost.
+    """Measure, print a table and draw a chart; return the exit code: 1 if a message was lost.
 
     Raises:
-        BenchRefused: What only the operator can put right.
+        BenchRefused: The operator has to change something first.
     """
-    # Only here: the other commands answer in a moment because they do without it.
+    # Imported here because the other commands start faster without it.
     import msgspec
     import uvloop
 
@@ -99,7 +100,7 @@ async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "lis
     print(line(HEAD), flush=True)
     results = []
     async with Crowd(url, root_key, options.tenant) as crowd:
-        # More pairs each time: whoever has connected goes on talking, and is never idle.
+        # In ascending order: users who are connected keep writing and are never idle.
         for pairs in sorted(options.pairs):
             for window in options.window:
                 results.append(await _one(crowd, pairs, window, options.seconds))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings capacity`: what a load needs on DynamoDB, and what it costs."""
+"""`tidings capacity`: plans the capacity and cost of a load on DynamoDB."""
 
 import argparse
 import json
@@ -45,7 +45,7 @@ _MOST: Final = {"group_size": 1_000, "message_bytes": 4_096, "chats": 1_000, "da
 
 
 def add_capacity_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings capacity`."""
+    """Add the options of `tidings capacity`."""
     for group in (Traffic, Machine):
         for field in fields(group):
             parser.add_argument(
@@ -68,7 +68,7 @@ def add_capacity_options(parser: argparse.ArgumentParser) -> None:
 
 
 def capacity(options: argparse.Namespace) -> int:
-    """Print the plan; returns the exit code.
+    """Print the plan; return the exit code.
 
     Raises:
         PricesRefused: The file of prices cannot be used.
@@ -89,7 +89,7 @@ def _given(group: type[Traffic | Machine], options: argparse.Namespace) -> dict[
 
 
 def _number(field: Field[Any]) -> Callable[[str], float]:
-    """Reads one number, and says what is wrong with it."""
+    """Return a parser for the field's numbers that explains what is wrong with a value."""
     least = _LEAST.get(field.name, 0)
     most = _MOST.get(field.name, 1 if field.name.endswith("_share") else math.inf)
     if field.name in ("reactions_share", "edits_share"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings chat`: two users of a demo tenant talk, each in a terminal, line by line."""
+"""`tidings chat`: a demo chat between two users, each in a terminal, line by line."""
 
 import asyncio
 from argparse import Namespace
@@ -23,7 +23,7 @@ LAST_WORDS_SECONDS: Final = 5.0
 
 
 def chat(config: Config, options: Namespace) -> int:
-    """Talk until `/quit` or the end of the input; returns the exit code."""
+    """Chat until `/quit` or the end of the input; return the exit code."""
     need_client()
     from tidings_client import TidingsError
 
@@ -47,7 +47,7 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
     from tidings_client import Client
 
     headers = {"Authorization": f"Bearer {root_key}"}
-    # No proxy: the root key goes to the server that was named and nowhere else.
+    # No proxy: the root key must reach the given server only.
     async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
         await _token(http, tenant, other)
         token = partial(_token, http, tenant, me)
@@ -59,7 +59,7 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
 
 
 async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
-    """A token for a user, who is made if there is none; and the tenant, likewise."""
+    """Return a token for a user; create the user and the tenant if they do not exist."""
     import httpx
 
     path = f"/v1/tenants/{tenant}"
@@ -77,7 +77,7 @@ async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
 
 
 class Talk:
-    """One direct chat, followed and written to."""
+    """A direct chat on the terminal."""
 
     def __init__(
         self, client: "Client", chat: str, me: str, other: str, terminal: Terminal
@@ -88,17 +88,17 @@ class Talk:
         self._terminal = terminal
         self._width = max(len(me), len(other))
         self._is_connected = True
-        """Whether the last thing said about it was that there is a connection."""
+        """Whether the connection state last shown was "connected"."""
         self._shown = 0
-        """The last entry on the screen."""
+        """The sequence of the newest entry on the screen."""
         self._mine = 0
-        """My last message, as long as it is the last word; 0 if the other one has it."""
+        """The sequence of the user's newest message, or 0 if the other user wrote after it."""
         self._waiting: set[str] = set()
-        """My messages that are not on the screen yet."""
+        """The user's messages that are not on the screen yet."""
         self._none_waits = asyncio.Event()
 
     async def run(self) -> None:
-        """Show what there is, then what comes, until the input ends."""
+        """Show the history, then new entries, until the input ends."""
         history = await self._client.history(self._chat, limit=HISTORY_ENTRIES)
         for event in history.entries:
             await self._show(event)
@@ -134,14 +134,14 @@ class Talk:
                 self._terminal.tell(f"  (not sent: {refused.detail})")
 
     async def _notice(self) -> None:
-        """Let the other one know that something is being typed."""
+        """Notify the other user of typing."""
         while True:
             await self._terminal.typed.wait()
             self._terminal.typed.clear()
             await self._client.typing(self._chat)
 
     async def _last_words(self) -> None:
-        """What was typed last should not be lost because `/quit` came so soon after it."""
+        """Wait a moment for messages typed just before `/quit`."""
         if not self._waiting:
             return
         with suppress(TimeoutError):
@@ -202,11 +202,11 @@ class Talk:
             self._none_waits.set()
 
     def _show_receipt(self, delivered: int, read: int) -> None:
-        """Whether the other one has my message, as long as it is the last word."""
+        """Show whether the other user has the newest message, if it is the user's own."""
         if 0 < self._mine <= delivered:
             self._terminal.say_status("read" if read >= self._mine else "delivered")
 
 
 def _plain(text: str) -> str:
-    """Text of somebody else, without what a terminal would take for a command."""
+    """Replace the control characters in another user's text, which a terminal could obey."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

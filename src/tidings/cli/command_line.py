@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `tidings`: its words, and what becomes of trouble that only an operator can end."""
+"""The command `tidings`: parses arguments, runs commands, and turns errors into exit codes."""
 
 import argparse
 import errno
@@ -28,16 +28,16 @@ from tidings.stores.errors import StoreRefused
 from tidings.tools.capacity.charges import PricesRefused
 
 REFUSED: Final = 2
-"""The exit code of what cannot work until the operator changes something."""
+"""Exit code when the operator has to change something first."""
 UNREACHED: Final = 1
-"""The exit code of what may work when it is tried again."""
+"""Exit code when a retry may succeed."""
 
 _ADDRESS_TROUBLE: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 _FLAGS: Final = ("host", "port", "data", "roles")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what was typed; returns the exit code."""
+    """Run the command; return the exit code."""
     options = make_parser().parse_args(arguments)
     try:
         return _run(options)
@@ -62,11 +62,11 @@ def _run(options: argparse.Namespace) -> int:
         print(f"tidings {__version__}")
         return 0
     if options.command == "schema":
-        return schema(options)  # it has settings of its own
+        return schema(options)  # has settings of its own
     if options.command == "capacity":
         return capacity(options)
     given = {name: getattr(options, name, None) for name in _FLAGS}
-    # The key to a tenant is for a command, and no setting: a server does not know it.
+    # The tenant key belongs to a command and is not a setting of the server.
     environment = {name: text for name, text in os.environ.items() if name != TENANT_KEY}
     config = load_config(given, environment, Path(FILE_NAME))
     match options.command, options.action:
@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _serve(config: Config) -> int:
-    # Only here: the other commands answer in a moment because they do without the server.
+    # Imported here because the other commands start faster without the server.
     import uvloop
 
     from tidings import assembly
@@ -111,7 +111,7 @@ def _serve(config: Config) -> int:
 
 
 def _in_words(error: OSError, config: Config) -> str:
-    """What the machine would not do, if the operator can change that."""
+    """Explain a system error that the operator can fix; re-raise any other."""
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if error.errno in _ADDRESS_TROUBLE:
@@ -129,7 +129,7 @@ def _tell(reason: str, exit_code: int) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Every command with its options; the page about the command line is made from it."""
+    """Return the parser with every command; the reference page is generated from it."""
     parser = argparse.ArgumentParser(prog="tidings", description="A messaging backend.")
     parser.add_argument("--version", action="version", version=f"tidings {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings export` and `tidings import`: all facts of a deployment as a file, and back."""
+"""`tidings export` and `tidings import`: write all facts of a deployment to a file, and read
+them."""
 
 import argparse
 import asyncio
@@ -26,20 +27,20 @@ from tidings.ports.export_facts import ExportEnd
 from tidings.stores.errors import StoreRefused
 
 STANDARD: Final = "-"
-"""In place of a file: standard output, or standard input."""
+"""Stands for standard output or standard input."""
 CHANGED: Final = 1
-"""The exit code of an export during which somebody wrote."""
+"""Exit code of an export during which the store was written to."""
 NAMED_MAX: Final = 10
 
 _PART: Final = ".part"
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""One that is there already belongs to somebody else, or to an export that is under way."""
+"""An existing file belongs to somebody else, or to an export that is running."""
 _TERMINAL_SECONDS: Final = 0.2
 _LOG_SECONDS: Final = 10.0
 
 
 class Ticker:
-    """Tells on standard error how far it is: in place on a terminal, else a line now and then."""
+    """Progress on standard error: in place on a terminal, else one line every ten seconds."""
 
     def __init__(self, word: str) -> None:
         self._word = word
@@ -53,7 +54,7 @@ class Ticker:
             self._show(f"{self._word} {tally.lines:,} lines, {tally.counts['chat']:,} chats")
 
     def end(self) -> None:
-        """Leave the line to what comes next."""
+        """Clear the line for further output."""
         if self._is_terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
@@ -65,7 +66,7 @@ class Ticker:
 
 
 def add_moving_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings export` and `tidings import`."""
+    """Add the options that `tidings export` and `tidings import` share."""
     parser.add_argument(
         "file", metavar="FILE", help="the file; - is standard output, or standard input"
     )
@@ -73,7 +74,7 @@ def add_moving_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_import_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings import`."""
+    """Add the options of `tidings import`."""
     add_moving_options(parser)
     parser.add_argument(
         "--unsigned",
@@ -83,10 +84,10 @@ def add_import_options(parser: argparse.ArgumentParser) -> None:
 
 
 def export(config: Config, file: str) -> int:
-    """Write all facts to a file; returns the exit code.
+    """Write all facts to a file; return the exit code.
 
     Raises:
-        StoreRefused: What only the operator can put right.
+        StoreRefused: The operator has to change something first.
         StoreUnavailable: The store does not answer.
     """
     try:
@@ -124,13 +125,13 @@ async def _export(config: Config, file: str) -> Exported:
 
 
 def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
-    """Take all facts of a file into an empty store; returns the exit code.
+    """Read all facts of a file into an empty store; return the exit code.
 
-    `unsigned`: the operator answers for the file.
+    `unsigned`: the operator vouches for the file.
 
     Raises:
-        StoreRefused: What only the operator can put right.
-        StoreUnavailable: The store does not answer; the import goes on when it is begun again.
+        StoreRefused: The operator has to change something first.
+        StoreUnavailable: The store does not answer; the same command continues the import.
     """
     try:
         done = asyncio.run(_import(config, file, unsigned=unsigned))
@@ -156,7 +157,7 @@ async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
 
     proof = None if unsigned else export_proof(config)
     if file != STANDARD:
-        # What is damaged is refused before anything is written; a pipe can only be read once.
+        # Refuses a damaged file before anything is written; a pipe can be read only once.
         with _read(file) as lines:
             check(lines, proof)
     ticker = Ticker("imported")
@@ -181,7 +182,7 @@ def _named(file: str) -> str:
 
 @contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
-    """Where an export goes. A file has its name only once it is whole and on the disk."""
+    """Open the target of an export. A file gets its name once it is complete and on the disk."""
     if file == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -196,7 +197,7 @@ def _written(file: str) -> Iterator[IO[bytes]]:
         raise StoreRefused(f"{part} cannot be made: {error.strerror or error}") from error
     try:
         with os.fdopen(opened, "wb") as out:
-            # Names, numbers and who talks to whom: for its owner only, whatever the umask says.
+            # Names, numbers and who talks to whom: for the owner only, whatever the umask is.
             os.fchmod(opened, 0o600)
             yield out
             out.flush()
@@ -210,7 +211,7 @@ def _written(file: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _read(file: str) -> Iterator[Iterator[bytes]]:
-    """The lines of an export."""
+    """Open an export and iterate over its lines."""
     if file == STANDARD:
         yield _lines(sys.stdin.buffer)
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings jobs`: delivery jobs that were set aside, on a server that runs."""
+"""`tidings jobs`: lists, replays and drops dead letters of a running server."""
 
 import argparse
 import http.client
@@ -18,7 +18,7 @@ ANSWER_SECONDS_MAX: Final = 30.0
 
 
 class JobsRefused(Exception):
-    """It cannot be done, and why; for the operator."""
+    """The command failed; the text tells the operator why."""
 
 
 class _Aside(msgspec.Struct):
@@ -36,7 +36,7 @@ class _Page(msgspec.Struct):
 
 
 def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings jobs`."""
+    """Add the options of `tidings jobs`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, does in (
         ("list", "list the delivery jobs that failed too often"),
@@ -52,10 +52,10 @@ def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
 
 
 def jobs(config: Config, options: argparse.Namespace) -> int:
-    """Do what was typed; returns the exit code.
+    """Run the action; return the exit code.
 
     Raises:
-        JobsRefused: What only the operator can put right.
+        JobsRefused: The operator has to change something first.
     """
     url = options.server or running_server(config.data)
     if url is None:

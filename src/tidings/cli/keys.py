@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings keys`: rotating the master key, with the server running or without."""
+"""`tidings keys`: rotates the master key, through a running server or without one, and shows it."""
 
 import asyncio
 import http.client
@@ -24,14 +24,14 @@ ROTATION_SECONDS_MAX: Final = 3_600
 
 
 class Rotation(msgspec.Struct, frozen=True):
-    """What came of a rotation."""
+    """Outcome of a rotation."""
 
     master_key_id: str
     rewrapped: int
 
 
 def rotate(config: Config) -> int:
-    """Change the master key: by asking the server that runs on the folder, or without one."""
+    """Rotate the master key, through the server that has the data folder open if there is one."""
     url = running_server(config.data)
     done = _ask(url, _root_key(config)) if url is not None else None
     if done is None:
@@ -49,7 +49,7 @@ def rotate(config: Config) -> int:
 
 
 def status(config: Config) -> int:
-    """Say which master key is in use, where it comes from, and whether a rotation is unfinished."""
+    """Print the master key's id and source, and whether a rotation is unfinished."""
     keyring = _keyring(config)
     source = "TIDINGS_MASTER_KEY" if config.master_key else str(config.data / "master.key")
     if keyring.current is None:
@@ -59,17 +59,17 @@ def status(config: Config) -> int:
     for key in keyring.previous:
         print(f"before it   {key.key_id}  still needed: run `tidings keys rotate` to finish")
     if not config.is_alone:
-        return 0  # each of the processes has the keys from the settings
+        return 0  # every process has the keys from its settings
     url = running_server(config.data)
     print(f"server      {f'{url}, says {SERVER_FILE}' if url else 'none has this folder open'}")
     return 0
 
 
 def running_server(folder: Path) -> str | None:
-    """Where the server with this folder listens; None if no server has the folder.
+    """Return the URL of the server that has this folder open; None if there is none.
 
-    What a killed server said last is not believed: somebody else may listen there by now, and
-    would be handed the root key.
+    The file of a killed server is ignored: another program may listen there by now and would get
+    the root key.
     """
     if not is_in_use(folder):
         return None
@@ -97,7 +97,7 @@ def _root_key(config: Config) -> str:
 
 
 def _ask(url: str, root_key: str) -> Rotation | None:
-    """The server's answer; None if there is no server any more."""
+    """Return the server's answer; None if the server is gone."""
     where = f"{url.rstrip('/')}/v1/keys/rotate"
     try:
         answer = ask("POST", where, root_key, ROTATION_SECONDS_MAX)
@@ -119,7 +119,7 @@ async def _rotate_here(config: Config) -> Rotation:
     from tidings import assembly
 
     async with assembly.open_for_maintenance(config) as tidings:
-        # The name that the same act has on a server.
+        # The name that the same operation has on a server.
         async with tidings.audit.act(Intent("cli", None, "rotate_keys", "")):
             rotated = await tidings.rotate_keys()
     return Rotation(rotated.master_key_id, rotated.secrets)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs: one JSON object a line on standard error, in UTC, never with content or secrets."""
+"""Logs: one JSON object per line on standard error, in UTC, never with content or secrets."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ _SOCKET: Final = "tidings.socket"
 
 
 class JsonLines(logging.Formatter):
-    """Time, level, where, what, and whatever the caller named besides."""
+    """Formatter for time, level, logger, message, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -29,7 +29,7 @@ class JsonLines(logging.Formatter):
 
 
 class _ExpectedOfClients(logging.Filter):
-    """Broken frames and handshakes are the client's trouble: not worth an operator's attention."""
+    """Filter for broken frames and handshakes: errors of clients, of no use to an operator."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.name.startswith(_SOCKET) or not record.getMessage().startswith(
@@ -41,7 +41,7 @@ def start_logging(level: str) -> None:
     """Log to standard error from this level on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    # On the handler: every socket logs under a name of its own, which a logger's filter never sees.
+    # On the handler: every socket has a logger of its own, which the filter of a parent never sees.
     handler.addFilter(_ExpectedOfClients())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for noisy in (_SOCKET, "uvicorn.error", "uvicorn.access"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings notify`: a notification to users from a file, or to everyone, and how it arrives."""
+"""`tidings notify`: posts a notification to users from a file or to everyone, and shows
+progress."""
 
 import argparse
 import asyncio
@@ -20,19 +21,19 @@ from tidings.model.limits import AUDIENCE_USERS_MAX
 
 HEADINGS: Final = ("user_id", "uid")
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""What some spreadsheets write before everything else."""
+"""Written by some spreadsheets at the start of a file."""
 
 
 def read_users(name: str) -> list[str]:
-    """The users that a file names, each once, in its order; `-` is standard input.
+    """Return the users in a file, each once and in its order; `-` is standard input.
 
     Raises:
-        CommandRefused: It cannot be read, or something in it is no user id; says where.
+        CommandRefused: The file cannot be read, or a line is not a user id; the text says which.
     """
     try:
         if name == "-":
             return _users_in(sys.stdin, "standard input")
-        # What is not UTF-8 is no user id either, and is told with its line.
+        # A name that is not UTF-8 is not a user id either, and is reported with its line.
         with Path(name).open(encoding="utf-8", errors="replace", newline="") as lines:
             return _users_in(lines, name)
     except OSError as error:
@@ -61,14 +62,14 @@ if TYPE_CHECKING:
     from tidings_client import NewNotification, Posted, Progress, TenantApi
 
 TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
-"""The variable with the key to one tenant: for who has no root key, or need not use it."""
+"""The variable with a tenant key, for operators without the root key."""
 LOOK_SECONDS: Final = 0.25
 UNFINISHED: Final = 1
 _KEY: Final = re.compile("[!-~]{1,200}")
 
 
 def add_notify_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings notify`."""
+    """Add the options of `tidings notify`."""
     parser.add_argument("--tenant", required=True, help="the tenant")
     parser.add_argument("--inbox", required=True, help="the inbox of the tenant")
     audience = parser.add_mutually_exclusive_group(required=True)
@@ -97,10 +98,10 @@ def _key(text: str) -> str:
 
 
 def notify(config: Config, options: argparse.Namespace) -> int:
-    """Post it and watch it arrive; returns the exit code: 1 if it did not get to the end.
+    """Post the notification and show its progress; return the exit code: 1 if unfinished.
 
     Raises:
-        CommandRefused: What only the operator can put right.
+        CommandRefused: The operator has to change something first.
     """
     need_client()
     from tidings_client import Refused, Unavailable
@@ -154,8 +155,8 @@ async def _post(
     users: list[str],
     request_key: str,
 ) -> "list[Posted]":
-    """Post to as many at once as a request takes. Each portion has a key of its own; the first
-    has the one that was given, so that a file which has grown since is told from a repeat."""
+    """Post in portions as large as a request allows. Each portion has its own key; the first has
+    the given key, so that the server can tell a longer file from a repeat."""
     posted: list[Posted] = []
     with progress_line("") as say:
         for start in range(0, len(users), AUDIENCE_USERS_MAX):
@@ -170,7 +171,7 @@ async def _post(
 
 
 async def _follow(api: "TenantApi", inbox: str, posted: "list[Posted]") -> int:
-    """Watch until all have it; the exit code."""
+    """Show the progress until all users have it; return the exit code."""
     total = sum(one.recipients for one in posted)
     over: dict[str, Progress] = {}
     with progress_line("") as say:

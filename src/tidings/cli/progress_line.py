@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line that says how far a command is, on a terminal; nowhere else."""
+"""A progress line for commands, shown on a terminal only."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ BAR_CHARS: Final = 30
 
 
 class ProgressLine:
-    """Written again and again, and gone at the end."""
+    """Line on standard error that is overwritten with each text."""
 
     def __call__(self, text: str) -> None:
         if sys.stderr.isatty():
@@ -22,7 +22,7 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(text: str) -> Iterator[ProgressLine]:
-    """A line that begins with this text."""
+    """Show a progress line with this text, and clear it at the end."""
     say = ProgressLine()
     say(text)
     try:
@@ -32,7 +32,7 @@ def progress_line(text: str) -> Iterator[ProgressLine]:
 
 
 def bar(done: int, total: int) -> str:
-    """How much of it is done, to be seen at a glance."""
+    """Return a progress bar with its numbers."""
     share = done / total if total else 1.0
     filled = int(BAR_CHARS * share)
     return f"[{'#' * filled}{'.' * (BAR_CHARS - filled)}] {done:,} of {total:,}"

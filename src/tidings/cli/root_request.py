@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking a running server something with the root key."""
+"""Requests to a running server with the root key."""
 
 import json
 import urllib.error
@@ -7,11 +7,11 @@ import urllib.request
 
 
 def ask(method: str, url: str, root_key: str, seconds_max: float) -> bytes:
-    """The body of a good answer; raises what `urllib.request` does for all others."""
+    """Return the body of a successful answer; raise as `urllib.request` does for all others."""
     request = urllib.request.Request(
         url, method=method, headers={"Authorization": f"Bearer {root_key}"}
     )
-    # No proxy: the root key goes to the server and nowhere else.
+    # No proxy: the root key must reach the server only.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=seconds_max) as response:
         body: bytes = response.read()
@@ -19,7 +19,7 @@ def ask(method: str, url: str, root_key: str, seconds_max: float) -> bytes:
 
 
 def detail(error: urllib.error.HTTPError) -> str:
-    """What the server says about its refusal."""
+    """Return the server's reason for a refusal."""
     try:
         return str(json.load(error)["detail"])
     except (ValueError, KeyError, TypeError):

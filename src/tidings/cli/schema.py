@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings schema`: the tables in an account, and as files that make them there."""
+"""`tidings schema`: compares and creates tables on DynamoDB, and writes templates for them."""
 
 import argparse
 import asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "tidings-"
 DIFFERENT: Final = 1
-"""The exit code of `verify` when something is not as declared."""
+"""Exit code of `verify` when a table differs from its declaration."""
 
 _NO_PITR: Final = (
     "This endpoint knows no point-in-time recovery: whether it is on was not looked at."
@@ -26,7 +26,7 @@ _NO_PITR: Final = (
 
 
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said after `tidings schema`."""
+    """Add the options of `tidings schema`."""
     place = argparse.ArgumentParser(add_help=False)
     place.add_argument(
         "--endpoint", metavar="URL", help="the endpoint of DynamoDB (AWS, in your region)"
@@ -55,10 +55,10 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Do it; returns the exit code.
+    """Run the action; return the exit code.
 
     Raises:
-        SchemaRefused: What only the operator can put right.
+        SchemaRefused: The operator has to change something first.
     """
     if options.action in ("cloudformation", "terraform"):
         return _write_files(options.action, options.to)
@@ -66,7 +66,7 @@ def schema(options: argparse.Namespace) -> int:
 
 
 async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    # Only here: the other commands do without the SDK, which takes its time to load.
+    # Imported here because the other commands start faster without the SDK.
     try:
         from tidings.stores.dynamodb.schema.live import live_tables
     except ModuleNotFoundError as missing:
@@ -141,5 +141,5 @@ def _write_files(kind: str, folder: Path) -> int:
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """A generated file."""
+    """Return the text of a generated file."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

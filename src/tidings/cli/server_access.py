@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands need that talk to a running server through the Python client."""
+"""Access to a running server for the commands that use the Python client."""
 
 from tidings.cli.keys import running_server
 from tidings.config import Config
@@ -7,11 +7,11 @@ from tidings.keyrings.root import read_root_key
 
 
 class CommandRefused(Exception):
-    """A command cannot do its work; says what to do about it."""
+    """The command failed; the text tells the operator what to do."""
 
 
 def need_client() -> None:
-    """Raises CommandRefused if the client, a package of its own, is not installed."""
+    """Raise CommandRefused if the client, a separate package, is not installed."""
     try:
         import tidings_client  # noqa: F401
     except ImportError:
@@ -22,10 +22,10 @@ def need_client() -> None:
 
 
 def server_url(config: Config, given: str | None, flag: str) -> str:
-    """Where the server is: as given, else the one that has the data folder.
+    """Return the given URL, else that of the server that has the data folder open.
 
     Raises:
-        CommandRefused: There is none; `flag` is how to name one.
+        CommandRefused: There is none; `flag` is the option that names one.
     """
     url = given or running_server(config.data)
     if url is None:
@@ -37,7 +37,7 @@ def server_url(config: Config, given: str | None, flag: str) -> str:
 
 
 def known_root_key(config: Config) -> str:
-    """The root key from the settings, else from the data folder.
+    """Return the root key from the settings, else from the data folder.
 
     Raises:
         CommandRefused: There is none.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terminal that is written to while somebody types in it."""
+"""A terminal that shows output while the user types."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ ERASE: Final = ("\x7f", "\b")
 ERASE_LINE: Final = "\x15"
 END: Final = "\x04"
 _ESCAPES: Final = re.compile("\x1b(\\[[0-9;]*[A-Za-z~]|O[A-Za-z])?")
-"""Arrows and their like, which mean nothing here."""
+"""Arrow keys and other escape sequences, which are ignored."""
 
 
 class Terminal:
-    """Lines in and lines out, at the same time. On a terminal what is being typed stays below
-    what is being shown; in a pipe lines are just lines."""
+    """Input and output of lines at the same time. On a terminal the line being typed stays below
+    the output; in a pipe lines are just lines."""
 
     def __init__(self) -> None:
         self.typed = asyncio.Event()
@@ -44,7 +44,7 @@ class Terminal:
             self._modes = termios.tcgetattr(sys.stdin)
             tty.setcbreak(sys.stdin)
             self._draw()
-        # A thread, because a file can be read to its end but not waited for; it dies with us.
+        # A thread, because reading standard input blocks; it ends with the process.
         threading.Thread(target=self._read, daemon=True).start()
         return self
 
@@ -54,17 +54,17 @@ class Terminal:
             print(CLEAR_LINE, end="", flush=True)
 
     async def lines(self) -> AsyncIterator[str]:
-        """What was typed, until the end of the input."""
+        """Yield the lines typed, until the end of the input."""
         while (line := await self._lines.get()) is not None:
             yield line
 
     def tell(self, text: str) -> None:
-        """Show a line above what is being typed."""
+        """Show a line above the line being typed."""
         print(f"{CLEAR_LINE if self._is_terminal else ''}{text}", flush=True)
         self._draw()
 
     def say_status(self, status: str) -> None:
-        """Say, modestly, how far the last message has come."""
+        """Show the status of the newest message in the prompt."""
         if status != self._status:
             self._status = status
             if self._is_terminal:
@@ -73,7 +73,7 @@ class Terminal:
                 print(f"  ({status})", flush=True)
 
     def note(self, text: str, seconds: float) -> None:
-        """Say something that is true for a moment only."""
+        """Show a text in the prompt for some seconds."""
         if self._note_end is not None:
             self._note_end.cancel()
         self._note = text
@@ -81,7 +81,7 @@ class Terminal:
         self._draw()
 
     def forget_note(self) -> None:
-        """It is not true any more."""
+        """Remove the text of `note` from the prompt."""
         self._note = ""
         self._draw()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server says when it has started: where it is, what to try, what its keys protect."""
+"""The text printed when the server has started: its address, a first example, and its keys."""
 
 import shlex
 from pathlib import Path
@@ -67,7 +67,7 @@ Put a proxy that speaks TLS in front of it, and let nobody else reach the port.
 def welcome(
     config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
 ) -> str:
-    """The start-up text. A source is the file that holds the key; None means the environment."""
+    """Return the start-up text. A source is the file with the key; None: the environment."""
     root_key = root_key_source.absolute() if root_key_source else "TIDINGS_ROOT_KEY"
     lines = [f"Tidings is serving at {url}", f"  data     {_data(config)}"]
     if config.roles != ROLES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What settings about other machines may be: addresses, names that begin with something, roles."""
+"""Parsers for settings: addresses, networks, names, roles, certificates, and secrets in files."""
 
 import ipaddress
 import re
@@ -24,7 +24,7 @@ _SENDER: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9-]{1,11}")
 
 
 def url(*schemes: str) -> Callable[[str], str]:
-    """An address with one of these schemes and a host."""
+    """Return a parser for an address with one of these schemes and a host."""
 
     def parse(text: str) -> str:
         try:
@@ -33,7 +33,7 @@ def url(*schemes: str) -> Callable[[str], str]:
         except ValueError:
             is_right = False
         if not is_right or not text.isascii() or not text.isprintable() or " " in text:
-            # The text is not repeated: it may hold a password.
+            # The text is not repeated: it may contain a password.
             raise ValueError(f"an address such as {schemes[0]}://host:port is expected")
         return text
 
@@ -41,7 +41,7 @@ def url(*schemes: str) -> Callable[[str], str]:
 
 
 def servers(text: str) -> str:
-    """One or more of host:port."""
+    """Parse one or more of host:port."""
     found = [server.strip() for server in text.split(",") if server.strip()]
     if not found or not all(_SERVER.fullmatch(server) for server in found):
         raise ValueError(f"{text!r} is not host:port, or several with commas")
@@ -49,7 +49,7 @@ def servers(text: str) -> str:
 
 
 def networks(text: str) -> Networks:
-    """Addresses and networks."""
+    """Parse addresses and networks."""
     found = []
     for item in (item.strip() for item in text.split(",")):
         if not item:
@@ -67,14 +67,14 @@ def networks(text: str) -> Networks:
 
 
 def region(text: str) -> str:
-    """The name of a region."""
+    """Parse the name of a region."""
     if _REGION.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a region such as eu-central-1")
     return text
 
 
 def prefix(more: str) -> Callable[[str], str]:
-    """What names begin with: letters, digits, and these characters more."""
+    """Return a parser for a prefix of names: letters, digits, and these characters."""
     allowed = re.compile(rf"[A-Za-z0-9{re.escape(more)}]{{1,{PREFIX_CHARS_MAX}}}")
 
     def parse(text: str) -> str:
@@ -88,7 +88,7 @@ def prefix(more: str) -> Callable[[str], str]:
 
 
 def webhook_secret(text: str) -> str:
-    """A secret to sign with."""
+    """Parse a secret for signing webhooks."""
     if len(text) < SECRET_CHARS_MIN or not text.isascii() or not text.isprintable():
         raise ValueError(
             f"at least {SECRET_CHARS_MIN} printable ASCII characters are expected: "
@@ -100,14 +100,14 @@ def webhook_secret(text: str) -> str:
 
 
 def sms_sender(text: str) -> str:
-    """Who a text seems to come from."""
+    """Parse the sender that a text message shows."""
     if _SENDER.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not 1 to 11 letters, digits and -, with a letter among them")
     return text
 
 
 def roles(text: str) -> tuple[str, ...]:
-    """Some roles, each once, in their usual order."""
+    """Parse roles: each once, in their usual order."""
     named = {role.strip() for role in text.split(",") if role.strip()}
     unknown = sorted(named.difference(ROLES))
     if unknown or not named:
@@ -121,7 +121,7 @@ CREDENTIAL_CHARS_MAX: Final = 1_024
 
 
 def readable(text: str) -> Path:
-    """A file that is there and can be read."""
+    """Parse the path of a file that exists and can be read."""
     path = Path(text)
     try:
         with path.open("rb"):
@@ -131,7 +131,7 @@ def readable(text: str) -> Path:
 
 
 def authorities(text: str) -> Path:
-    """A file with certificates of authorities, as PEM."""
+    """Parse the path of a file with certificates of authorities, as PEM."""
     path = readable(text)
     try:
         ssl.create_default_context(cafile=path)
@@ -141,7 +141,7 @@ def authorities(text: str) -> Path:
 
 
 def visible_text(text: str) -> str:
-    """A name or a password for an engine."""
+    """Parse a user name or password for an engine."""
     if not 0 < len(text) <= CREDENTIAL_CHARS_MAX or not text.isprintable():
         # Not repeated: it may be a password.
         raise ValueError(f"1 to {CREDENTIAL_CHARS_MAX} printable characters are expected")
@@ -151,7 +151,7 @@ def visible_text(text: str) -> str:
 def secrets_in_files(
     given: Mapping[str, tuple[str, str]], mistakes: list[str]
 ) -> dict[str, tuple[str, str]]:
-    """What was given, with each `<secret>_file` replaced by the secret that stands in the file."""
+    """Return the settings with each `<secret>_file` replaced by the content of that file."""
     found = dict(given)
     for name in [name for name in given if name.endswith(FILE_SUFFIX)]:
         source, text = found.pop(name)

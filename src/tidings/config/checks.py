@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What settings mean together: each may be right, and the whole not."""
+"""Checks across settings: each may be valid alone and wrong in combination."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -11,7 +11,7 @@ from tidings.ports.secrets import KeyRefused
 
 
 def plain_connections(config: Config) -> Iterator[str]:
-    """A mistake for each connection that nobody allowed to be plain."""
+    """Yield a mistake for each unencrypted connection that is not explicitly allowed."""
     if config.plain_engines != "allow":
         for engine, encrypted in _plain_engines(config):
             yield (
@@ -27,7 +27,7 @@ def plain_connections(config: Config) -> Iterator[str]:
 
 
 def _plain_engines(config: Config) -> Iterator[tuple[str, str]]:
-    """Each engine in use that is elsewhere and plain, and what would encrypt it."""
+    """Yield each engine on another machine without encryption, and how to encrypt it."""
     if config.store == "dynamodb" and _is_plain(config.dynamodb_endpoint, "http"):
         yield "DynamoDB", "use https:// in TIDINGS_DYNAMODB_ENDPOINT"
     if config.bus == "kafka" and config.kafka_tls == "off":
@@ -88,7 +88,7 @@ _ENGINE_OF: Final = {
     "sms_endpoint": ("sms", "sns"),
     "sms_sender": ("sms", "sns"),
 }
-"""Settings that mean something only with another one."""
+"""Settings that have an effect only with another setting."""
 
 
 _NEEDS: Final = (
@@ -103,13 +103,14 @@ _NEEDS: Final = (
     ("sms", "webhook", "sms_secret", "a secret to sign with: set TIDINGS_SMS_SECRET"),
     ("sms", "sns", "sms_region", "a region: set TIDINGS_SMS_REGION or AWS_REGION"),
 )
-"""Settings without which another one cannot work."""
+"""Settings that another setting requires."""
 
 
 def combined_mistakes(
     config: Config, given: Collection[str], wrong: Collection[str]
 ) -> Iterator[str]:
-    """All that is wrong. `given` is what somebody set; `wrong` is told already, and not again."""
+    """Yield every mistake. `given` names the settings that were set; those in `wrong` are
+    reported already."""
     yield from _without_their_engine(config, given, wrong)
     for setting, value, name, what in _NEEDS:
         if getattr(config, setting) == value and getattr(config, name) is None:
@@ -139,7 +140,7 @@ _PAIRS: Final = (
     ("kafka_certificate", "kafka_certificate_key"),
     ("kafka_certificate_key", "kafka_certificate"),
 )
-"""The first of two means nothing without the second."""
+"""Pairs in which the first setting requires the second."""
 
 
 def _pairs(config: Config, given: Collection[str]) -> Iterator[str]:
@@ -231,13 +232,13 @@ def _in_public(config: Config) -> Iterator[str]:
 
 
 def _root_key(config: Config) -> Iterator[str]:
-    """A weak key is refused when it is read, wherever it is from; here a missing one is."""
+    """Yield a mistake if the root key is missing or weak."""
     try:
         key = config.root_key or read_root_key(config.data)
     except KeyRefused as error:
         yield str(error)
         return
-    # Behind a proxy the first start makes a good one, as on any loopback address.
+    # Behind a proxy the first start makes a strong key, as on any loopback address.
     if key is None and not config.is_loopback and config.is_alone:
         yield (
             f"{config.host} can be reached by others, and there is no root key yet: set "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags, environment and file made into checked values; every mistake is told at once.
+"""Loads flags, environment and file into checked settings, and reports every mistake at once.
 
-A flag counts before the environment (`TIDINGS_*`), that before `tidings.toml` in the folder the
-server is started in. A name that means nothing is a mistake too: it may be one that is misspelt.
+A flag has precedence over the environment (`TIDINGS_*`), which has precedence over `tidings.toml`
+in the working directory. An unknown name is a mistake too: it may be misspelt.
 """
 
 import stat
@@ -30,10 +30,10 @@ SECRETS: Final = (
     "sms_secret",
     "sms_secret_previous",
 )
-"""Each may also stand in a file of its own, which the setting `<name>_file` names."""
+"""Settings that may be in a file of their own, which the setting `<name>_file` names."""
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Where the tools of AWS look for a region, too."""
+"""Variables in which the tools of AWS look for a region, too."""
 _IN_REGIONS: Final = (
     ("store", "dynamodb", "dynamodb_region"),
     ("jobs", "sqs", "sqs_region"),
@@ -42,7 +42,7 @@ _IN_REGIONS: Final = (
 
 
 class ConfigMistakes(Exception):
-    """Everything that is wrong with the settings, in words for the operator."""
+    """Every mistake in the settings, in words for the operator."""
 
     def __init__(self, mistakes: list[str]) -> None:
         self.mistakes = mistakes
@@ -55,10 +55,10 @@ assert set(PARSE) == {setting.name for setting in fields(Config)}, "every settin
 def load_config(
     flags: Mapping[str, str | None], environment: Mapping[str, str], file: Path
 ) -> Config:
-    """The settings of this start.
+    """Return the checked settings.
 
     Raises:
-        ConfigMistakes: With all that is wrong.
+        ConfigMistakes: At least one setting is wrong; the exception lists all mistakes.
     """
     mistakes: list[str] = []
     given = _from_file(file, mistakes)

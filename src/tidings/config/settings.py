@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checked settings of a start."""
+"""The checked settings of a process."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from tidings.model.limits import DAY_CODES_DEFAULT
 from tidings.ports.world import Place
 
 ROLES: Final = ("gateway", "api", "worker", "relay")
-"""What a process can do: hold sockets, answer requests, deliver, deliver what was missed."""
+"""Roles of a process: own connections, answer requests, deliver, deliver what was missed."""
 
 LOCAL_REGION: Final = "us-east-1"
-"""Of a DynamoDB on this machine. It is in none, but keeps apart the tables of several."""
+"""Region of a DynamoDB on this machine. It is in none, but tables are kept apart by region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +25,17 @@ class Config:
 
     host: str = "127.0.0.1"
     port: int = 8080
-    """0 takes any port that is free."""
+    """0 for any free port."""
     data: Path = Path("tidings-data")
     root_key: str | None = field(default=None, repr=False)
-    """None: the one kept in the data folder, which is made on the first start."""
+    """None: the key in the data folder, which the first start makes."""
     master_key: bytes | None = field(default=None, repr=False)
-    """None: the one kept in the data folder, likewise."""
+    """None: the key in the data folder, which the first start makes."""
     master_key_previous: bytes | None = field(default=None, repr=False)
     allowed_origins: tuple[str, ...] = ()
-    """Browser origins besides this host's own that may open a socket and ask the API."""
+    """Other browser origins that may open a socket and call the API."""
     trusted_proxies: Networks = ()
-    """Proxies whose word on where a request comes from counts."""
+    """Proxies whose forwarding headers are believed."""
     drain_seconds: float = 5
     log_level: str = "info"
     failpoints: Mapping[Place, int] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class Config:
     """None: AWS."""
     dynamodb_prefix: str = "tidings-"
     dynamodb_region: str | None = None
-    """There once the store is dynamodb."""
+    """Set if the store is dynamodb."""
     bus: str = "memory"
     kafka_bootstrap: str | None = None
-    """There once the bus is kafka, as is the next once the registry is redis."""
+    """Set if the bus is kafka."""
     kafka_prefix: str = "tidings-"
     kafka_tls: str = "off"
     kafka_ca: Path | None = None
@@ -59,24 +59,24 @@ class Config:
     kafka_certificate_key: Path | None = None
     kafka_sasl: str = "scram-sha-512"
     kafka_username: str | None = None
-    """None: nobody logs in."""
+    """None: without a login."""
     kafka_password: str | None = field(default=None, repr=False)
     jobs: str | None = None
-    """Which queue holds delivery jobs; None: see `queue`."""
+    """The queue of delivery jobs; None: see `queue`."""
     sqs_queue_url: str | None = None
-    """There once the queue is sqs, as is the next."""
+    """Set if the queue is sqs, as is the region."""
     sqs_region: str | None = None
     registry: str = "memory"
     redis_url: str | None = field(default=None, repr=False)
-    """It may hold a password."""
+    """Set if the registry is redis; may contain a password."""
     redis_prefix: str = "tidings:"
     redis_ca: Path | None = None
     """None: the authorities that this machine trusts."""
     redis_password: str | None = field(default=None, repr=False)
-    """Where it does not stand in the URL."""
+    """Set if the password is not in the URL."""
     redis_mode: str = "server"
     plain_engines: str = "refuse"
-    """Whether engines on other machines may be talked to without encryption."""
+    """Whether connections to engines on other machines may be unencrypted."""
     push: str = "off"
     push_url: str | None = field(default=None, repr=False)
     push_secret: str | None = field(default=None, repr=False)
@@ -87,24 +87,24 @@ class Config:
     sms_secret: str | None = field(default=None, repr=False)
     sms_secret_previous: str | None = field(default=None, repr=False)
     sms_region: str | None = None
-    """There once texts go through sns."""
+    """Set if text messages go through sns."""
     sms_endpoint: str | None = None
     """None: AWS."""
     sms_sender: str | None = None
     plain_webhooks: str = "refuse"
-    """Likewise for webhooks: login codes and notices travel through them."""
+    """Whether webhooks may be unencrypted; they carry login codes and push notices."""
     sms_per_day: int = DAY_CODES_DEFAULT
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
+        """Return whether only this machine can connect."""
         return is_this_machine(self.host)
 
     @property
     def is_public(self) -> bool:
-        """Whether others can reach this process: directly, through a proxy, or by a web page.
+        """Return whether others can reach this process: directly, by proxy, or from a web page.
 
-        An origin on this machine is the page of a developer, and makes nothing public.
+        An origin on this machine is a developer's page, and makes nothing public.
         """
         return bool(
             not self.is_loopback
@@ -114,7 +114,7 @@ class Config:
 
     @property
     def why_public(self) -> str:
-        """What makes it public, in words for the operator."""
+        """Return what makes the process public, in words for the operator."""
         if not self.is_loopback:
             return f"{self.host} can be reached by others"
         named = "TIDINGS_TRUSTED_PROXIES" if self.trusted_proxies else "TIDINGS_ALLOWED_ORIGINS"
@@ -122,37 +122,37 @@ class Config:
 
     @property
     def has_local_tables(self) -> bool:
-        """Whether data is kept in a DynamoDB that runs on this machine, which is not AWS."""
+        """Return whether the store is a DynamoDB on this machine instead of AWS."""
         return self.store == "dynamodb" and local_region(self.dynamodb_endpoint) is not None
 
     @property
     def is_alone(self) -> bool:
-        """Whether this process is the only one of its deployment."""
+        """Return whether this process is the only one of its deployment."""
         return self.bus == "memory"
 
     @property
     def queue(self) -> str:
-        """Which queue holds delivery jobs."""
+        """Return which queue has the delivery jobs."""
         return self.jobs or ("store" if self.is_alone else "kafka")
 
     @property
     def texts(self) -> str:
-        """How login codes are sent: into the log only where nobody else can ask for one."""
+        """Return how login codes are sent: to the log only if nobody else can request one."""
         return self.sms or ("off" if self.is_public else "log")
 
 
 def local_region(endpoint: str | None) -> str | None:
-    """The region of a DynamoDB at this address, if that is on this machine."""
+    """Return the region of a DynamoDB at this address, if it is on this machine."""
     return LOCAL_REGION if endpoint is not None and is_local_url(endpoint) else None
 
 
 def is_local_url(url: str) -> bool:
-    """Whether the host of an address is this machine."""
+    """Return whether the host of a URL is this machine."""
     return is_this_machine(urlsplit(url).hostname or "")
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name or address is loopback."""
+    """Return whether a host name or address is loopback."""
     if host == "localhost":
         return True
     try:

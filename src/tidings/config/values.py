@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each setting may be: text from an operator made into a value, or told what is wrong."""
+"""The parser of each setting: text from an operator becomes a value, or an error that explains."""
 
 import binascii
 import re
@@ -162,4 +162,4 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
 }
-"""How each setting is read, by its name in Config, in the file, and after TIDINGS_."""
+"""The parser of each setting, by its name in Config, in the file, and after TIDINGS_."""

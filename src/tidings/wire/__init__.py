@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes that enter and leave the process: frames, records, codes."""
+"""Wire formats: the frames, records, events and codes that enter and leave the process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refusal is over HTTP, and what a close code asks of a client. Nowhere else."""
+"""Statuses of refusals over HTTP, and close codes of the socket; defined nowhere else."""
 
 from enum import IntEnum
 from typing import Final
@@ -23,12 +23,12 @@ RETRY_AFTER_SECONDS: Final = 1
 
 
 def http_status(refusal: refusals.Refusal) -> int:
-    """The status a refusal has over HTTP."""
+    """Return the HTTP status of a refusal."""
     return next(status for kind, status in _STATUS if isinstance(refusal, kind))
 
 
 class Close(IntEnum):
-    """Why the server closes a socket."""
+    """Reasons for which the server closes a socket."""
 
     PROTOCOL_ERROR = 1002
     INVALID_TEXT = 1007
@@ -44,4 +44,4 @@ class Close(IntEnum):
 
 
 RECONNECT: Final = frozenset({Close.RESTARTING, Close.OVERLOADED, Close.SILENT, Close.TOO_FAST})
-"""After these a client comes back by itself; after the others something has to change first."""
+"""Codes after which a client reconnects by itself; after the others something must change first."""

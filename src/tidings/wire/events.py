@@ -12,30 +12,30 @@ from tidings.model.ids import ChatId
 
 
 class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
-    """An entry became durable. Once it is old, only its place counts."""
+    """A new durable entry. Once it is old, only its sequence matters."""
 
     entry: Entry
 
     @property
     def chat(self) -> ChatId:
-        """The chat it is about."""
+        """Return the chat of the entry."""
         return self.entry.chat_id
 
     @property
     def sequence(self) -> int:
-        """How far the log reaches, at least."""
+        """Return the sequence of the entry, which the head has reached at least."""
         return self.entry.sequence
 
 
 class HintEvent(msgspec.Struct, tag_field="event", tag="hint", frozen=True):
-    """The log of a chat reaches at least this far: look whether all of it was delivered."""
+    """A lower bound for the head of a chat: the receiver checks that all entries were delivered."""
 
     chat: ChatId
     sequence: int
 
 
 class CleanedEvent(msgspec.Struct, tag_field="event", tag="cleaned", frozen=True):
-    """Messages of the chat have expired and are deleted: counts of unread have changed."""
+    """Expired messages of a chat were deleted, so unread counts have changed."""
 
     chat: ChatId
     sequences: tuple[int, ...]
@@ -48,11 +48,11 @@ _decode = msgspec.msgpack.Decoder(WireEvent).decode
 
 
 class NotAnEvent(Exception):
-    """These bytes make no sense."""
+    """Bytes that are not a valid event."""
 
 
 def entry_event(entry: Entry) -> bytes:
-    """An entry on its way to the workers: nothing that was opened goes with it."""
+    """Encode an entry for the workers, without anything that was decrypted."""
     is_message = entry.kind == "message"
     stored = msgspec.structs.replace(
         entry,
@@ -60,7 +60,7 @@ def entry_event(entry: Entry) -> bytes:
         gone=None,
         shown=None,
         mine=(),
-        # An edit has no content of its own: whoever delivers it reads the target.
+        # An edit has no content of its own: the process that delivers it reads the target.
         box=entry.box if is_message else None,
         box_key=entry.box_key if is_message else 0,
     )
@@ -68,15 +68,15 @@ def entry_event(entry: Entry) -> bytes:
 
 
 def encode_event(event: HintEvent | CleanedEvent) -> bytes:
-    """Any other event."""
+    """Encode any other event."""
     return _encode(event)
 
 
 def decode_event(data: bytes) -> WireEvent:
-    """An event as it came.
+    """Decode an event.
 
     Raises:
-        NotAnEvent: It is none, or says what cannot be.
+        NotAnEvent: The bytes are not an event, or a field has an impossible value.
     """
     try:
         event: WireEvent = _decode(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public records of inboxes: how inboxes, notifications and counts look to clients."""
+"""Public records of inboxes, notifications and unread counts, as clients see them."""
 
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from tidings.model.times import rfc3339
 
 
 class InboxRecord(msgspec.Struct, kw_only=True):
-    """An inbox; null where it says nothing itself."""
+    """An inbox; null where the tenant's setting applies."""
 
     inbox: str
     title: str
@@ -25,7 +25,7 @@ class InboxRecord(msgspec.Struct, kw_only=True):
 
 
 class PostedRecord(msgspec.Struct):
-    """A notification that was taken on, and how many users it is for."""
+    """A notification that was accepted, and the number of its users."""
 
     id: str
     recipients: int
@@ -56,14 +56,14 @@ class NotificationRecord(msgspec.Struct, kw_only=True):
 
 
 class UnreadRecord(msgspec.Struct):
-    """How much is unread, in all and by category; categories without any are left out."""
+    """Unread counts in total and by category; categories without unread are left out."""
 
     total: int
     categories: dict[str, int]
 
 
 def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
-    """An inbox as its tenant sees it."""
+    """Return the record of an inbox."""
     return InboxRecord(
         inbox=inbox,
         title=config.title,
@@ -77,7 +77,7 @@ def inbox_record(inbox: str, config: InboxConfig) -> InboxRecord:
 
 
 def notification_record(received: InboxItem, text: Text) -> NotificationRecord:
-    """A notification with its text."""
+    """Return the record of a notification with its text."""
     return NotificationRecord(
         id=received.notification_id,
         host_system_id=text.host_system_id,
@@ -90,5 +90,5 @@ def notification_record(received: InboxItem, text: Text) -> NotificationRecord:
 
 
 def unread_record(count: UnreadCount) -> UnreadRecord:
-    """A count."""
+    """Return the record of unread counts."""
     return UnreadRecord(count.total, count.categories)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encrypts and authenticates what processes of one deployment send each other.
+"""Encrypts and authenticates messages between the processes of one deployment.
 
-Redis, Kafka and SQS carry it, and whoever can write there could otherwise forge frames and jobs.
-Each message is sealed with AES-256-GCM and bound to its destination: the channel, topic or queue.
-A sealed message is one version byte, the sender's salt, the sender's counter, and the box. Every
-process draws a salt when it starts and derives a key of its own from the shared secret and the
-salt, so a counter is enough for nonces that never repeat.
+Redis, Kafka and SQS carry them, and anybody who can write there could otherwise forge frames and
+jobs. Each message is sealed with AES-256-GCM and bound to its destination: the channel, topic or
+queue. A sealed message is one version byte, the sender's salt, the sender's counter, and the box.
+Every process draws a salt when it starts and derives a key of its own from the shared secret and
+the salt, so a counter is enough for nonces that never repeat.
 """
 
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger("tidings.messages")
 SALT_BYTES: Final = 16
 LOG_SECONDS_MIN: Final = 60.0
 SENDERS_MAX: Final = 1_024
-"""Derived keys that are kept. A sender beyond them costs a derivation per message, 2 µs."""
+"""Number of derived keys in the cache. A sender beyond it costs a derivation per message, 2 µs."""
 
 _VERSION: Final = b"\x01"
 _COUNTER_BYTES: Final = 8
@@ -34,15 +34,16 @@ _HEADER_BYTES: Final = len(_VERSION) + SALT_BYTES + _COUNTER_BYTES
 
 
 class MessageCipher:
-    """Seals messages of this process and opens those of all processes with the same secret."""
+    """Cipher that seals this process's messages and opens those of all with the same secret."""
 
     def __init__(
         self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """The salt has to be fresh and random. `now` paces the log."""
+        """Derive the key of this process. The salt must be fresh and random. `now` paces the
+        log."""
         assert len(salt) == SALT_BYTES
         self.refused = 0
-        """Messages that no process of this deployment sealed for where they came."""
+        """Messages that were forged, changed, or sealed for another destination."""
         self._secret = secret
         self._header = _VERSION + salt
         self._own = AESGCM(self._derived(salt))
@@ -52,13 +53,13 @@ class MessageCipher:
         self._log_at = float("-inf")
 
     def seal(self, destination: str, payload: bytes) -> bytes:
-        """A message that opens only at this destination."""
+        """Return a message that opens only at this destination."""
         counter = next(self._counter).to_bytes(_COUNTER_BYTES, "big")
         box = self._own.encrypt(counter + _NONCE_PADDING, payload, destination.encode())
         return self._header + counter + box
 
     def open(self, destination: str, sealed: bytes) -> bytes | None:
-        """What was sealed for this destination; None, counted and logged, if it was not."""
+        """Return what was sealed for this destination; None, counted and logged, if it was not."""
         payload = self._opened(destination.encode(), sealed)
         if payload is None:
             self._refuse(destination)
@@ -73,7 +74,7 @@ class MessageCipher:
             payload = cipher.decrypt(counter + _NONCE_PADDING, sealed[_HEADER_BYTES:], bound_to)
         except InvalidTag:
             return None
-        # Only now: a salt that somebody made up must not push out one that is in use.
+        # Only after success: an invented salt must not evict a salt that is in use.
         self._others[salt] = cipher
         self._others.move_to_end(salt)
         if len(self._others) > SENDERS_MAX:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public records: how entries, messages, chats and receipts look to clients."""
+"""Public records of entries, messages, chats, members and receipts, as clients see them."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class ReactionCount(msgspec.Struct):
-    """How many reacted with an emoji, and whether the reader is one of them."""
+    """How many members reacted with an emoji, and whether the reader is one of them."""
 
     emoji: str
     count: int
@@ -48,8 +48,8 @@ class ReactionCount(msgspec.Struct):
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message. Without content it says why: redacted, expired or erased; or it is the answer to
-    a sender who is no member any more."""
+    """A message. Without content it says why: redacted, expired or erased; or it is the answer
+    to a sender who has left the chat."""
 
     chat_id: str
     sequence: int
@@ -69,7 +69,7 @@ class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class LastMessage(msgspec.Struct, kw_only=True):
-    """The last message of a chat, in short; the preview is null once the content is gone."""
+    """The newest message of a chat; the preview is null if the content is gone."""
 
     sequence: int
     sender_id: str
@@ -78,7 +78,7 @@ class LastMessage(msgspec.Struct, kw_only=True):
 
 
 class ChatRecord(msgspec.Struct, kw_only=True):
-    """One chat, as one member sees it."""
+    """A chat as one member sees it."""
 
     chat_id: str
     type: ChatType
@@ -94,7 +94,7 @@ class ChatRecord(msgspec.Struct, kw_only=True):
 
 
 class MemberRecord(msgspec.Struct):
-    """One member of a chat."""
+    """A member of a chat."""
 
     user_id: str
     role: Role
@@ -102,7 +102,7 @@ class MemberRecord(msgspec.Struct):
 
 
 class ReceiptRecord(msgspec.Struct):
-    """How far one member is."""
+    """The receipt of one member."""
 
     user_id: str
     delivered: int
@@ -110,7 +110,7 @@ class ReceiptRecord(msgspec.Struct):
 
 
 class ReactionRecord(msgspec.Struct):
-    """One reaction of one member."""
+    """A reaction of one member."""
 
     emoji: str
     user_id: str
@@ -118,7 +118,7 @@ class ReactionRecord(msgspec.Struct):
 
 
 def entry_fields(entry: Entry) -> dict[str, object]:
-    """The fields of an entry's record that say something; content as far as it was opened."""
+    """Return the fields of an entry's record that apply, with the content if it was decrypted."""
     fields: dict[str, object] = {
         "chat": entry.chat_id,
         "sequence": entry.sequence,
@@ -167,12 +167,12 @@ def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
 
 
 def entry_record(entry: Entry) -> EntryRecord:
-    """An entry for REST."""
+    """Return an entry's record for REST."""
     return EntryRecord(**entry_fields(entry))  # type: ignore[arg-type]
 
 
 def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
-    """A message with its status; `receipts` is empty in a large chat."""
+    """Return a message's record with its status; `receipts` is empty in a large chat."""
     assert entry.kind == "message"
     assert entry.client_message_id is not None
     return MessageRecord(
@@ -200,7 +200,7 @@ def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
 
 
 def sent_record(entry: Entry) -> MessageRecord:
-    """That a message was kept, for a sender who may not see any more what became of it."""
+    """Return a record without content, for a sender who has left the chat."""
     sent = Entry(
         chat_id=entry.chat_id,
         kind="message",
@@ -214,7 +214,7 @@ def sent_record(entry: Entry) -> MessageRecord:
 
 
 def chat_record(row: ChatRow) -> ChatRecord:
-    """A row of the chat list; its last message has been opened."""
+    """Return the record of a row of the chat list, whose last message is decrypted."""
     return ChatRecord(
         chat_id=row.chat_id,
         type=row.type,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How requests to an operator's webhook are signed, so that neither forged nor old ones count.
+"""Signatures of requests to an operator's webhook, which protect against forgery and replay.
 
 `Tidings-Signature: t=<seconds>,v1=<hex>` is the HMAC-SHA256 of `<seconds>.<body>` under the shared
-secret. While a secret is being replaced there is a second `v1` under the one before: whoever
-receives a request takes it if one of them is right.
+secret. While a secret is being replaced there is a second `v1` under the previous secret: the
+receiver accepts a request if either is right.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ DELIVERY_HEADER: Final = "Tidings-Delivery"
 
 
 def signature(secrets: Sequence[bytes], seconds: int, body: bytes) -> str:
-    """The value of the signature header."""
+    """Return the value of the signature header."""
     signed = f"{seconds}.".encode() + body
     macs = [f"v1={hmac.digest(secret, signed, 'sha256').hex()}" for secret in secrets]
     return ",".join([f"t={seconds}", *macs])
 
 
 def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
-    """The headers of a request with this JSON body, made now (in milliseconds)."""
+    """Return the headers of a request with this JSON body, made at `now` (in milliseconds)."""
     return {
         "Content-Type": "application/json",
         SIGNATURE_HEADER: signature(secrets, now // 1_000, body),
@@ -31,13 +31,13 @@ def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str,
 
 
 def secrets_of(newest: str, previous: str | None) -> list[bytes]:
-    """What to sign with, as the settings have it."""
+    """Return the secrets to sign with, from the settings."""
     return [secret.encode() for secret in (newest, previous) if secret is not None]
 
 
 def delivery_id(body: bytes) -> str:
-    """What a delivery is known by, however often it is tried: a digest of its body.
+    """Return the id of a delivery, the same at every attempt: a digest of its body.
 
-    So it needs no signature of its own, and the same batch has the same id from another process.
+    The id needs no signature of its own, and the same batch has the same id from another process.
     """
     return hashlib.sha256(body).hexdigest()
