@@ -67,14 +67,17 @@ async def test_an_operator_looks_after_jobs_by_command(
     assert [line.split()[0] for line in lines] == [name(job) for job in jobs]
     assert "town/news  2 users  ValueError: no" in lines[0]
 
-    assert (await command(server, "drop", name(jobs[1])))[:2] == (0, f"{name(jobs[1])} is gone.\n")
+    assert (await command(server, "drop", name(jobs[1])))[:2] == (
+        0,
+        f"{name(jobs[1])} is dropped.\n",
+    )
     assert (await command(server, "replay", name(jobs[2])))[0] == 0
     for word in ("drop", "replay"):
         code, said, complained = await command(server, word, name(jobs[1]))
         assert (code, said) == (2, "")
         assert "No such job was set aside" in complained
     assert (await command(server, "drop", name(jobs[0])))[0] == 0
-    assert (await command(server, "list"))[1] == "No job is set aside.\n"
+    assert (await command(server, "list"))[1] == "There are no dead letters.\n"
 
 
 async def test_without_a_server_the_command_says_so(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ async def test_a_damaged_file_is_refused_before_anything_is_written(
     damaged = tmp_path / "damaged"
     damaged.write_bytes(export.read_bytes().replace(b":u3", b":u8", 1))
     refused = await tidings("import", damaged, "--data", tmp_path / "new")
-    assert (refused.code, "not a whole export" in refused.errors) == (2, True)
+    assert (refused.code, "not a complete export" in refused.errors) == (2, True)
     assert not (tmp_path / "new").exists()
 
 
@@ -300,7 +300,7 @@ async def test_a_half_written_export_is_never_somebody_elses_file(
         else:
             part.touch(0o666)
         refused = await tidings("export", tmp_path / "all", "--data", export.parent / "data")
-        assert (refused.code, "all.part cannot be made" in refused.errors) == (2, True)
+        assert (refused.code, "all.part cannot be created" in refused.errors) == (2, True)
         assert not (tmp_path / "all").exists()
         assert victim.read_text() == "mine"
         part.unlink()

@@ -105,7 +105,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         REGISTRY="rabbit",
     )
     expected = [
-        "tidings.toml: prot: there is no such setting; there are allowed_origins",
+        "tidings.toml: prot: there is no such setting; the settings are allowed_origins",
         "tidings.toml: bus: a text, a number",
         "tidings.toml: store: a text, a number",
         "TIDINGS_NONSENSE: there is no such setting",
@@ -266,7 +266,7 @@ def test_whoever_names_a_proxy_or_an_origin_is_in_public(public: dict[str, str])
     reached = {**public, "ROOT_KEY": STRONG}
     assert load(None, NO_FILE, **reached).is_public
     [told] = mistakes(None, NO_FILE, **reached, LIMITS="off")
-    assert "limits are not turned off" in told
+    assert "limits cannot be turned off" in told
     [told] = mistakes(None, NO_FILE, **reached, SMS="log")
     assert "TIDINGS_SMS=log writes login codes into the log" in told
 

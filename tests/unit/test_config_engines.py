@@ -133,7 +133,7 @@ def test_roles_by_flag() -> None:
     flags = {"roles": "api"}
     assert load(dict(flags), NO_FILE, **MANY).roles == ("api",)
     assert "--roles: 'dance' is not one of gateway" in mistakes({"roles": "dance"})[0]
-    assert "--roles: nothing is not one of" in mistakes({"roles": ","})[0]
+    assert "--roles: at least one role is expected" in mistakes({"roles": ","})[0]
 
 
 @pytest.mark.parametrize(
@@ -152,17 +152,17 @@ def test_roles_by_flag() -> None:
         ({"REGISTRY": "redis", "REDIS_URL": "rediss://r"}, "needs TIDINGS_STORE=dynamodb"),
         (
             {**TABLES, "KAFKA_BOOTSTRAP": "k:9092"},
-            "TIDINGS_KAFKA_BOOTSTRAP means nothing without TIDINGS_BUS=kafka",
+            "TIDINGS_KAFKA_BOOTSTRAP has no effect without TIDINGS_BUS=kafka",
         ),
-        ({"DYNAMODB_PREFIX": "x"}, "means nothing without TIDINGS_STORE=dynamodb"),
+        ({"DYNAMODB_PREFIX": "x"}, "has no effect without TIDINGS_STORE=dynamodb"),
         ({"PUSH": "log"}, "TIDINGS_PUSH=log is for delivery workers"),
-        ({**MANY, "PUSH": "log", "PUSH_URL": "https://x"}, "means nothing without TIDINGS_PUSH="),
+        ({**MANY, "PUSH": "log", "PUSH_URL": "https://x"}, "has no effect without TIDINGS_PUSH="),
         ({**MANY, "PUSH": "webhook", "PUSH_URL": "https://x"}, "needs a secret to sign with"),
         ({**MANY, "PUSH": "webhook", "PUSH_SECRET": STRONG}, "needs an address"),
         (without(SQS, "SQS_QUEUE_URL"), "TIDINGS_JOBS=sqs needs the address of a queue"),
         (without(SQS, "SQS_REGION"), "TIDINGS_JOBS=sqs needs a region"),
-        (without(SQS, "JOBS", "SQS_REGION"), "means nothing without TIDINGS_JOBS=sqs"),
-        ({**MANY, "JOBS": "store"}, "TIDINGS_JOBS=store is the queue of a process that is alone"),
+        (without(SQS, "JOBS", "SQS_REGION"), "has no effect without TIDINGS_JOBS=sqs"),
+        ({**MANY, "JOBS": "store"}, "TIDINGS_JOBS=store is for a single process"),
         ({**TABLES, "JOBS": "kafka"}, "TIDINGS_JOBS=kafka is for several processes"),
     ],
 )

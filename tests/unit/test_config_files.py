@@ -64,17 +64,17 @@ def test_a_password_for_kafka_does_not_travel_in_the_clear() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({**MANY, "KAFKA_USERNAME": "u"}, "means nothing without TIDINGS_KAFKA_PASSWORD"),
-        ({**MANY, "KAFKA_PASSWORD": "p"}, "means nothing without TIDINGS_KAFKA_USERNAME"),
-        ({**MANY, "KAFKA_SASL": "plain"}, "means nothing without TIDINGS_KAFKA_USERNAME"),
+        ({**MANY, "KAFKA_USERNAME": "u"}, "has no effect without TIDINGS_KAFKA_PASSWORD"),
+        ({**MANY, "KAFKA_PASSWORD": "p"}, "has no effect without TIDINGS_KAFKA_USERNAME"),
+        ({**MANY, "KAFKA_SASL": "plain"}, "has no effect without TIDINGS_KAFKA_USERNAME"),
         ({**MANY, **LOGIN, "KAFKA_SASL": "gssapi"}, "TIDINGS_KAFKA_SASL: 'gssapi' is not one of"),
         ({**MANY, **LOGIN, "KAFKA_PASSWORD": "a\nb"}, "TIDINGS_KAFKA_PASSWORD: 1 to 1024"),
-        ({"KAFKA_TLS": "on"}, "means nothing without TIDINGS_BUS=kafka"),
-        ({**ELSEWHERE, "KAFKA_CA": __file__}, "does not hold certificates as PEM"),
+        ({"KAFKA_TLS": "on"}, "has no effect without TIDINGS_BUS=kafka"),
+        ({**ELSEWHERE, "KAFKA_CA": __file__}, "does not contain certificates as PEM"),
         ({**ELSEWHERE, "KAFKA_CA": "/no/such.pem"}, "/no/such.pem cannot be read"),
         (
             {**ELSEWHERE, "KAFKA_CERTIFICATE": __file__},
-            "means nothing without TIDINGS_KAFKA_CERTIFICATE_KEY",
+            "has no effect without TIDINGS_KAFKA_CERTIFICATE_KEY",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_what_is_wrong_with_kafka_is_told_once(settings: dict[str, str], told: s
 
 def test_an_authority_means_nothing_without_tls(tmp_path: Path) -> None:
     settings = {**MANY, "KAFKA_CA": str(Authority(tmp_path).certificate)}
-    assert "TIDINGS_KAFKA_CA means nothing without TIDINGS_KAFKA_TLS=on" in the_mistake(settings)
+    assert "TIDINGS_KAFKA_CA has no effect without TIDINGS_KAFKA_TLS=on" in the_mistake(settings)
 
 
 def test_a_certificate_belongs_to_its_key(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_redis_elsewhere_with_tls_and_a_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"REDIS_PASSWORD": "p"}, "means nothing without TIDINGS_REGISTRY=redis"),
-        ({"REDIS_MODE": "cluster"}, "means nothing without TIDINGS_REGISTRY=redis"),
-        ({**MANY, "REDIS_PASSWORD": "hunter2"}, "TIDINGS_REDIS_URL holds a password as well"),
+        ({"REDIS_PASSWORD": "p"}, "has no effect without TIDINGS_REGISTRY=redis"),
+        ({"REDIS_MODE": "cluster"}, "has no effect without TIDINGS_REGISTRY=redis"),
+        ({**MANY, "REDIS_PASSWORD": "hunter2"}, "TIDINGS_REDIS_URL contains a password as well"),
         ({**REDIS, "REDIS_MODE": "many"}, "TIDINGS_REDIS_MODE: 'many' is not one of"),
         (
             {**REDIS, "REDIS_MODE": "cluster", "REDIS_URL": "rediss://r/3"},
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_redis_is_told_once(settings: dict[str, str], told: s
 
 def test_an_authority_for_redis_means_nothing_without_tls(tmp_path: Path) -> None:
     settings = {**MANY, "REDIS_CA": str(Authority(tmp_path).certificate)}
-    assert "TIDINGS_REDIS_CA means nothing without rediss://" in the_mistake(settings)
+    assert "TIDINGS_REDIS_CA has no effect without rediss://" in the_mistake(settings)
 
 
 def test_a_secret_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_file_with_a_secret_is_its_owner_s_and_holds_a_good_one(tmp_path: Path
     [told] = mistakes(ROOT_KEY_FILE=private(tmp_path, "admin"))
     assert "TIDINGS_ROOT_KEY_FILE: the root key is weak" in told
     [told] = mistakes(ROOT_KEY_FILE="/no/such/file")
-    assert "/no/such/file is not there" in told
+    assert "/no/such/file does not exist" in told
     [told] = mistakes(ROOT_KEY_FILE=private(tmp_path, STRONG), ROOT_KEY=STRONG)
     assert "root_key is set as well (TIDINGS_ROOT_KEY)" in told
     assert "there is no such setting" in mistakes(HOST_FILE="x")[0]

@@ -16,12 +16,12 @@ SMS = {"SMS": "webhook", "SMS_SECRET": STRONG}
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({**LOCAL, "REDIS_URL": "redis://10.0.0.7:6379/0"}, "the way to Redis"),
-        ({**LOCAL, "REDIS_URL": "redis://user:pass@redis.example/0"}, "the way to Redis"),
-        ({**LOCAL, "KAFKA_BOOTSTRAP": "10.0.0.7:9092"}, "the way to Kafka"),
-        ({**LOCAL, "KAFKA_BOOTSTRAP": "127.0.0.1:9092,k2:9092"}, "the way to Kafka"),
-        ({**TABLES, "DYNAMODB_ENDPOINT": "http://10.0.0.7:8000"}, "the way to DynamoDB"),
-        ({**SQS, "SQS_QUEUE_URL": "http://10.0.0.7/1/jobs"}, "the way to SQS"),
+        ({**LOCAL, "REDIS_URL": "redis://10.0.0.7:6379/0"}, "the connection to Redis"),
+        ({**LOCAL, "REDIS_URL": "redis://user:pass@redis.example/0"}, "the connection to Redis"),
+        ({**LOCAL, "KAFKA_BOOTSTRAP": "10.0.0.7:9092"}, "the connection to Kafka"),
+        ({**LOCAL, "KAFKA_BOOTSTRAP": "127.0.0.1:9092,k2:9092"}, "the connection to Kafka"),
+        ({**TABLES, "DYNAMODB_ENDPOINT": "http://10.0.0.7:8000"}, "the connection to DynamoDB"),
+        ({**SQS, "SQS_QUEUE_URL": "http://10.0.0.7/1/jobs"}, "the connection to SQS"),
     ],
 )
 def test_a_plain_engine_elsewhere_needs_a_word(settings: dict[str, str], told: str) -> None:

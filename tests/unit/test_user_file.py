@@ -37,13 +37,13 @@ def test_only_the_first_line_may_be_a_heading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"alice\nbob dylan\n", "line 2: 'bob dylan' is no user id"),
+        (b"alice\nbob dylan\n", "line 2: 'bob dylan' is not a user id"),
         (b"user_id\nalice\n\n\xff\n", "line 4: "),
         (b"alice;Alice\n", "line 1: "),
         (b"a" * 65, "line 1: "),
         (b"alice\n" + b"x" * 200_000, "line 2: field larger"),
-        (b"user_id\n\n", "names no user"),
-        (b"", "names no user"),
+        (b"user_id\n\n", "contains no user id"),
+        (b"", "contains no user id"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, content: bytes, told: str) -> None:

@@ -107,7 +107,7 @@ async def test_what_is_wrong_is_told(
     Path("users.csv").write_text("alice\na b\n")
     data = ["--data", str(server.data)]
     for words, reason in (
-        (["--users", "users.csv", *data], "users.csv, line 2: 'a b' is no user id"),
+        (["--users", "users.csv", *data], "users.csv, line 2: 'a b' is not a user id"),
         (["--users", "nowhere.csv", *data], "nowhere.csv: No such file"),
         (["--everyone"], "no server has the folder"),
         (["--everyone", "--url", server.url], "there is no root key"),
@@ -156,7 +156,7 @@ async def test_taken_back_meanwhile(
         words = ["--tenant", "acme", "--inbox", "news", *TEXT, "--users", "users.csv"]
         assert await type_words(*words, "--url", stub.url) == 1
     said = capsys.readouterr().out.splitlines()
-    assert said == ["N1  300 users", "100 of 300 users have it.", "It was taken back meanwhile."]
+    assert said == ["N1  300 users", "100 of 300 users have it.", "It was retracted meanwhile."]
     assert {asked.bearer for asked in stub.asked} == {"sk_key"}
 
 
@@ -176,7 +176,7 @@ async def test_a_bar_on_a_terminal_until_it_is_interrupted() -> None:
         assert "posting [" in printed
         process.send_signal(signal.SIGINT)
         printed = await until(keys, "nobody is notified twice")
-        assert "interrupted; what was posted is delivered all the same" in printed
+        assert "interrupted; what was posted will still be delivered" in printed
         said, _ = await process.communicate()
         assert (process.returncode, said) == (1, b"N1  300 users\n")
     os.close(keys)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that knows which adapters exist: Config in, running Tidings out."""
+"""Makes a running server out of the settings; the only place that knows which adapters exist."""
 
 from tidings.assembly.core import Core, key_files, open_core, open_for_maintenance
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to the other processes of a deployment: Kafka for events, Redis for connections."""
+"""Links to the other processes: Kafka for events, Redis for connections and limits."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,10 +29,10 @@ NAME_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ClusterLinks:
-    """What a process of many has to reach the rest; each part copes with its service being away."""
+    """Links from this process to the others; each part copes with an outage of its service."""
 
     name: str
-    """This process's own: one that starts again has another."""
+    """Name of this process; a new one at every start."""
     link: "RedisLink"
     registry: "RedisRegistry"
     handover: "RedisHandover"
@@ -40,11 +40,11 @@ class ClusterLinks:
 
     @property
     def remote_gateways(self) -> RemoteGateways:
-        """The other gateways."""
+        """Return the other gateways."""
         return RemoteGateways(self.registry, self.handover, self.name)
 
     def mailbox(self, doorstep: HandoverTarget) -> "RedisHandoverReceiver":
-        """What comes from others for this gateway; to be started and closed."""
+        """Return the receiver of handovers for this gateway; the caller starts and closes it."""
         from tidings.cluster.handover_receiver import RedisHandoverReceiver
 
         return RedisHandoverReceiver(self.link, self.name, doorstep)
@@ -52,7 +52,7 @@ class ClusterLinks:
 
 @asynccontextmanager
 async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[ClusterLinks | None]:
-    """Open the ways, running; None for a process that is alone.
+    """Open and start the links; None for the only process of a deployment.
 
     Raises:
         StoreRefused: A library is not installed.
@@ -97,7 +97,8 @@ def _publisher(config: Config, core: Core) -> "KafkaPublisher":
 
 
 def make_limits(config: Config, others: ClusterLinks | None) -> RateLimits | None:
-    """The limits of this process, shared with others if there are any; None: there are none."""
+    """Return the rate limits of this process, shared with the others if there are any; None if
+    limits are off."""
     if config.limits == "off":
         return None
     own = InProcessBuckets()

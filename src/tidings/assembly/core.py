@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core: from Config to a store and all that can be done with it."""
+"""The core: from the settings to an open store and the verbs over it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -57,11 +57,11 @@ from tidings.stores.sqlite.errors import StoreBroken
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Tidings without a network: the store and all that can be done with it."""
+    """Tidings without a network: the store and the verbs over it."""
 
     store: Store
     deliveries: DeliveryStore | None
-    """None on the embedded store: nobody else delivers what it holds."""
+    """None on the embedded store, which has no other process that delivers."""
     jobs: Jobs
     bus: InProcessBus
     vault: Vault
@@ -71,7 +71,7 @@ class Core:
     inbox: InboxVerbs
     logins: LoginVerbs
     watch: RevocationWatch
-    """Not started: whoever serves does that. Until then nothing is believed without the store."""
+    """Not started: the server starts it. Until then every credential is checked in the store."""
     signing: SigningKeys
     own_keys: TenantIssuerKeys
     standings: CredentialStatus
@@ -93,10 +93,10 @@ async def open_core(
 ) -> AsyncIterator[Core]:
     """Open the store and wire the actions. Closes in reverse order of opening.
 
-    A test may bring its own clock and failpoints.
+    A test may pass its own clock and failpoints.
 
     Raises:
-        StoreRefused, KeyRefused: What only the operator can put right.
+        StoreRefused, KeyRefused: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
     clock, chance = clock or SystemClock(), SystemChance()
@@ -164,7 +164,7 @@ async def _open_vault(
 
 @asynccontextmanager
 async def open_for_maintenance(config: Config) -> AsyncIterator[Core]:
-    """The core for a command that runs without a server."""
+    """Open the core for a command that runs without a server."""
 
     def broken(trouble: StoreBroken) -> None:
         raise trouble
@@ -178,14 +178,14 @@ def _failpoints(config: Config) -> Failpoints:
 
 
 def master_keys(config: Config, chance: Chance) -> MasterKeys:
-    """The master keys of a deployment: from the environment, or in its folder."""
+    """Return the master keys of a deployment, from the settings or the data folder."""
     if config.master_key is not None:
         return EnvironmentKeyring(config.master_key, config.master_key_previous)
     return FileKeyring(config.data, chance)
 
 
 def key_files(config: Config) -> tuple[Path | None, Path | None]:
-    """The files that hold the root key and the master key; None where the environment does."""
+    """Return the files of the root key and the master key; None if the settings have the key."""
     return (
         None if config.root_key else config.data / "root.key",
         None if config.master_key else config.data / "master.key",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery where it is work of its own: the worker, the relay, push, and the runner of jobs."""
+"""Background delivery: the worker, the relay, push, delivery jobs and chat deletions."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,11 +25,11 @@ from tidings.wire.signatures import secrets_of
 async def run_delivery(
     config: Config, core: Core, others: ClusterLinks | None
 ) -> AsyncIterator[None]:
-    """Run what the roles of this process ask for. One that is alone does all there is to do.
+    """Run the delivery that the roles of this process include; a single process runs all of it.
 
     Raises:
         StoreRefused: The tables have no stream.
-        StoreUnavailable: They cannot be reached now.
+        StoreUnavailable: The tables cannot be reached now.
     """
     async with AsyncExitStack() as stack:
         if core.deliveries is None:
@@ -42,7 +42,7 @@ async def run_delivery(
             if "worker" in config.roles:
                 _run_worker(config, core, others, push, stack)
             if "relay" in config.roles:
-                # Its own: each takes the steps for a chat one at a time.
+                # A deliverer of its own, because each handles the steps for a chat one at a time.
                 await _run_relay(config, core, _deliverer(core, others, push), others, stack)
         if "worker" in config.roles:
             _run_jobs(core, stack)
@@ -64,7 +64,7 @@ def _deliverer(core: Core, others: ClusterLinks, push: Push | None) -> Deliverer
 
 
 def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
-    # An import, or the time before there was another queue, may have left jobs in the store.
+    # The store may also have jobs: from an import, or from the time before another queue was set.
     for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
         runner = JobRunner(
             jobs=jobs,
@@ -87,7 +87,7 @@ def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStac
         bus=core.bus,
         clock=core.clock,
         holder=core.chance.token(8).hex(),
-        # A process that is alone tells everybody before it answers the request.
+        # A single process notifies every member before it answers the request.
         delivery_ms=limits.DELETION_DELIVERY_MS if others else 0,
         back_off=wait_patiently,
     )

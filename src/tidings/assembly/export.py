@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of a deployment, opened to be exported or imported into. No server runs meanwhile."""
+"""Opens the store of a deployment for export or import, while no server runs."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -17,7 +17,7 @@ from tidings.stores.folder import only_process
 
 
 class _Where(TypedDict):
-    """Which tables, and how to speak to them."""
+    """Which tables to open, and how to reach them."""
 
     endpoint: str | None
     region: str
@@ -29,10 +29,10 @@ class _Where(TypedDict):
 
 @asynccontextmanager
 async def open_source(config: Config) -> AsyncIterator[Source]:
-    """The store to read all facts from.
+    """Open the store to read all facts from.
 
     Raises:
-        StoreRefused: What only the operator can put right.
+        StoreRefused: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
     if config.store == "sqlite":
@@ -52,7 +52,7 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
 
 @asynccontextmanager
 async def open_target(config: Config) -> AsyncIterator[Target]:
-    """The store to write all facts into. Raises what `open_source` does."""
+    """Open the store to write all facts into. Raises as `open_source` does."""
     if config.store == "sqlite":
         from tidings.stores.sqlite.export import importing as embedded
 
@@ -69,7 +69,7 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
 
 
 def export_proof(config: Config) -> ExportProof:
-    """What shows that an export is of this deployment.
+    """Return the proof that an export comes from this deployment.
 
     Raises:
         KeyRefused: The file of the master key cannot be read.
@@ -78,7 +78,7 @@ def export_proof(config: Config) -> ExportProof:
 
 
 def _nobody_else(config: Config) -> AbstractContextManager[None]:
-    """A server that is alone has the folder: it would be writing."""
+    """Lock the data folder, because a single server that has it open would be writing."""
     return only_process(config.data) if config.is_alone else nullcontext()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The role of a gateway: sockets, who is behind them, and what other processes hand to it."""
+"""The gateway role: connections, presence, fan-out, and handovers from other processes."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -30,18 +30,18 @@ from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close
 
 REGISTERED_SECONDS: Final = 10.0
-"""How long a registration lasts without a beat: a process that was away longer was forgotten."""
+"""Lifetime of a registration without a heartbeat; a process away for longer is forgotten."""
 GAP_SECONDS: Final = 0.25
-"""Entries of one chat that come by way of different processes may overtake each other so far."""
+"""How long to wait for an entry that was overtaken on its way through another process."""
 
 
 def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | None]]:
-    """How much is unread now."""
+    """Return a function that counts a user's unread messages in a chat."""
     return lambda user, chat: core.store.receipts.unread(user, chat, core.clock.now())
 
 
 class Sockets:
-    """All that is between a socket and the core. Opened before the port, closed after it."""
+    """All parts between the sockets and the core. Opened before the port, closed after it."""
 
     def __init__(
         self,
@@ -78,25 +78,25 @@ class Sockets:
         self.handshake = Handshake(context, frozenset(config.allowed_origins), admission)
 
     def open(self) -> None:
-        """Begin to look around; nobody is connected yet."""
+        """Start the exchange with other processes; no connection exists yet."""
         if self._exchange is not None:
             self._exchange.open()
 
     def refuse(self) -> None:
-        """Let nobody in any more."""
+        """Refuse new connections."""
         self.handshake.is_draining = True
 
     async def drain(self, seconds: float) -> None:
-        """Send everyone home."""
+        """Close all connections within some seconds."""
         await drain(self._hub, seconds, jitter_ms)
 
     def abort(self) -> None:
-        """Send everyone away at once."""
+        """Close all connections at once."""
         for connection in self._hub:
             connection.close(Close.RESTARTING)
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop all parts."""
         self._hub.close()
         if self._exchange is not None:
             await self._exchange.close()
@@ -107,7 +107,7 @@ class Sockets:
 
 
 class Exchange:
-    """What a gateway and the other processes have to do with each other."""
+    """Exchange between this gateway and the other processes: handovers and registrations."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Exchange:
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
-        """A desk whose connections others can find."""
+        """Return the context with registration, so that others find its connections."""
         return replace(
             context,
             register=self._registration.register,
@@ -133,7 +133,7 @@ class Exchange:
         )
 
     def open(self) -> None:
-        """Listen, and keep registrations alive."""
+        """Receive handovers, and keep registrations alive."""
         self._mailbox.start()
         self._registration.start()
 

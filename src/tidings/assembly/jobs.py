@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening the queue of delivery jobs that the settings ask for."""
+"""Opens the queue of delivery jobs, and reads the settings of Kafka and Redis."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def kafka_servers(config: Config) -> "KafkaServers":
-    """The servers with TLS and credentials.
+    """Return the Kafka servers with TLS and credentials.
 
     Raises:
-        StoreRefused: The certificate and its key do not belong together, or are none.
+        StoreRefused: The certificate and its key are not valid or do not belong together.
     """
     from tidings.buses.kafka_clients import KafkaServers, Sasl
 
@@ -41,7 +41,7 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     context = ssl.create_default_context(cafile=config.kafka_ca)
     if config.kafka_certificate is not None:
         try:
-            # An encrypted key is refused; without a password here, OpenSSL would ask a terminal.
+            # Refuses an encrypted key; without a password here, OpenSSL would ask on the terminal.
             context.load_cert_chain(
                 config.kafka_certificate, config.kafka_certificate_key, password=lambda: ""
             )
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 def redis_servers(config: Config) -> "RedisServers":
-    """The server or the cluster, with TLS and credentials."""
+    """Return the Redis server or cluster, with TLS and credentials."""
     from tidings.cluster.redis_servers import RedisServers
 
     assert config.redis_url is not None, "settings are checked"
@@ -74,10 +74,10 @@ def redis_servers(config: Config) -> "RedisServers":
 async def open_jobs(
     config: Config, store: Store, cipher: MessageCipher, clock: Clock
 ) -> AsyncIterator[Jobs]:
-    """The queue; it need not be there yet.
+    """Open the queue, which need not be reachable yet.
 
     Raises:
-        StoreRefused: What only the operator can put right.
+        StoreRefused: The operator has to change something first.
     """
     try:
         match config.queue:

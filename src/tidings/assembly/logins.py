@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging in by phone: the way to send texts that the settings ask for, and the verbs over it."""
+"""Login by phone: opens the sender of text messages, and makes the login verbs."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -35,7 +35,7 @@ from tidings.wire.signatures import secrets_of
 
 @asynccontextmanager
 async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
-    """Whoever sends texts; None if nobody does, or if this process is never asked to.
+    """Open the sender of text messages; None if there is none, or this process needs none.
 
     Raises:
         StoreRefused: A library or credentials are missing.
@@ -60,7 +60,7 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
 
 @asynccontextmanager
 async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
-    # Only here, as below: whoever sends no texts neither needs nor loads the libraries.
+    # Imported here, as below: without text messages the libraries are not needed.
     from tidings.sms.webhook import WebhookSms
 
     assert config.sms_url and config.sms_secret, "settings are checked"
@@ -90,7 +90,7 @@ async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
 
 @dataclass(frozen=True, slots=True)
 class SmsSending:
-    """Who sends texts, and where they wait for it."""
+    """The sender of text messages, and the queue in front of it."""
 
     sms: Sms | None
     queue: BackgroundQueue
@@ -98,7 +98,7 @@ class SmsSending:
 
 @asynccontextmanager
 async def open_texts(config: Config, clock: Clock) -> AsyncIterator[SmsSending]:
-    """Both; at the end what waits is sent, for a bounded time.
+    """Open the sender and its queue; on exit the queue is sent, for a bounded time.
 
     Raises:
         StoreRefused: A library or credentials are missing.
@@ -126,7 +126,7 @@ def make_login_verbs(
     clock: Clock,
     chance: Chance,
 ) -> LoginVerbs:
-    """The verbs over a store."""
+    """Return the login verbs over a store."""
     tenants, users, sessions, codes = store.tenants, store.users, store.sessions, store.login_codes
     digests = vault.login_digests
     budgets = LoginBudgets(store.budgets, digests, config.sms_per_day)

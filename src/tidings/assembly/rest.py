@@ -26,7 +26,8 @@ from tidings.web import load_pages
 def make_rest(
     core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
 ) -> Router:
-    """All routes and pages; or, of a process that does other things, only its health."""
+    """Return the application with all routes and pages, or, if not `is_whole`, with its health
+    only."""
     if not is_whole:
         return make_health_app(health, core.chance)
     return make_app(

@@ -30,22 +30,22 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.serving")
 
 SERVER_FILE = "server.json"
-"""Says where the server with this folder listens, for commands that have to ask it."""
+"""File with the URL of the server that has this folder open, for commands."""
 
 
 ABORT_SECONDS = 1.0
-"""How long a server with a broken store goes on refusing before it stops."""
+"""How long a server with a broken store refuses requests before it stops."""
 
 
 class ServerHealth:
-    """Whether this process can serve, and if not, why."""
+    """Health of this process: why it cannot serve, or None."""
 
     def __init__(self) -> None:
         self.trouble: Trouble | None = "starting"
 
 
 class Server:
-    """One serving process: opened, then waited for, then closed."""
+    """A serving process: opened, awaited, then closed."""
 
     def __init__(
         self, core: Core, config: Config, others: ClusterLinks | None, health: ServerHealth
@@ -69,7 +69,7 @@ class Server:
         self._door = Listener(self._http.protocol, connections, has_sockets=has_sockets)
 
     async def open(self) -> str:
-        """Listen; returns the address to look at."""
+        """Listen; return the URL."""
         core = self._core
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
         self._tasks.repeat(sweeper.sweep_when_due)
@@ -77,7 +77,7 @@ class Server:
             self._tasks.repeat(allocator.run)
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
-        # Whatever its roles: a process that delivers holds keys of authors, too.
+        # In every role, because a process that delivers caches content keys, too.
         await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
@@ -89,7 +89,7 @@ class Server:
         return url
 
     def _write_server_file(self, url: str) -> None:
-        """Whole or not at all: somebody may be reading."""
+        """Write the file atomically, because a command may be reading it."""
         self._config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._config.data / SERVER_FILE
         fresh = path.with_suffix(".new")
@@ -100,7 +100,7 @@ class Server:
         await self._core.rotate_keys.resume()
 
     async def close(self) -> None:
-        """Send everyone home, finish what is under way, then stop."""
+        """Drain connections, finish open requests, then stop."""
         self._health.trouble = self._health.trouble or "draining"
         self._refuse()
         await self._door.close()
@@ -110,11 +110,11 @@ class Server:
         await self._end()
 
     async def abort(self) -> None:
-        """The store is broken: tell everyone at once and stop. Nothing more can be promised."""
+        """Close all connections at once and stop, because the store is broken."""
         self._refuse()
         if self._sockets is not None:
             self._sockets.abort()
-        # Whoever asks meanwhile is told why; then the port is gone.
+        # Requests get the reason meanwhile; then the port closes.
         await asyncio.sleep(ABORT_SECONDS)
         await self._door.close()
         await self._http.drain()
@@ -145,9 +145,9 @@ def _neighbours(core: Core, others: ClusterLinks) -> RemoteNotices:
 
 
 def _tune_gc() -> None:
-    """Look for cycles less often, and never among what the process started with.
+    """Search for cycles less often, and never among the objects of the start.
 
-    A message makes a few dozen objects and no cycle: looking every 700 of them took 8 % of the
+    A message makes a few dozen objects and no cycle: a search every 700 objects took 8 % of the
     processor under full load.
     """
     gc.collect()
@@ -159,7 +159,7 @@ def _tune_gc() -> None:
 async def _server(
     config: Config, health: ServerHealth, broken: Callable[[StoreBroken], None]
 ) -> AsyncIterator[Server]:
-    """A server with all that it stands on, not open yet."""
+    """Open everything a server depends on; the server itself is not open yet."""
     await make_local_tables(config)
     async with (
         open_core(config, broken) as core,
@@ -170,18 +170,18 @@ async def _server(
 
 
 async def serve(config: Config, announce: Callable[[str], None]) -> int:
-    """Serve until told to stop; returns the exit code: 0, or 1 if the store broke.
+    """Serve until a signal to stop; return the exit code: 0, or 1 if the store broke.
 
     Raises:
-        StoreRefused, KeyRefused: What only the operator can put right.
+        StoreRefused, KeyRefused: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
-        OSError: The address cannot be had.
+        OSError: The address is not available.
     """
     stop = asyncio.Event()
     health = ServerHealth()
 
     def broken(_trouble: StoreBroken) -> None:
-        # What exactly is in the log: the store writes it there before it calls.
+        # The details are in the log: the store logs them before it calls.
         health.trouble = "the store is broken"
         stop.set()
 

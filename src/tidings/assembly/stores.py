@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening the store that the settings ask for."""
+"""Opens the store that the settings name."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -21,11 +21,11 @@ def open_store(
     failpoints: Failpoints,
     broken: Callable[[StoreBroken], None],
 ) -> AbstractAsyncContextManager[tuple[Store, DeliveryStore | None]]:
-    """The store, and what delivery asks of it where others deliver what it holds.
+    """Open the store, and its side for delivery if other processes deliver.
 
     Raises:
-        StoreRefused: What only the operator can put right.
-        StoreUnavailable: It cannot be reached now.
+        StoreRefused: The operator has to change something first.
+        StoreUnavailable: The store cannot be reached now.
     """
     if config.store == "dynamodb":
         return _tables(config, clock, chance, failpoints)
@@ -46,13 +46,13 @@ async def _folder(
 async def _tables(
     config: Config, clock: Clock, chance: Chance, failpoints: Failpoints
 ) -> AsyncIterator[tuple[Store, DeliveryStore]]:
-    # Only here: the embedded server neither needs these libraries nor waits for them to load.
+    # Imported here: the embedded server neither needs these libraries nor waits for them to load.
     try:
         from tidings.stores.dynamodb.store import open_store
     except ModuleNotFoundError as missing:
         raise StoreRefused(needs(missing)) from missing
     assert config.dynamodb_region is not None, "settings are checked"
-    # A process that is alone may keep keys in its folder: whoever changes them has to ask it.
+    # A single process may keep keys in its folder: commands that change them must go through it.
     with only_process(config.data) if config.is_alone else nullcontext():
         async with open_store(
             endpoint=config.dynamodb_endpoint,
@@ -67,11 +67,11 @@ async def _tables(
 
 
 async def make_local_tables(config: Config) -> None:
-    """Make the tables that are missing if DynamoDB runs on this machine; never anywhere else.
+    """Create missing tables if DynamoDB runs on this machine; never anywhere else.
 
     Raises:
         StoreRefused: A library is missing.
-        StoreUnavailable: It cannot be reached.
+        StoreUnavailable: DynamoDB cannot be reached.
     """
     if not config.has_local_tables:
         return
@@ -90,5 +90,5 @@ async def make_local_tables(config: Config) -> None:
 
 
 def needs(missing: ModuleNotFoundError) -> str:
-    """What to do about a library that only many machines need."""
+    """Return how to install a library that only larger deployments need."""
     return f"this needs {missing.name}: pip install 'tidings[scale]'"

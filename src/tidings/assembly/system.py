@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real world: the system's clock, its randomness, and exiting on purpose."""
+"""The real world: the system's clock, its randomness, back-off, and failpoints that exit."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ class ExitAt:
 
 
 def jitter_ms(most: int) -> int:
-    """A random number of milliseconds up to a maximum: for spreading, not for secrets."""
+    """Return a random number of milliseconds up to a maximum: for spreading, not for secrets."""
     return random.randint(0, most)
 
 

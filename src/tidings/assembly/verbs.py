@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of inboxes over a store and a queue of jobs."""
+"""Makes the verbs of inboxes, and the parts that check credentials."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ from tidings.ports.world import Chance, Clock
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Parts that remember something of the store, and hear of it together when that ends."""
+    """Parts that cache credentials and share one watch, which reports revocations to them."""
 
     watch: RevocationWatch
     signing: SigningKeys
@@ -42,7 +42,7 @@ class Identity:
 def make_identity(
     root_key: str, store: Store, wrapping: Wrapping, quotas: TenantQuotas, clock: Clock
 ) -> Identity:
-    """All of it, with a watch that is not started."""
+    """Return these parts, with a watch that is not started."""
     watch = RevocationWatch(store.revocations)
     signing = SigningKeys(store.tenants, wrapping, clock, watch)
     own_keys = TenantIssuerKeys(store.tenants, clock, watch)
@@ -54,7 +54,7 @@ def make_identity(
 def make_inbox_verbs(
     store: Store, jobs: Jobs, vault: Vault, bus: InProcessBus, clock: Clock, chance: Chance
 ) -> InboxVerbs:
-    """All that can be done with inboxes; what is posted to listed users goes through the queue."""
+    """Return the verbs of inboxes; posts to listed users go through the queue."""
     notifications, copies = store.notifications, store.copies
     settings = Settings(store.inbox_settings, store.tenants)
     configs = InboxConfigs(store.inbox_settings, store.tenants)

@@ -61,7 +61,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
 def _count(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("a number from 1 on is expected")
+        raise argparse.ArgumentTypeError("must be at least 1")
     return number
 
 
@@ -125,7 +125,7 @@ def _url(config: Config, options: argparse.Namespace) -> str:
     url: str | None = options.url or running_server(config.data)
     if url is None:
         raise BenchRefused(
-            f"no server has the folder {config.data} open: say where one is with --url or --data"
+            f"no server has the folder {config.data} open: name a server with --url or --data"
         )
     return url
 

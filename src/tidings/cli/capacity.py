@@ -103,7 +103,7 @@ def _number(field: Field[Any]) -> Callable[[str], float]:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
         if not least <= value <= most:
             upper = "" if most == math.inf else f" and at most {most:,}"
-            raise argparse.ArgumentTypeError(f"{text} should be at least {least:,}{upper}")
+            raise argparse.ArgumentTypeError(f"{text} must be at least {least:,}{upper}")
         return value
 
     return number

@@ -29,7 +29,7 @@ def chat(config: Config, options: Namespace) -> int:
 
     me, other = options.me, options.other or ("alice" if options.me == "bob" else "bob")
     if me == other:
-        raise CommandRefused("it takes two to talk: name somebody else with --with")
+        raise CommandRefused("both users are the same: name another user with --with")
     url = server_url(config, options.server, "--server")
     root_key = known_root_key(config)
     try:
@@ -63,16 +63,16 @@ async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
     import httpx
 
     path = f"/v1/tenants/{tenant}"
-    wish = {"user_id": user, "expires_in": TOKEN_SECONDS}
+    wanted = {"user_id": user, "expires_in": TOKEN_SECONDS}
     try:
-        answer = await http.post(f"{path}/tokens", json=wish)
+        answer = await http.post(f"{path}/tokens", json=wanted)
         if answer.status_code == 404:
             (await http.put(path, json={})).raise_for_status()
-            answer = await http.post(f"{path}/tokens", json=wish)
+            answer = await http.post(f"{path}/tokens", json=wanted)
         if answer.is_error:
             raise CommandRefused(f"no token for {user}: {answer.json().get('detail')}")
     except (httpx.HTTPError, ValueError) as error:
-        raise CommandRefused(f"{http.base_url} does not answer as it should: {error!r}") from None
+        raise CommandRefused(f"{http.base_url} gave an unexpected answer: {error!r}") from None
     return str(answer.json()["token"])
 
 
@@ -126,7 +126,7 @@ class Talk:
             if not line.strip():
                 continue
             if not self._client.is_live:
-                self._terminal.tell(f"  (waits for a connection: {_plain(line)})")
+                self._terminal.tell(f"  (waiting for a connection: {_plain(line)})")
             try:
                 self._waiting.add(self._client.send_nowait(self._chat, line))
                 self._none_waits.clear()
@@ -165,19 +165,19 @@ class Talk:
             case events.Message():
                 await self._show_message(event)
             case events.Edited(content=str(content)):
-                self._terminal.tell(f"  ({event.sender} changed a message to: {_plain(content)})")
+                self._terminal.tell(f"  ({event.sender} edited a message: {_plain(content)})")
             case events.Redacted():
-                self._terminal.tell(f"  ({event.sender} took a message back)")
+                self._terminal.tell(f"  ({event.sender} redacted a message)")
             case events.ReceiptMoved() if event.chat == self._chat and event.user == self._other:
                 self._show_receipt(event.delivered, event.read)
             case events.Typing() if event.chat == self._chat and event.user == self._other:
-                self._terminal.note(f"{self._other} is writing", TYPING_SECONDS)
+                self._terminal.note(f"{self._other} is typing", TYPING_SECONDS)
             case events.Disconnected() if self._is_connected:
                 self._is_connected = False
-                self._terminal.tell(f"  (not connected: {event.reason}; trying again)")
+                self._terminal.tell(f"  (disconnected: {event.reason}; reconnecting)")
             case events.Connected() if not self._is_connected:
                 self._is_connected = True
-                self._terminal.tell("  (connected again)")
+                self._terminal.tell("  (reconnected)")
             case events.SendFailed():
                 self._settle(event.client_message_id)
                 self._terminal.tell(f"  (not sent: {_plain(event.content)}: {event.detail})")

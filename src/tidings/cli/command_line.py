@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except ConfigMistakes as mistakes:
-        return _refuse(f"the settings are not right:\n{mistakes}")
+        return _refuse(f"the configuration is not valid:\n{mistakes}")
     except (
         StoreRefused,
         KeyRefused,
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ) as reason:
         return _refuse(str(reason))
     except StoreUnavailable as reason:
-        return _tell(f"{reason.title}: {reason.__cause__ or reason.detail}", UNREACHED)
+        return _fail(f"{reason.title}: {reason.__cause__ or reason.detail}", UNREACHED)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -120,10 +120,10 @@ def _in_words(error: OSError, config: Config) -> str:
 
 
 def _refuse(reason: str) -> int:
-    return _tell(reason, REFUSED)
+    return _fail(reason, REFUSED)
 
 
-def _tell(reason: str, exit_code: int) -> int:
+def _fail(reason: str, exit_code: int) -> int:
     print(f"tidings: {reason}", file=sys.stderr)
     return exit_code
 
@@ -154,10 +154,12 @@ def make_parser() -> argparse.ArgumentParser:
     key = commands.add_parser("keys", help="manage the master key")
     actions = key.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser(
-        "rotate", parents=[folder], help="change the master key, without stopping a running server"
+        "rotate", parents=[folder], help="rotate the master key, without stopping a running server"
     )
     actions.add_parser("status", parents=[folder], help="show which master key is in use")
-    add_jobs_options(commands.add_parser("jobs", help="manage delivery jobs that failed"), folder)
+    add_jobs_options(
+        commands.add_parser("jobs", help="manage dead letters: delivery jobs that failed"), folder
+    )
     _add_chat(commands.add_parser("chat", parents=[folder], help="interactive demo chat"))
     add_notify_options(commands.add_parser("notify", parents=[folder], help="send a notification"))
     add_bench_options(

@@ -104,8 +104,8 @@ def export(config: Config, file: str) -> int:
     print(f"Exported {_facts(exported.closing)}.", file=sys.stderr)
     if exported.jobs_elsewhere:
         print(
-            f"tidings: {exported.jobs_elsewhere:,} delivery jobs are not done, and in another "
-            "queue than the store: they do not travel",
+            f"tidings: {exported.jobs_elsewhere:,} unfinished delivery jobs are in a queue "
+            "outside the store, and are not part of the export",
             file=sys.stderr,
         )
     return 0
@@ -137,18 +137,18 @@ def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
         done = asyncio.run(_import(config, file, unsigned=unsigned))
     except Unproven as reason:
         raise StoreRefused(
-            f"{_named(file)} is not to be trusted: {reason}. If you know where it comes from, "
-            "--unsigned takes it all the same"
+            f"{_named(file)} cannot be trusted: {reason}. If you know where it comes from, "
+            "import it with --unsigned"
         ) from None
     except Damaged as reason:
-        raise StoreRefused(f"{_named(file)} is not a whole export: {reason}") from None
+        raise StoreRefused(f"{_named(file)} is not a complete export: {reason}") from None
     except OtherImport:
         raise StoreRefused(
-            "the store has taken in part of another export: go on with that one, or begin anew in "
-            "an empty store"
+            "the store contains part of another export: continue with that one, or start over "
+            "with an empty store"
         ) from None
     print(f"Imported {_facts(done.closing)}.")
-    print(f"The master key that opens it: {', '.join(sorted(done.master_keys)) or 'any'}.")
+    print(f"Master key needed to read it: {', '.join(sorted(done.master_keys)) or 'any'}.")
     return 0
 
 
@@ -172,8 +172,8 @@ async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
 def _facts(closing: ExportEnd) -> str:
     counts = closing.counts
     names = (("user", "users"), ("chat", "chats"), ("entry", "entries"))
-    told = ", ".join(f"{counts.get(tag, 0):,} {name}" for tag, name in names)
-    return f"{told}, {sum(counts.values()):,} facts in all"
+    listed = ", ".join(f"{counts.get(tag, 0):,} {name}" for tag, name in names)
+    return f"{listed}, {sum(counts.values()):,} facts in total"
 
 
 def _named(file: str) -> str:
@@ -189,12 +189,12 @@ def _written(file: str) -> Iterator[IO[bytes]]:
         return
     path = Path(file)
     if path.exists():
-        raise StoreRefused(f"{file} is there already")
+        raise StoreRefused(f"{file} already exists")
     part = path.with_name(path.name + _PART)
     try:
         opened = os.open(part, _NEW_FILE, 0o600)
     except OSError as error:
-        raise StoreRefused(f"{part} cannot be made: {error.strerror or error}") from error
+        raise StoreRefused(f"{part} cannot be created: {error.strerror or error}") from error
     try:
         with os.fdopen(opened, "wb") as out:
             # Names, numbers and who talks to whom: for the owner only, whatever the umask is.

@@ -39,9 +39,9 @@ def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
     """Add the options of `tidings jobs`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, does in (
-        ("list", "list the delivery jobs that failed too often"),
-        ("replay", "put one of them back into the queue"),
-        ("drop", "delete one of them"),
+        ("list", "list the dead letters: delivery jobs that failed too often"),
+        ("replay", "put a dead letter back into the queue"),
+        ("drop", "delete a dead letter"),
     ):
         action = actions.add_parser(word, parents=[folder], help=does)
         action.add_argument(
@@ -60,8 +60,8 @@ def jobs(config: Config, options: argparse.Namespace) -> int:
     url = options.server or running_server(config.data)
     if url is None:
         raise JobsRefused(
-            f"no server has {config.data} open: start one with `tidings serve`, or say where it is "
-            "with --data or --server"
+            f"no server has {config.data} open: start one with `tidings serve`, or name one with "
+            "--data or --server"
         )
     root_key = config.root_key or read_root_key(config.data)
     if root_key is None:
@@ -72,10 +72,10 @@ def jobs(config: Config, options: argparse.Namespace) -> int:
             _list(where, root_key)
         case "replay":
             _ask("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
-            print(f"{options.id} is in the queue again.")
+            print(f"{options.id} is back in the queue.")
         case _:
             _ask("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
-            print(f"{options.id} is gone.")
+            print(f"{options.id} is dropped.")
     return 0
 
 
@@ -85,13 +85,13 @@ def _list(where: str, root_key: str) -> None:
     while cursor is not None:
         more = f"&cursor={quote(cursor)}" if cursor else ""
         page = msgspec.json.decode(_ask("GET", f"{where}?limit=100{more}", root_key), type=_Page)
-        for one in page.data:
-            users = f"{len(one.users)} users"
-            print(f"{one.id}  {one.set_aside_at}  {one.tenant}/{one.inbox}  {users}  {one.reason}")
+        for job in page.data:
+            users = f"{len(job.users)} users"
+            print(f"{job.id}  {job.set_aside_at}  {job.tenant}/{job.inbox}  {users}  {job.reason}")
         count += len(page.data)
         cursor = page.next_cursor
     if not count:
-        print("No job is set aside.")
+        print("There are no dead letters.")
 
 
 def _ask(method: str, url: str, root_key: str) -> bytes:

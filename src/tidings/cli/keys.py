@@ -37,14 +37,13 @@ def rotate(config: Config) -> int:
     if done is None:
         done = asyncio.run(_rotate_here(config))
     print(
-        f"The master key is now {done.master_key_id}; "
-        f"{done.rewrapped} keys were taken over from the one before."
+        f"The master key is now {done.master_key_id}; {done.rewrapped} keys were rewrapped with it."
     )
     if config.master_key is None:
-        print("The one before it is gone from the folder, and opens nothing here any more.")
+        print("The previous key was deleted from the folder and opens nothing here any more.")
     else:
-        print("TIDINGS_MASTER_KEY_PREVIOUS is not needed any more: take it away.")
-    print("Backups made before now still need the master key of their time.")
+        print("TIDINGS_MASTER_KEY_PREVIOUS is no longer needed: remove it.")
+    print("Backups made before now still need the master key that was in use then.")
     return 0
 
 
@@ -53,15 +52,15 @@ def status(config: Config) -> int:
     keyring = _keyring(config)
     source = "TIDINGS_MASTER_KEY" if config.master_key else str(config.data / "master.key")
     if keyring.current is None:
-        print(f"There is no master key yet: the first start makes {source}.")
+        print(f"There is no master key yet: the first start creates {source}.")
         return 0
     print(f"master key  {keyring.current.key_id}  from {source}")
     for key in keyring.previous:
-        print(f"before it   {key.key_id}  still needed: run `tidings keys rotate` to finish")
+        print(f"previous    {key.key_id}  still needed: run `tidings keys rotate` to finish")
     if not config.is_alone:
         return 0  # every process has the keys from its settings
     url = running_server(config.data)
-    print(f"server      {f'{url}, says {SERVER_FILE}' if url else 'none has this folder open'}")
+    print(f"server      {f'{url} (from {SERVER_FILE})' if url else 'none has this folder open'}")
     return 0
 
 
@@ -74,10 +73,10 @@ def running_server(folder: Path) -> str | None:
     if not is_in_use(folder):
         return None
     try:
-        told = json.loads((folder / SERVER_FILE).read_text())
+        content = json.loads((folder / SERVER_FILE).read_text())
     except (OSError, ValueError):
         return None
-    url = told.get("url") if isinstance(told, dict) else None
+    url = content.get("url") if isinstance(content, dict) else None
     return url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
 
 
@@ -91,7 +90,7 @@ def _root_key(config: Config) -> str:
     key = config.root_key or read_root_key(config.data)
     if key is None:
         raise KeyRefused(
-            "the running server is asked with the root key: set TIDINGS_ROOT_KEY to the server's"
+            "the running server requires the root key: set TIDINGS_ROOT_KEY to the server's"
         )
     return key
 
@@ -110,8 +109,8 @@ def _ask(url: str, root_key: str) -> Rotation | None:
         raise KeyRefused(f"the server at {url} does not answer: {error.reason}") from None
     except (http.client.HTTPException, OSError, msgspec.MsgspecError) as error:
         raise KeyRefused(
-            f"the server at {url} broke off ({error}): whether the key has changed, "
-            "`tidings keys status` tells"
+            f"the server at {url} broke off ({error}): "
+            "`tidings keys status` shows whether the key has changed"
         ) from None
 
 

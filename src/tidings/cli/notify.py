@@ -49,12 +49,14 @@ def _users_in(lines: Iterable[str], name: str) -> list[str]:
             if not first or (number == 0 and first.lower() in HEADINGS):
                 continue
             if USER.fullmatch(first) is None:
-                raise CommandRefused(f"{name}, line {reader.line_num}: {first!r:.80} is no user id")
+                raise CommandRefused(
+                    f"{name}, line {reader.line_num}: {first!r:.80} is not a user id"
+                )
             found[first] = None
     except csv.Error as error:
         raise CommandRefused(f"{name}, line {reader.line_num}: {error}") from error
     if not found:
-        raise CommandRefused(f"{name} names no user")
+        raise CommandRefused(f"{name} contains no user id")
     return list(found)
 
 
@@ -93,7 +95,9 @@ def add_notify_options(parser: argparse.ArgumentParser) -> None:
 
 def _key(text: str) -> str:
     if _KEY.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError("1 to 200 letters, digits and signs are expected")
+        raise argparse.ArgumentTypeError(
+            "must be 1 to 200 printable ASCII characters without spaces"
+        )
     return text
 
 
@@ -117,8 +121,10 @@ def notify(config: Config, options: argparse.Namespace) -> int:
     except Unavailable as error:
         why = f"the server at {url} does not answer: {error}"
     except KeyboardInterrupt:
-        why = "interrupted; what was posted is delivered all the same"
-    again = f"Do it again with --key {request_key}: it goes on, and nobody is notified twice."
+        why = "interrupted; what was posted will still be delivered"
+    again = (
+        f"Repeat the command with --key {request_key}: it continues, and nobody is notified twice."
+    )
     print(f"tidings: {why}\n{again}", file=sys.stderr)
     return UNFINISHED
 
@@ -163,33 +169,33 @@ async def _post(
             say(f"posting {bar(start, len(users))}")
             portion = users[start : start + AUDIENCE_USERS_MAX]
             key = request_key if start == 0 else f"{request_key}.{len(posted) + 1}"
-            one = await api.post_to_users(inbox, portion, notification, key=key)
+            post = await api.post_to_users(inbox, portion, notification, key=key)
             say("")
-            print(f"{one.id}  {_users(one.recipients)}", flush=True)
-            posted.append(one)
+            print(f"{post.id}  {_users(post.recipients)}", flush=True)
+            posted.append(post)
     return posted
 
 
 async def _follow(api: "TenantApi", inbox: str, posted: "list[Posted]") -> int:
     """Show the progress until all users have it; return the exit code."""
-    total = sum(one.recipients for one in posted)
+    total = sum(post.recipients for post in posted)
     over: dict[str, Progress] = {}
     with progress_line("") as say:
         while True:
             delivered = 0
-            for one in posted:
-                progress = over.get(one.id) or await api.progress(inbox, one.id)
+            for post in posted:
+                progress = over.get(post.id) or await api.progress(inbox, post.id)
                 delivered += progress.delivered
                 if progress.status in ("done", "redacted"):
-                    over[one.id] = progress
+                    over[post.id] = progress
             if len(over) == len(posted):
                 break
             say(bar(delivered, total))
             await asyncio.sleep(LOOK_SECONDS)
-    is_redacted = any(one.status == "redacted" for one in over.values())
+    is_redacted = any(progress.status == "redacted" for progress in over.values())
     print(f"{delivered:,} of {total:,} users have it.")
     if is_redacted:
-        print("It was taken back meanwhile.")
+        print("It was retracted meanwhile.")
     return UNFINISHED if is_redacted else 0
 
 

@@ -21,7 +21,7 @@ DIFFERENT: Final = 1
 """Exit code of `verify` when a table differs from its declaration."""
 
 _NO_PITR: Final = (
-    "This endpoint knows no point-in-time recovery: whether it is on was not looked at."
+    "This endpoint does not support point-in-time recovery, which was therefore not checked."
 )
 
 
@@ -94,24 +94,24 @@ async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> 
 
 async def _plan(tables: "LiveTables", prefix: str) -> int:
     found = await tables.differences()
-    for one in found:
-        print(f"{'apply  ' if one.curable else 'by hand'}  {_line(one, prefix)}")
+    for difference in found:
+        print(f"{'apply  ' if difference.curable else 'by hand'}  {_line(difference, prefix)}")
     print(_summary(found))
     return 0
 
 
 async def _apply(tables: "LiveTables", prefix: str) -> int:
     left = await tables.apply(lambda step: print(f"apply    {_line(step, prefix)}", flush=True))
-    for one in left:
-        print(f"by hand  {_line(one, prefix)}")
+    for difference in left:
+        print(f"by hand  {_line(difference, prefix)}")
     print(_summary(left))
     return DIFFERENT if left else 0
 
 
 async def _verify(tables: "LiveTables", prefix: str) -> int:
     found = await tables.differences()
-    for one in found:
-        print(_line(one, prefix))
+    for difference in found:
+        print(_line(difference, prefix))
     if not await tables.knows_pitr():
         print(_NO_PITR)
     print(_summary(found))

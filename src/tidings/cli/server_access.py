@@ -30,8 +30,8 @@ def server_url(config: Config, given: str | None, flag: str) -> str:
     url = given or running_server(config.data)
     if url is None:
         raise CommandRefused(
-            f"no server has the folder {config.data} open: start one with `make run`, or say "
-            f"where it is with --data or {flag}"
+            f"no server has the folder {config.data} open: start one with `make run`, or "
+            f"name one with --data or {flag}"
         )
     return url
 

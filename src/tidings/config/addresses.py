@@ -61,7 +61,7 @@ def networks(text: str) -> Networks:
                 f"{item!r} is not an address or a network such as 10.0.0.0/8"
             ) from None
         if network.prefixlen == 0:
-            raise ValueError(f"{item} is everybody: who is trusted with addresses has to be named")
+            raise ValueError(f"{item} is everybody: list the addresses of the proxies")
         found.append(network)
     return tuple(found)
 
@@ -102,7 +102,9 @@ def webhook_secret(text: str) -> str:
 def sms_sender(text: str) -> str:
     """Parse the sender that a text message shows."""
     if _SENDER.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not 1 to 11 letters, digits and -, with a letter among them")
+        raise ValueError(
+            f"{text!r} is not 1 to 11 letters, digits and -, at least one of them a letter"
+        )
     return text
 
 
@@ -111,8 +113,8 @@ def roles(text: str) -> tuple[str, ...]:
     named = {role.strip() for role in text.split(",") if role.strip()}
     unknown = sorted(named.difference(ROLES))
     if unknown or not named:
-        what = f"{', '.join(unknown)!r} is" if unknown else "nothing is"
-        raise ValueError(f"{what} not one of {', '.join(ROLES)}")
+        what = f"{', '.join(unknown)!r} is not" if unknown else "at least one role is expected:"
+        raise ValueError(f"{what} one of {', '.join(ROLES)}")
     return tuple(role for role in ROLES if role in named)
 
 
@@ -136,7 +138,7 @@ def authorities(text: str) -> Path:
     try:
         ssl.create_default_context(cafile=path)
     except ssl.SSLError:
-        raise ValueError(f"{text} does not hold certificates as PEM") from None
+        raise ValueError(f"{text} does not contain certificates as PEM") from None
     return path
 
 
@@ -165,7 +167,7 @@ def secrets_in_files(
             mistakes.append(f"{source}: {error}")
             continue
         if content is None:
-            mistakes.append(f"{source}: {text} is not there")
+            mistakes.append(f"{source}: {text} does not exist")
         else:
             found[secret] = (source, content.strip())
     return found

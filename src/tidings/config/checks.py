@@ -15,13 +15,13 @@ def plain_connections(config: Config) -> Iterator[str]:
     if config.plain_engines != "allow":
         for engine, encrypted in _plain_engines(config):
             yield (
-                f"the way to {engine} is not encrypted, and leads to another machine: {encrypted}, "
+                f"the connection to {engine} on another machine is not encrypted: {encrypted}, "
                 "or set TIDINGS_PLAIN_ENGINES=allow if nobody else is in that network"
             )
     if config.plain_webhooks != "allow":
         for name in _plain_webhooks(config):
             yield (
-                f"{name} is not encrypted, and leads to another machine: use https://, or set "
+                f"{name} is not encrypted and points to another machine: use https://, or set "
                 "TIDINGS_PLAIN_WEBHOOKS=allow if nobody else is in that network"
             )
 
@@ -146,14 +146,14 @@ _PAIRS: Final = (
 def _pairs(config: Config, given: Collection[str]) -> Iterator[str]:
     for name, other in _PAIRS:
         if name in given and other not in given:
-            yield f"{_variable(name)} means nothing without {_variable(other)}"
+            yield f"{_variable(name)} has no effect without {_variable(other)}"
 
 
 def _redis(config: Config, url: SplitResult) -> Iterator[str]:
     if config.redis_ca is not None and url.scheme != "rediss":
-        yield "TIDINGS_REDIS_CA means nothing without rediss:// in TIDINGS_REDIS_URL"
+        yield "TIDINGS_REDIS_CA has no effect without rediss:// in TIDINGS_REDIS_URL"
     if config.redis_password is not None and url.password is not None:
-        yield "TIDINGS_REDIS_PASSWORD is set, and TIDINGS_REDIS_URL holds a password as well"
+        yield "TIDINGS_REDIS_PASSWORD is set, and TIDINGS_REDIS_URL contains a password as well"
     if config.redis_mode == "cluster" and url.path.strip("/") not in ("", "0"):
         yield "TIDINGS_REDIS_MODE=cluster has one database: TIDINGS_REDIS_URL names another"
 
@@ -167,7 +167,7 @@ def _without_their_engine(
 ) -> Iterator[str]:
     for name, (setting, value) in _ENGINE_OF.items():
         if name in given and setting not in wrong and getattr(config, setting) != value:
-            yield f"{_variable(name)} means nothing without {_variable(setting)}={value}"
+            yield f"{_variable(name)} has no effect without {_variable(setting)}={value}"
 
 
 def _processes(config: Config, wrong: Collection[str]) -> Iterator[str]:
@@ -182,8 +182,8 @@ def _processes(config: Config, wrong: Collection[str]) -> Iterator[str]:
         )
     elif is_part and config.is_alone:
         yield (
-            f"roles {','.join(config.roles)}: other processes do the rest, and meet this one only "
-            "with TIDINGS_BUS=kafka and TIDINGS_REGISTRY=redis"
+            f"roles {','.join(config.roles)}: other processes do the rest, which "
+            "needs TIDINGS_BUS=kafka and TIDINGS_REGISTRY=redis"
         )
     if not config.is_alone:
         for name in ("root_key", "master_key"):
@@ -193,10 +193,7 @@ def _processes(config: Config, wrong: Collection[str]) -> Iterator[str]:
 
 def _queue(config: Config) -> Iterator[str]:
     if config.queue == "store" and not config.is_alone:
-        yield (
-            "TIDINGS_JOBS=store is the queue of a process that is alone: several share "
-            "TIDINGS_JOBS=kafka or sqs"
-        )
+        yield ("TIDINGS_JOBS=store is for a single process: several need TIDINGS_JOBS=kafka or sqs")
     if config.queue == "kafka" and config.is_alone:
         yield "TIDINGS_JOBS=kafka is for several processes: it needs TIDINGS_BUS=kafka"
 
@@ -216,18 +213,18 @@ def _master_keys(config: Config) -> Iterator[str]:
     if config.master_key_previous is None:
         return
     if config.master_key is None:
-        yield "TIDINGS_MASTER_KEY_PREVIOUS means nothing without TIDINGS_MASTER_KEY"
+        yield "TIDINGS_MASTER_KEY_PREVIOUS has no effect without TIDINGS_MASTER_KEY"
     elif config.master_key == config.master_key_previous:
         yield "TIDINGS_MASTER_KEY_PREVIOUS is the same as TIDINGS_MASTER_KEY"
 
 
 def _in_public(config: Config) -> Iterator[str]:
     if config.limits == "off":
-        yield f"{config.why_public}: limits are not turned off there"
+        yield f"{config.why_public}: limits cannot be turned off"
     if config.sms == "log":
         yield (
-            f"{config.why_public}: TIDINGS_SMS=log writes login codes into the log, which is for "
-            "development"
+            f"{config.why_public}: TIDINGS_SMS=log writes login codes into the log: for "
+            "development only"
         )
 
 

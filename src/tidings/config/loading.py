@@ -117,21 +117,21 @@ def _from_file(file: Path, mistakes: list[str]) -> dict[str, tuple[str, str]]:
     except (OSError, ValueError) as error:
         mistakes.append(f"{file}: {error}")
         return {}
-    if mode & 0o077 and _holds_secret(table):
-        mistakes.append(f"{file} holds a key and may be read by others: chmod 600 {file}")
+    if mode & 0o077 and _has_secret(table):
+        mistakes.append(f"{file} contains a key and can be read by others: chmod 600 {file}")
     given = {}
     for name, value in table.items():
         source = f"{file}: {name}"
         if _is_known(name, source, mistakes):
             text = _as_text(value)
             if text is None:
-                mistakes.append(f"{source}: a text, a number or a list of texts is expected")
+                mistakes.append(f"{source}: a string, a number or a list of strings is expected")
             else:
                 given[name] = (source, text)
     return given
 
 
-def _holds_secret(table: Mapping[str, object]) -> bool:
+def _has_secret(table: Mapping[str, object]) -> bool:
     return any(name in table for name in SECRETS) or "@" in str(table.get("redis_url", ""))
 
 
@@ -147,5 +147,5 @@ def _is_known(name: str, source: str, mistakes: list[str]) -> bool:
     if name in PARSE or name.removesuffix(FILE_SUFFIX) in SECRETS:
         return True
     known = ", ".join(sorted(PARSE))
-    mistakes.append(f"{source}: there is no such setting; there are {known}")
+    mistakes.append(f"{source}: there is no such setting; the settings are {known}")
     return False

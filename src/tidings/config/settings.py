@@ -118,7 +118,7 @@ class Config:
         if not self.is_loopback:
             return f"{self.host} can be reached by others"
         named = "TIDINGS_TRUSTED_PROXIES" if self.trusted_proxies else "TIDINGS_ALLOWED_ORIGINS"
-        return f"others reach {self.host} as {named} says"
+        return f"{named} makes {self.host} public"
 
     @property
     def has_local_tables(self) -> bool:

@@ -37,7 +37,7 @@ def _data(text: str) -> Path:
         raise ValueError("the name of a folder is expected")
     path = Path(text)
     if path.exists() and not path.is_dir():
-        raise ValueError(f"{text} is there, but is not a folder")
+        raise ValueError(f"{text} exists, but is not a folder")
     return path
 
 
@@ -45,7 +45,7 @@ def _root_key(text: str) -> str:
     if not 0 < len(text) <= limits.TOKEN_BYTES_MAX or not text.isascii() or not text.isprintable():
         raise ValueError("1 to 8192 printable ASCII characters are expected")
     if " " in text:
-        raise ValueError("a key that travels in a header has no spaces")
+        raise ValueError("the key must not contain spaces, because it is sent in a header")
     if reason := why_weak(text):
         raise ValueError(f"the root key is weak: {reason}; {MAKES_A_GOOD_ONE}")
     return text
@@ -67,7 +67,7 @@ def _allowed_origins(text: str) -> tuple[str, ...]:
         if _ORIGIN.fullmatch(origin) is None:
             raise ValueError(
                 f"{origin!r} is not an origin such as https://app.example.com: a scheme and a "
-                "host in small letters, perhaps a port, no path, no *"
+                "host in lower case, optionally a port, no path, no *"
             )
     return origins
 
@@ -89,7 +89,7 @@ def _failpoints(text: str) -> dict[Place, int]:
         known = next((name for name in PLACES if name == place), None)
         if known is None or not visit.isdigit() or int(visit) < 1:
             raise ValueError(
-                f"{item!r} is not place:n with n from 1, and one of {', '.join(PLACES)}"
+                f"{item!r} is not place:n with n from 1 and a place out of {', '.join(PLACES)}"
             )
         armed[known] = int(visit)
     return armed
@@ -97,7 +97,7 @@ def _failpoints(text: str) -> dict[Place, int]:
 
 def _sms_per_day(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise ValueError(f"{text!r} is not a number of texts: 0 to 999999999")
+        raise ValueError(f"{text!r} is not a number of text messages: 0 to 999999999")
     return int(text)
 
 

@@ -97,8 +97,7 @@ class Welcome(msgspec.Struct, tag_field="op", tag="welcome"):
 
 
 class Live(msgspec.Struct, tag_field="op", tag="live"):
-    """The end of catch-up: every entry older than `welcome` was sent, or covered by `resync` or
-    `gone`."""
+    """Catch-up is complete: every older entry was sent, or covered by `resync` or `gone`."""
 
 
 class EntryFrame(EntryRecord, tag_field="op", tag="entry"):
