@@ -44,7 +44,7 @@ class DeletionRunner:
 
         Args:
             delivery_ms: Time that members stay stored, so that the last entry can be delivered.
-            back_off: Waits before the n-th new attempt, with jitter, for seconds at most.
+            back_off: Waits before the n-th new attempt, with jitter, a few seconds at most.
         """
         self._deletions = deletions
         self._clock = clock

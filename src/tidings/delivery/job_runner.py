@@ -89,7 +89,7 @@ class JobRunner:
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, for seconds at most."""
+        """`back_off` waits before the n-th new attempt, with jitter, a few seconds at most."""
         self._jobs = jobs
         self._dead_letters = dead_letters
         self._notifications = notifications

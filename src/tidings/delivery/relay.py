@@ -35,7 +35,7 @@ AGAIN_SECONDS_FIRST: Final = 5.0
 AGAIN_SECONDS_MAX: Final = 60.0
 CHECKED_AT_ONCE: Final = 100
 OWED_CHATS_MAX: Final = 20_000
-"""Chats behind at which no more changes are read: the store keeps them for a day."""
+"""Limit on chats that are behind; beyond it no changes are read: the store keeps them for a day."""
 HINTS_MAX: Final = 2
 """Hints after which the relay delivers by itself."""
 ATTEMPTS_MAX: Final = 5

@@ -26,7 +26,7 @@ from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_even
 log = logging.getLogger("tidings.delivery")
 
 EVENTS_MAX: Final = 2_000
-"""Unfinished events above which no more are taken."""
+"""Limit on unfinished events; beyond it no more are taken."""
 EVENTS_AT_ONCE: Final = 500
 RUN_EVENTS_MAX: Final = 256
 CHATS_AT_ONCE: Final = 64
@@ -59,7 +59,7 @@ class Worker:
         unread_recount: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, for seconds at most."""
+        """`back_off` waits before the n-th new attempt, with jitter, a few seconds at most."""
         self._feed = feed
         self._deliverer = deliverer
         self._unread_recount = unread_recount

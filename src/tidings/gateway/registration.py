@@ -72,8 +72,8 @@ class GatewayRegistration:
     async def register(self, user: UserKey, connection: str) -> bool:
         """Register a connection; False if the user has too many over all gateways.
 
-        A connection is served even if the registry does not answer: until then each gateway
-        counts its own, and surplus connections are closed when the registry is back.
+        A connection is served even if the registry does not answer. Then each gateway counts its
+        own connections, and closes surplus ones when the registry is back.
         """
         try:
             return await self._registry.enter(user, connection)
