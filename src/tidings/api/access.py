@@ -37,8 +37,8 @@ def came_encrypted(scope: Scope, trusted: Networks) -> bool:
     client = scope["client"]
     if not trusted or client is None or not is_trusted(client[0], trusted):
         return False
-    said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
-    return len(said) == 1 and said[0].strip().lower() == b"https"
+    protocols = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return len(protocols) == 1 and protocols[0].strip().lower() == b"https"
 
 
 log = logging.getLogger("tidings.serving")

@@ -120,7 +120,7 @@ def make_app(
 def make_health_app(own_health: health.Health, chance: Chance) -> Router:
     """Return the application of a process that answers requests for its health only."""
     access, large_bodies = Access(), LargeBodies()
-    guard = Guard(_know_nobody, access)
+    guard = Guard(_refuse_all, access)
     services = {"health": own_health}
     responders: dict[str, dict[str, Responder]] = {
         operation.path: {
@@ -131,7 +131,7 @@ def make_health_app(own_health: health.Health, chance: Chance) -> Router:
     return _make_router(responders, chance, access)
 
 
-async def _know_nobody(_: str) -> Caller:
+async def _refuse_all(_: str) -> Caller:
     raise Unauthenticated
 
 

@@ -47,7 +47,7 @@ class Recorder:
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
             return await operation.handler(**given)
         path, body = request.path_params, given.get("data")
-        intent = Intent(*actor, operation.name, _tenant(path, caller), _said(body, audited))
+        intent = Intent(*actor, operation.name, _tenant(path, caller), _sent_fields(body, audited))
         names = [name for name in operation.path_parameters if name != "tenant"]
         target = _target([_part(name, path[name]) for name in names], audited.target, body)
         called = request_id(request.scope, self._chance)
@@ -79,9 +79,9 @@ def _tenant(path: Mapping[str, Any], caller: Caller) -> str:
     return tenant if _NAME.fullmatch(tenant) else ""
 
 
-def _target(path: list[str], name: str | None, said: object) -> str | None:
+def _target(path: list[str], name: str | None, source: object) -> str | None:
     """Return the target, outermost part first; None if nothing names it, or not yet."""
-    value = getattr(said, name, None) if name else None
+    value = getattr(source, name, None) if name else None
     own = [_part(name, value)] if name and isinstance(value, str) else []
     return "/".join([*path, *own]) or None
 
@@ -90,7 +90,7 @@ def _part(name: str, value: str) -> str:
     return value if _FORMS.get(name, _NAME).fullmatch(value) else "?"
 
 
-def _said(body: object, audited: Audited) -> tuple[str, ...]:
+def _sent_fields(body: object, audited: Audited) -> tuple[str, ...]:
     if not isinstance(body, dict):
         return _fields(body)
     found = ((name, _within(body, name)) for name in audited.settings)
@@ -114,13 +114,13 @@ def _fields(body: object) -> tuple[str, ...]:
         return ()
     kind = type(body)
     defaults = dict(zip(kind.__struct_fields__[::-1], kind.__struct_defaults__[::-1], strict=False))
-    said = []
+    sent = []
     for name in kind.__struct_fields__:
         value = getattr(body, name)
         if name in defaults and value == defaults[name]:
             continue
-        said.append(f"{name}={str(value).lower()}" if isinstance(value, bool) else name)
-    return tuple(said)
+        sent.append(f"{name}={str(value).lower()}" if isinstance(value, bool) else name)
+    return tuple(sent)
 
 
 def _content(answer: object) -> object:

@@ -103,8 +103,8 @@ async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> 
     refusals=(RefreshRefused, StoreUnavailable),
 )
 async def refresh_session(data: Refresh, logins: LoginVerbs) -> SessionTokens:
-    """Replace both tokens. Within half a minute a repeated request gets the same answer; after
-    that, a refresh token that was used before ends the session."""
+    """Replace both tokens. A repeated request within half a minute gets the same answer; any
+    other use of an old refresh token ends the session."""
     return _tokens(await logins.refresh(data.refresh_token))
 
 

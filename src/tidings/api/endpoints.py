@@ -87,9 +87,9 @@ class OperationResponder:
         """Admit the request, call the handler, and answer with what it returns."""
         operation = self._operation
         await self._guard.admit(request.scope, operation)
-        async with AsyncExitStack() as taken:
-            await taken.enter_async_context(self._large_bodies.slot(request.scope, operation))
-            body = await self._body(request, taken)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._large_bodies.slot(request.scope, operation))
+            body = await self._body(request, stack)
             answer = await self._call(request, {**body, **self._arguments.read(request)})
         if not isinstance(answer, Answer):
             answer = Answer(answer, operation.statuses[0])
@@ -98,7 +98,7 @@ class OperationResponder:
         content = msgspec.json.encode(answer.content)
         return Response(content, answer.status, answer.headers, JSON)
 
-    async def _body(self, request: Request, taken: AsyncExitStack) -> dict[str, object]:
+    async def _body(self, request: Request, stack: AsyncExitStack) -> dict[str, object]:
         """Return the argument for the body, if the handler takes one and the request has one."""
         operation = self._operation
         if operation.body is None:
@@ -109,7 +109,7 @@ class OperationResponder:
                 return {}
             raise Invalid("the body is missing", "")
         check_media_type(request.headers)
-        await taken.enter_async_context(self._large_bodies.turn_to_decode(body))
+        await stack.enter_async_context(self._large_bodies.turn_to_decode(body))
         charge = partial(self._guard.charge, request.scope, operation)
         return {"data": await read_value(body, operation.body, charge)}
 

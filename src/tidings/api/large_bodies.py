@@ -45,9 +45,9 @@ class LargeBodies:
         if len(body) <= limits.REQUEST_BODY_BYTES_MAX:
             yield
             return
-        async with AsyncExitStack() as taken:
+        async with AsyncExitStack() as stack:
             async with _not_too_long():
-                await taken.enter_async_context(self._decoding)
+                await stack.enter_async_context(self._decoding)
             yield
 
     @asynccontextmanager
@@ -57,20 +57,20 @@ class LargeBodies:
             raise _too_many()
         slots.users += 1
         try:
-            async with AsyncExitStack() as taken:
-                await self._take(taken, slots)
+            async with AsyncExitStack() as stack:
+                await self._take(stack, slots)
                 yield
         finally:
             slots.users -= 1
             if not slots.users:
                 self._tenants.pop(tenant, None)
 
-    async def _take(self, taken: AsyncExitStack, slots: "_Slots") -> None:
+    async def _take(self, stack: AsyncExitStack, slots: "_Slots") -> None:
         async with _not_too_long():
             # The tenant's own slot first, so that no tenant has more than its few in the common
             # queue.
-            await taken.enter_async_context(slots.free)
-            await taken.enter_async_context(self._in_all)
+            await stack.enter_async_context(slots.free)
+            await stack.enter_async_context(self._in_all)
 
 
 class _Slots:

@@ -100,7 +100,7 @@ async def put_member(
     refusals=(ChatNotFound, MemberNotFound, DirectChatFixed),
 )
 async def remove_member(user: UserKey, chat: ChatId, user_id: str, verbs: ChatVerbs) -> None:
-    """Remove a member, or leave the chat: every member may. When the last owner goes, the
+    """Remove a member, or leave the chat. Every member may leave. When the last owner goes, the
     longest-standing admin becomes owner, or the longest-standing member if there is no admin."""
     other = _named(user, user_id)
     if other is None:

@@ -54,7 +54,7 @@ async def post_message(
 ) -> Answer[MessageRecord]:
     """Post a message. A repeated `client_message_id` gets 200 with `Idempotent-Replay: true` and
     the message as it is now, so a client that lost the answer sends the request again. A sender
-    who has left the chat gets the sequence, id and time of the message only."""
+    who has left the chat since gets the sequence, id and time of the message only."""
     entry, is_replay = await _post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)

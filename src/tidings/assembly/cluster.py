@@ -43,11 +43,11 @@ class ClusterLinks:
         """Return the other gateways."""
         return RemoteGateways(self.registry, self.handover, self.name)
 
-    def mailbox(self, doorstep: HandoverTarget) -> "RedisHandoverReceiver":
+    def mailbox(self, target: HandoverTarget) -> "RedisHandoverReceiver":
         """Return the receiver of handovers for this gateway; the caller starts and closes it."""
         from tidings.cluster.handover_receiver import RedisHandoverReceiver
 
-        return RedisHandoverReceiver(self.link, self.name, doorstep)
+        return RedisHandoverReceiver(self.link, self.name, target)
 
 
 @asynccontextmanager

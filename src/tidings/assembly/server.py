@@ -58,7 +58,7 @@ class Server:
         self._sockets = None
         if "gateway" in config.roles:
             self._sockets = Sockets(core, config, others, rate_limits)
-        self._neighbours = _neighbours(core, others) if others else None
+        self._remote_notices = _remote_notices(core, others) if others else None
         origins = frozenset(config.allowed_origins)
         access = Access(rate_limits, config.trusted_proxies, origins)
         rest = make_rest(core, health, access=access, is_whole="api" in config.roles)
@@ -66,7 +66,7 @@ class Server:
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
         has_sockets = self._sockets is not None
-        self._door = Listener(self._http.protocol, connections, has_sockets=has_sockets)
+        self._listener = Listener(self._http.protocol, connections, has_sockets=has_sockets)
 
     async def open(self) -> str:
         """Listen; return the URL."""
@@ -81,9 +81,9 @@ class Server:
         await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
-        await self._door.open(self._config.host, self._config.port)
+        await self._listener.open(self._config.host, self._config.port)
         host = self._config.host
-        url = f"http://{f'[{host}]' if ':' in host else host}:{self._door.port}"
+        url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
         self._write_server_file(url)
         self._health.trouble = None
         return url
@@ -103,7 +103,7 @@ class Server:
         """Drain connections, finish open requests, then stop."""
         self._health.trouble = self._health.trouble or "draining"
         self._refuse()
-        await self._door.close()
+        await self._listener.close()
         if self._sockets is not None:
             await self._sockets.drain(self._config.drain_seconds)
         await self._http.drain()
@@ -116,7 +116,7 @@ class Server:
             self._sockets.abort()
         # Requests get the reason meanwhile; then the port closes.
         await asyncio.sleep(ABORT_SECONDS)
-        await self._door.close()
+        await self._listener.close()
         await self._http.drain()
         await self._end()
 
@@ -129,12 +129,12 @@ class Server:
         await self._core.watch.close()
         if self._sockets is not None:
             await self._sockets.close()
-        if self._neighbours is not None:
-            await self._neighbours.close()
+        if self._remote_notices is not None:
+            await self._remote_notices.close()
         await self._tasks.close()
 
 
-def _neighbours(core: Core, others: ClusterLinks) -> RemoteNotices:
+def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
     return RemoteNotices(
         core.bus,
         others.remote_gateways,

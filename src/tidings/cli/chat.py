@@ -54,7 +54,7 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
         async with Client(url, token=token, device="terminal") as client:
             direct = await client.api.create_direct(other)
             with Terminal() as terminal:
-                terminal.tell(f"You are {me}, talking to {other} at {url}. /quit ends it.")
+                terminal.show(f"You are {me}, talking to {other} at {url}. /quit ends it.")
                 await Talk(client, direct.chat_id, me, other, terminal).run()
 
 
@@ -126,12 +126,12 @@ class Talk:
             if not line.strip():
                 continue
             if not self._client.is_live:
-                self._terminal.tell(f"  (waiting for a connection: {_plain(line)})")
+                self._terminal.show(f"  (waiting for a connection: {_plain(line)})")
             try:
                 self._waiting.add(self._client.send_nowait(self._chat, line))
                 self._none_waits.clear()
             except Refused as refused:
-                self._terminal.tell(f"  (not sent: {refused.detail})")
+                self._terminal.show(f"  (not sent: {refused.detail})")
 
     async def _notice(self) -> None:
         """Notify the other user of typing."""
@@ -148,7 +148,7 @@ class Talk:
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._none_waits.wait()
         if self._waiting:
-            self._terminal.tell(f"  ({len(self._waiting)} not sent: there is no connection)")
+            self._terminal.show(f"  ({len(self._waiting)} not sent: there is no connection)")
 
     async def _follow(self) -> None:
         async for event in self._client.events():
@@ -165,22 +165,22 @@ class Talk:
             case events.Message():
                 await self._show_message(event)
             case events.Edited(content=str(content)):
-                self._terminal.tell(f"  ({event.sender} edited a message: {_plain(content)})")
+                self._terminal.show(f"  ({event.sender} edited a message: {_plain(content)})")
             case events.Redacted():
-                self._terminal.tell(f"  ({event.sender} redacted a message)")
+                self._terminal.show(f"  ({event.sender} redacted a message)")
             case events.ReceiptMoved() if event.chat == self._chat and event.user == self._other:
                 self._show_receipt(event.delivered, event.read)
             case events.Typing() if event.chat == self._chat and event.user == self._other:
                 self._terminal.note(f"{self._other} is typing", TYPING_SECONDS)
             case events.Disconnected() if self._is_connected:
                 self._is_connected = False
-                self._terminal.tell(f"  (disconnected: {event.reason}; reconnecting)")
+                self._terminal.show(f"  (disconnected: {event.reason}; reconnecting)")
             case events.Connected() if not self._is_connected:
                 self._is_connected = True
-                self._terminal.tell("  (reconnected)")
+                self._terminal.show("  (reconnected)")
             case events.SendFailed():
                 self._settle(event.client_message_id)
-                self._terminal.tell(f"  (not sent: {_plain(event.content)}: {event.detail})")
+                self._terminal.show(f"  (not sent: {_plain(event.content)}: {event.detail})")
             case _:
                 pass
 
@@ -193,7 +193,7 @@ class Talk:
         else:
             self._terminal.forget_note()
             await self._client.read(self._chat, message.sequence)
-        self._terminal.tell(f"{time}  {message.sender:<{self._width}}  {content}")
+        self._terminal.show(f"{time}  {message.sender:<{self._width}}  {content}")
         self._terminal.say_status("sent" if self._mine else "")
 
     def _settle(self, client_message_id: str) -> None:

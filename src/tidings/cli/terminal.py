@@ -58,7 +58,7 @@ class Terminal:
         while (line := await self._lines.get()) is not None:
             yield line
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show a line above the line being typed."""
         print(f"{CLEAR_LINE if self._is_terminal else ''}{text}", flush=True)
         self._draw()
@@ -87,8 +87,8 @@ class Terminal:
 
     def _draw(self) -> None:
         if self._is_terminal:
-            said = self._note or self._status
-            prompt = f"[{said}] > " if said else "> "
+            text = self._note or self._status
+            prompt = f"[{text}] > " if text else "> "
             room = shutil.get_terminal_size().columns - len(prompt) - 1
             print(f"{CLEAR_LINE}{prompt}{self._line[-room:]}", end="", flush=True)
 
