@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export and import on DynamoDB."""
+"""Export of all facts from the tables of a deployment, and import into empty tables."""

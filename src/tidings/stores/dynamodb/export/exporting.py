@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading all facts from the tables, in order and in bounded memory.
+"""Export: reading all facts from the tables, in order and in bounded memory.
 
-Scans come in no order, so they only collect what has to be put in order: the ids of users, authors
-and chats, and the few items of tenants and requests whole. All else is asked for id by id. There is
-no snapshot of many tables: nobody may write during an export, and at its end each log is looked at
-once more.
+A scan has no order, so scans only collect what has to be sorted: the ids of users, authors and
+chats, and the few items of tenants and requests as a whole. The rest is read id by id. DynamoDB
+has no snapshot of several tables: no process may write during an export, and at its end the head
+of each log is read again.
 """
 
 from array import array
@@ -63,7 +63,7 @@ from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.tables import invites_of, request_keys_of
 
 CHATS_AT_ONCE: Final = 16
-"""Whose beginnings are fetched side by side; what is long is then read on one by one."""
+"""Chats whose first pages are read concurrently; the rest of a long chat is read page by page."""
 PAGE_ENTRIES: Final = 200
 PAGE_KEYS: Final = 1_000
 
@@ -73,16 +73,16 @@ _KINDS: Final = (
 
 
 class DynamoSource:
-    """The tables of a deployment that is at rest."""
+    """Tables of a deployment in which nothing is written during the export."""
 
     def __init__(self, dynamo: Dynamo, epoch: str) -> None:
         self._dynamo = dynamo
         self._epoch = epoch
         self._chats: list[ChatId] = []
         self._heads = array("q")
-        """Where the logs ended, in the order of the chats."""
+        """Heads of the logs when they were read, in the order of the chats."""
         self._deleted: set[ChatId] = set()
-        """Of these only the places travel, however far their jobs are."""
+        """Deleted chats: their entries are exported without content, however far the job is."""
         self._inbox = InboxSource(dynamo)
         self._audit = DynamoAuditLog(dynamo)
 
@@ -110,7 +110,7 @@ class DynamoSource:
                     yield some
         async for of_inbox in self._inbox.facts(now):
             yield of_inbox
-        # Processes' clocks differ a little, so the newest may be of a time to come.
+        # The clocks of processes differ a little, so the newest entries may be in the future.
         until = now + limits.DAY_MS
         async for entries in self._audit.oldest_first(now - limits.AUDIT_MS + 1, until):
             yield [converted(AuditFact, entry) for entry in entries]
@@ -127,10 +127,10 @@ class DynamoSource:
         return changed + await self._inbox.changed()
 
     def _is_known(self, chat: ChatId) -> bool:
-        place = bisect_left(self._chats, chat)
-        return self._chats[place : place + 1] == [chat]
+        index = bisect_left(self._chats, chat)
+        return self._chats[index : index + 1] == [chat]
 
-    # What is not in a chat.
+    # Facts outside chats.
 
     async def _tenants(self) -> list[Fact]:
         found: list[tuple[int, str, str, OfTenants]] = []
@@ -140,7 +140,7 @@ class DynamoSource:
                 for item in page
                 if (fact := to_tenants_fact(item)) is not None
             ]
-        found.sort(key=lambda one: one[:3])
+        found.sort(key=lambda row: row[:3])
         return [fact for *_, fact in found]
 
     async def _users(self) -> AsyncIterator[list[Fact]]:
@@ -148,7 +148,7 @@ class DynamoSource:
         for start in range(0, len(ids), BATCH_GET_MAX):
             keys = [{"user_id": user} for user in ids[start : start + BATCH_GET_MAX]]
             items = await self._dynamo.batch_get(patterns.FIND_USERS, keys)
-            yield [to_user_fact(item) for item in sorted(items, key=lambda one: one["user_id"])]
+            yield [to_user_fact(item) for item in sorted(items, key=lambda item: item["user_id"])]
 
     async def _data_keys(self) -> AsyncIterator[list[Fact]]:
         authors = await ids_of(self._dynamo, patterns.SCAN_AUTHORS, "author")
@@ -179,15 +179,15 @@ class DynamoSource:
         return [*found]
 
     async def _chat_ids(self) -> list[ChatId]:
-        # A pair's claim stands in the same table, and is no chat: it has no type.
+        # The claim of a direct chat's pair is in the same table and is not a chat: it has no type.
         is_chat = "attribute_exists(#type)"
         ids = await ids_of(self._dynamo, patterns.SCAN_CHATS, "chat_id", is_chat)
         return [ChatId(chat) for chat in ids]
 
-    # A chat.
+    # Facts of a chat.
 
     async def _opening(self, chat: ChatId, now: int) -> tuple[list[Fact], int]:
-        """The chat, its members and the first entries; and the last one's sequence."""
+        """Return the chat, its members and the first entries, with the last entry's sequence."""
         item = await self._dynamo.get(patterns.READ_CHAT, {"chat_id": chat})
         assert item is not None, "chats are never deleted"
         fact = ChatFact(**{name: item[name] for name in ChatFact.__struct_fields__ if name in item})
@@ -198,7 +198,7 @@ class DynamoSource:
         return [fact, *await self._members(chat), *entries], last
 
     async def _rest(self, chat: ChatId, last: int, now: int) -> AsyncIterator[list[Fact]]:
-        """What follows the opening: the other entries, and the claimed keys."""
+        """Yield what follows the opening: the other entries, and the claimed keys."""
         while last % PAGE_ENTRIES == 0:
             entries, reached = await self._entries(chat, last, now)
             if not entries:
@@ -225,7 +225,7 @@ class DynamoSource:
         return [to_member_fact(row, receipts[row["user_id"]]) for row in rows]
 
     async def _entries(self, chat: ChatId, after: int, now: int) -> tuple[list[Fact], int]:
-        """Some entries after a sequence, each with the reactions to it; and the last one's."""
+        """Return a page of entries after a sequence with their reactions, and its last sequence."""
         items = await items_after(self._dynamo, chat, after, PAGE_ENTRIES)
         facts: list[Fact] = []
         is_deleted = chat in self._deleted
@@ -265,10 +265,10 @@ async def open_source(
     chance: Chance,
     back_off: BackOff,
 ) -> AsyncIterator[DynamoSource]:
-    """Open the tables with this prefix for an export. No server may write to them meanwhile.
+    """Open the tables with this prefix for an export; no server may write to them meanwhile.
 
     Raises:
-        StoreRefused: There are no such tables, nothing is in them, or they are half imported.
+        StoreRefused: The tables do not exist, are empty, or an import into them is unfinished.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_patient(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading all facts of the inbox from its table, in order and in bounded memory.
+"""Export of the inbox: reading all its facts from its table, in order and in bounded memory.
 
-One scan collects which partitions there are, and no more: they are sorted and then asked one by
-one. A user's partition is one request.
+One scan collects only the names of the partitions, which are sorted and then read one by one. A
+user's partition is one request.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -52,11 +52,11 @@ from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings, to_rea
 PAGE_CONTENTS: Final = 200
 PAGE_ITEMS: Final = 1_000
 USER_ITEMS: Final = limits.USER_COPIES_MAX + 1
-"""All copies that count, and the read marks."""
+"""All copies that a user can see, and the read marks."""
 
 
 class InboxSource:
-    """The inbox of a deployment that is at rest."""
+    """Inbox of a deployment in which nothing is written during the export."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -64,36 +64,36 @@ class InboxSource:
         self._notifications = DynamoNotifications(dynamo)
         self._aside = DynamoDeadLetters(dynamo)
         self._ends: dict[tuple[str, str], tuple[str, int]] = {}
-        """Where each inbox ended when it was read."""
+        """End of each inbox when it was read."""
 
     async def facts(self, now: int) -> AsyncIterator[Sequence[InboxFacts]]:
-        """All that counts at `now`, in the order in which it travels."""
+        """Yield all facts that are valid at `now`, in the order of an export file."""
         partitions = Partitions()
         async for page in whole_table(self._dynamo, patterns.SCAN_INBOX):
             for item in page:
                 partitions.meet(item)
         for tenant in partitions.tenants():
-            if (said := await self._settings.settings(tenant)) is not None:
-                yield [TenantSettingsFact(tenant=tenant, settings=said)]
+            if (settings := await self._settings.settings(tenant)) is not None:
+                yield [TenantSettingsFact(tenant=tenant, settings=settings)]
         for tenant, inbox in partitions.inboxes():
             async for some in self._of_inbox(tenant, inbox, now):
                 yield some
         users = partitions.users()
         while few := list(islice(users, AT_ONCE)):
-            lists = await gather_bounded(partial(self._of_user, *one, now) for one in few)
+            lists = await gather_bounded(partial(self._of_user, *user, now) for user in few)
             yield [fact for facts in lists for fact in facts]
         async for jobs in self._jobs(now):
             yield jobs
 
     async def changed(self) -> list[str]:
-        """Inboxes that something was posted to since they were read."""
+        """Return the inboxes that got a notification since they were read."""
         return [
             f"{tenant}/{inbox}"
             for (tenant, inbox), end in self._ends.items()
             if await self._end(tenant, inbox) != end
         ]
 
-    # An inbox.
+    # Facts of an inbox.
 
     async def _of_inbox(
         self, tenant: str, inbox: str, now: int
@@ -121,7 +121,7 @@ class InboxSource:
             ]
 
     async def _end(self, tenant: str, inbox: str) -> tuple[str, int]:
-        """The last notification for listed users, and the last entry of the log."""
+        """Return the newest notification for listed users, and the newest entry of the log."""
         posted = await self._dynamo.query(
             patterns.EXPORT_INBOX,
             "#pk = :inbox AND begins_with(#sk, :kind)",
@@ -133,7 +133,7 @@ class InboxSource:
         return posted[0]["sk"] if posted else "", log[0].sequence if log else 0
 
     async def _pages(self, partition: str, kind: str, size: int) -> AsyncIterator[list[Item]]:
-        """The items whose names begin so, in order."""
+        """Yield the items whose sort keys start with `kind`, in order."""
         first = kind
         while first:
             items = await self._dynamo.query(
@@ -143,7 +143,7 @@ class InboxSource:
                 limit=size,
             )
             yield items
-            # No name has a space: whatever is behind the last one is behind this as well.
+            # No sort key contains a space, so this is right after the last item's key.
             first = f"{items[-1]['sk']} " if len(items) == size else ""
 
     async def _with_progress(
@@ -151,18 +151,20 @@ class InboxSource:
     ) -> list[NotificationFact]:
         if not some:
             return []
-        first, last = (portions_of(one.notification_id) for one in (some[0], some[-1]))
+        first, last = (portions_of(end.notification_id) for end in (some[0], some[-1]))
         items = await self._dynamo.query(
             patterns.EXPORT_INBOX,
             "#pk = :inbox AND #sk BETWEEN :first AND :last",
             {":inbox": partition, ":first": first, ":last": f"{last}{NEXT_TO}"},
         )
-        done: dict[str, set[int]] = {one.notification_id: set() for one in some}
+        done: dict[str, set[int]] = {posted.notification_id: set() for posted in some}
         for item in items:
             done.get(item["sk"].split("#")[1], set()).update(item["done"])
         return [
-            converted(NotificationFact, one, finished_jobs=tuple(sorted(done[one.notification_id])))
-            for one in some
+            converted(
+                NotificationFact, posted, finished_jobs=tuple(sorted(done[posted.notification_id]))
+            )
+            for posted in some
         ]
 
     async def _log(self, tenant: str, inbox: str, now: int) -> AsyncIterator[Sequence[OfInbox]]:
@@ -178,7 +180,7 @@ class InboxSource:
             ]
             after = entries[-1].sequence
 
-    # A user.
+    # Facts of a user.
 
     async def _of_user(self, user: UserKey, inbox: str, now: int) -> list[OfUser]:
         copies: list[CopyFact] = []
@@ -192,11 +194,11 @@ class InboxSource:
             ]
             if len(copies) >= limits.USER_COPIES_MAX:
                 break
-        counting = copies[: limits.USER_COPIES_MAX]
-        return [*counting[::-1], *read_state_facts(user, inbox, state)]
+        visible = copies[: limits.USER_COPIES_MAX]
+        return [*visible[::-1], *read_state_facts(user, inbox, state)]
 
     async def _newest_first(self, partition: str) -> AsyncIterator[list[Item]]:
-        """The read marks, which stand behind all copies, and the copies."""
+        """Yield the read marks, which sort after all copies, and the copies."""
         below = NEXT_TO
         while below:
             items = await self._dynamo.query(
@@ -218,7 +220,10 @@ class InboxSource:
             yield [converted(JobFact, job) for job in jobs if job.expires_at > now]
             after = items[-1]["sk"]
         while some := await self._aside.page(after=after_aside, limit=PAGE_ITEMS):
-            yield [converted(DeadLetterFact, one, job=converted(JobFact, one.job)) for one in some]
+            yield [
+                converted(DeadLetterFact, letter, job=converted(JobFact, letter.job))
+                for letter in some
+            ]
             after_aside = some[-1].aside_id
 
 

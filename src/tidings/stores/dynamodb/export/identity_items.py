@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of identity as items of the tables, and back: sessions, tenants, users with numbers."""
+"""Conversion of identity facts to items and back: tenants, sessions, users with numbers."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
@@ -26,22 +26,22 @@ from tidings.stores.dynamodb.identity.tenant_items import (
 from tidings.stores.dynamodb.patterns import IMPORT_USER
 
 IS_SESSION: Final = "attribute_exists(#user_id)"
-"""Of an item in the table of sessions: neither a code nor a budget."""
+"""Condition for a session in a table that also contains codes and budgets."""
 
-_COUNTS: Final = f"{IS_SESSION} AND attribute_not_exists(#revoked_at) AND #expires_at > :now"
+_IS_VALID: Final = f"{IS_SESSION} AND attribute_not_exists(#revoked_at) AND #expires_at > :now"
 
 
 # Tenants.
 
 
 def moved_tenant_item(fact: TenantFact) -> Item:
-    """A tenant's item."""
+    """Return the item of a tenant."""
     quotas = {name: getattr(fact, f"quota_{name}") for name in Quotas.__struct_fields__}
     return tenant_item(converted(Tenant, fact, quotas=Quotas(**quotas)))
 
 
 def to_tenant_fact(item: Item) -> TenantFact:
-    """A tenant."""
+    """Return the tenant in an item."""
     tenant = to_tenant(item)
     names = Quotas.__struct_fields__
     quotas = {f"quota_{name}": getattr(tenant.quotas, name) for name in names}
@@ -49,12 +49,12 @@ def to_tenant_fact(item: Item) -> TenantFact:
 
 
 def moved_issuer_item(fact: IssuerFact) -> Item:
-    """The item of a tenant's own public keys."""
+    """Return the item of a tenant's token issuer, which has the tenant's own public keys."""
     return issuer_item(converted(TokenIssuer, fact))
 
 
 def to_issuer_fact(item: Item) -> IssuerFact:
-    """A tenant's own public keys."""
+    """Return the token issuer in an item."""
     return converted(IssuerFact, to_issuer(item))
 
 
@@ -62,27 +62,27 @@ def to_issuer_fact(item: Item) -> IssuerFact:
 
 
 def moved_session_item(fact: SessionFact) -> Item:
-    """A session's item."""
+    """Return the item of a session."""
     return session_item(converted(Session, fact, user=fact.user_id, revoked_at=None))
 
 
 async def session_facts(dynamo: Dynamo, now: int) -> AsyncIterator[list[SessionFact]]:
-    """All sessions that have not ended, in order."""
-    ids = await ids_of(dynamo, SCAN_SESSIONS, "session_id", _COUNTS, {":now": now})
+    """Yield all sessions that have not ended, in order."""
+    ids = await ids_of(dynamo, SCAN_SESSIONS, "session_id", _IS_VALID, {":now": now})
     for start in range(0, len(ids), BATCH_GET_MAX):
-        keys = [{"session_id": one} for one in ids[start : start + BATCH_GET_MAX]]
+        keys = [{"session_id": session} for session in ids[start : start + BATCH_GET_MAX]]
         items = await dynamo.batch_get(EXPORT_SESSIONS, keys)
-        sessions = sorted(map(to_session, items), key=lambda one: one.session_id)
-        yield [converted(SessionFact, one, user_id=one.user) for one in sessions]
+        sessions = sorted(map(to_session, items), key=lambda session: session.session_id)
+        yield [converted(SessionFact, session, user_id=session.user) for session in sessions]
 
 
 # Users.
 
 
 def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
-    """The facts; of several users with the same number only the first has it.
+    """Yield the facts, where a number remains only with the first of several users who have it.
 
-    What is written at once has no order in which the first could be told.
+    Facts of one batch are written concurrently, so the store could not decide who is first.
     """
     taken: set[str] = set()
     for fact in facts:
@@ -95,7 +95,7 @@ def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
 
 
 async def put_user(dynamo: Dynamo, fact: UserFact) -> None:
-    """Write a user, and claim the number unless somebody before has it."""
+    """Write a user, and claim the number unless another user has it already."""
     fields = {name: getattr(fact, name) for name in fact.__struct_fields__}
     item: Item = {name: value for name, value in fields.items() if value is not None}
     if fact.phone_number is not None:

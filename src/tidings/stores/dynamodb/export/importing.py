@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing all facts of a deployment into empty tables.
+"""Import: writing all facts of a deployment into empty tables.
 
-Each fact is a write of its own that puts the same item however often it is done. How far the import
-has come is written after all facts up to there: whoever goes on from it leaves nothing out. Single
-puts, and not batches: the right to write a batch is also the right to delete, and nobody has that
-for the log.
+Each fact is a write of its own that is safe to repeat. The progress of the import is written after
+all facts before it, so that an import which continues there leaves nothing out. Facts are written
+with single puts: the right to write batches includes the right to delete, and nobody has that for
+the log.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -71,7 +71,7 @@ from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
 
 MARK: Final = "import"
-"""The writer of what no process of this deployment wrote."""
+"""Writer's mark of entries that no process of this deployment wrote."""
 
 _MUST_BE_EMPTY: Final = (
     (patterns.SCAN_TENANTS, ""),
@@ -90,7 +90,7 @@ _Write = Callable[[], Awaitable[object]]
 
 
 class DynamoTarget:
-    """Empty tables that are being filled."""
+    """Tables that an import fills."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -102,17 +102,18 @@ class DynamoTarget:
             return ExportProgress(found["lines"], found["sha256"])
         for pattern, only in _MUST_BE_EMPTY:
             async for page in whole_table(self._dynamo, pattern, only):
-                if any({"pk": one.get("pk"), "sk": one.get("sk")} != EPOCH for one in page):
+                if any({"pk": item.get("pk"), "sk": item.get("sk")} != EPOCH for item in page):
                     raise StoreRefused(
-                        "the tables are not empty: an import needs tables of its own, say which "
-                        "with TIDINGS_DYNAMODB_PREFIX"
+                        "the tables are not empty: an import needs empty tables, named by "
+                        "TIDINGS_DYNAMODB_PREFIX"
                     )
         begun = ExportProgress()
         await self._keep(begun)
         return begun
 
     async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
-        for master_key_id in {one.master_key_id for one in facts if isinstance(one, DataKeyFact)}:
+        data_keys = (fact for fact in facts if isinstance(fact, DataKeyFact))
+        for master_key_id in {fact.master_key_id for fact in data_keys}:
             if master_key_id is not None:
                 await self._masters.before_wrapping(master_key_id)
         await gather_bounded(
@@ -139,7 +140,7 @@ class DynamoTarget:
             yield partial(self._dynamo.put, pattern, item)
 
     async def _put_data_key(self, fact: DataKeyFact) -> None:
-        # An update, since that is all that anybody may do to this table.
+        # An update, because no process has the right to put items into this table.
         update = "SET #generation = :generation"
         values: Item = {":generation": fact.generation}
         if fact.wrapped is not None:
@@ -150,7 +151,7 @@ class DynamoTarget:
         )
 
     async def _put_head(self, whole: WholeChat) -> None:
-        """The head copy, without which hello would not see the chat's entries."""
+        """Write the head copy, without which hello would not find the chat's entries."""
         values = {**head_values(whole.head), ":member_count": len(whole.members)}
         key = {"chat_id": whole.chat.chat_id}
         await self._dynamo.update(patterns.IMPORT_HEAD, key, _WRITE_HEAD, values=values)
@@ -191,11 +192,12 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
 def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
     if entry.kind != "message" or entry.box is None:
         item = entry_item(entry)
-        yield patterns.IMPORT_ENTRY, {name: one for name, one in item.items() if one is not None}
+        stored = {name: value for name, value in item.items() if value is not None}
+        yield patterns.IMPORT_ENTRY, stored
     elif entry.expires_at is None:
         yield patterns.IMPORT_ENTRY, entry_item(entry)
     else:
-        # The same name each time: an import that is done again leaves no second body.
+        # Always the same name: a repeated import leaves no second body.
         body_id = f"{entry.sequence:016d}.{MARK}"
         yield patterns.IMPORT_BODY, body_item(entry, body_id)
         yield patterns.IMPORT_ENTRY, entry_item(entry, body_id)
@@ -220,8 +222,8 @@ def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
     }
     if (job := whole.deletion) is not None:
         item["deleted_at"] = job.created_at
-        for one in deletion_items(job):
-            yield patterns.IMPORT_TENANT, one
+        for deletion in deletion_items(job):
+            yield patterns.IMPORT_TENANT, deletion
     yield patterns.IMPORT_CHAT, item
     if chat.type == "direct" and job is None:
         pair = "#".join(sorted(whole.members))
@@ -238,10 +240,10 @@ async def open_target(
     chance: Chance,
     back_off: BackOff,
 ) -> AsyncIterator[DynamoTarget]:
-    """Open the tables with this prefix, which must be there, for an import.
+    """Open the existing tables with this prefix for an import.
 
     Raises:
-        StoreRefused: There are no such tables.
+        StoreRefused: The tables do not exist.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_patient(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of the inbox as items of its table."""
+"""Conversion of inbox facts to items."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ from tidings.stores.dynamodb.tables import TTL
 
 
 def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
-    """The items that keep a fact."""
+    """Yield the items that store a fact."""
     match fact:
         case UserCount():
             yield count_item(fact.tenant, fact.users)
@@ -66,7 +66,7 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
 
 
 def _portions(fact: NotificationFact) -> Iterator[Item]:
-    """Which portions are done, as many on one item as the store itself puts there."""
+    """Yield the items of finished jobs, grouped as the store groups them."""
     done: defaultdict[str, list[int]] = defaultdict(list)
     keys: dict[str, Item] = {}
     for number in fact.finished_jobs:
@@ -79,6 +79,6 @@ def _portions(fact: NotificationFact) -> Iterator[Item]:
 
 
 def _announcement(fact: BroadcastFact) -> Item:
-    """The engine may delete any of them in time, but not the last one of a log."""
+    """Return the item of a broadcast; DynamoDB may expire any but the last of a log."""
     item = announcement_item(converted(Broadcast, fact))
     return item if fact.is_last else {**item, TTL: item[DUE]}

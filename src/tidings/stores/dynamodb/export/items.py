@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts that travel between engines as items of the tables, and back.
+"""Conversion of exported facts to items and back: tenants, keys, users, members, claimed keys.
 
-What is in the log, the memberships and the claimed keys has its items in `items`; here is the rest.
+Entries and reactions use the conversions of `chat.items`.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ from tidings.stores.dynamodb.identity.tenant_items import (
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
 OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
-"""The facts that share the table of tenants."""
+"""Facts that share the table of tenants."""
 
 DEPLOYMENT: Final = "deployment"
 REVOCATIONS: Final = "revocations"
@@ -49,7 +49,7 @@ _REQUESTS: Final = request_keys_of("")
 
 
 def value_key(name: str) -> Item:
-    """Where a value of the deployment stands."""
+    """Return the key of a value of the deployment."""
     return {"pk": DEPLOYMENT, "sk": name}
 
 
@@ -57,7 +57,7 @@ def value_key(name: str) -> Item:
 
 
 def tenants_item(fact: OfTenants) -> Item:
-    """The item of a fact in the table of tenants."""
+    """Return the item of a fact in the table of tenants."""
     rest = {name: getattr(fact, name) for name in fact.__struct_fields__}
     match fact:
         case SecretFact():
@@ -76,13 +76,13 @@ def tenants_item(fact: OfTenants) -> Item:
 
 
 def to_tenants_fact(item: Item) -> OfTenants | None:
-    """The fact of an item in the table of tenants; None if the item is no fact."""
+    """Return the fact in an item of the table of tenants; None if the item is not a fact."""
     pk, sk = item["pk"], item["sk"]
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
         return SecretFact(name=sk.removeprefix(_SECRET), **rest) if sk.startswith(_SECRET) else None
     if is_deletion(item):
-        return None  # the last entry of the chat tells
+        return None  # the last entry of the chat records the deletion
     if pk == REVOCATIONS:
         return RevocationFact(place=int(sk), **rest)
     if pk.startswith(TENANT_KEY):
@@ -95,23 +95,23 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
     return to_tenant_fact(item)
 
 
-# People.
+# Users and members.
 
 
 def to_user_fact(item: Item) -> UserFact:
-    """A user."""
+    """Return the user in an item."""
     return UserFact(**item)
 
 
 def to_data_key_fact(item: Item) -> DataKeyFact:
-    """An author's data key, or what is left of it; one that is ending does not travel."""
+    """Return an author's data key, without the key itself if it is being destroyed."""
     if "is_ending" in item:
         return DataKeyFact(author=item["author"], generation=item["generation"])
     return DataKeyFact(**item)
 
 
 def member_items(fact: MemberFact) -> tuple[Item, Item]:
-    """A membership and its receipt."""
+    """Return the items of a membership and its receipt."""
     membership = {
         **member_key(fact.chat_id, fact.user_id),
         "role": fact.role,
@@ -124,19 +124,19 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
         "delivered": fact.delivered,
         "read": fact.read,
         "read_number": fact.read_number,
-        "own": fact.is_own or None,  # a file from before does not say so either
+        "own": fact.is_own or None,  # absent in export files of older versions too
     }
     return _without_none(membership), _without_none(receipt)
 
 
 def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
-    """A membership with its receipt. Reading is also receiving."""
-    how_far = to_receipt(receipt)
+    """Return the membership and the receipt in two items; a read entry is also delivered."""
+    marks = to_receipt(receipt)
     return MemberFact(
         **membership,
-        delivered=how_far.delivered,
-        read=how_far.read,
-        read_number=how_far.read_number,
+        delivered=marks.delivered,
+        read=marks.read,
+        read_number=marks.read_number,
         is_own=receipt.get("own", False),
     )
 
@@ -145,7 +145,7 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
 
 
 def request_item(fact: RequestKeyFact) -> Item:
-    """A request to create a chat."""
+    """Return the item of a request to create a chat."""
     return {
         "chat_id": request_keys_of(fact.user_id),
         "claim": fact.key,
@@ -158,7 +158,7 @@ def request_item(fact: RequestKeyFact) -> Item:
 
 
 def to_request_fact(item: Item) -> RequestKeyFact:
-    """A request to create a chat."""
+    """Return the request to create a chat in an item."""
     return RequestKeyFact(
         user_id=UserKey(item["chat_id"].removeprefix(_REQUESTS)),
         key=item["claim"],
@@ -170,7 +170,7 @@ def to_request_fact(item: Item) -> RequestKeyFact:
 
 
 def to_send_key_fact(item: Item) -> SendKeyFact:
-    """A key claimed by a send. A user has no `#`, so the first one ends the sender."""
+    """Return the key claimed by a send; a user key has no `#`, so the first `#` ends the sender."""
     sender, _, client_message_id = item["claim"].partition("#")
     return SendKeyFact(
         chat_id=ChatId(item["chat_id"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking through a whole table: for operators, a page at a time, and never faster than so."""
+"""Scans of whole tables for operators, at a limited rate, by a client that retries for minutes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,14 +15,17 @@ from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.patterns import Pattern
 
 ATTEMPTS_MAX: Final = 60
-"""Some five minutes without an answer to one request, with pauses of up to ten seconds."""
+"""About five minutes of attempts for one request, with pauses of up to ten seconds."""
 
 BackOff = Callable[[int], Awaitable[None]]
-"""Waits before another attempt, the longer the more there were."""
+"""Waits before another attempt, longer after each attempt."""
 
 
 class PatientDynamo(Dynamo):
-    """Asks again and again, once it has had a first answer. What it is asked must bear that."""
+    """Client that repeats each request for minutes, once it has got a first answer.
+
+    Its requests must be safe to repeat.
+    """
 
     def __init__(
         self, transport: Transport, chance: Chance, *, prefix: str, back_off: BackOff
@@ -39,10 +42,10 @@ class PatientDynamo(Dynamo):
         tables: tuple[str, ...] | None = None,
         gives_way: bool = False,
     ) -> dict[str, Any]:
-        """Send a request until there is an answer.
+        """Send a request until it is answered.
 
         Raises:
-            StoreUnavailable: It was refused for good, or there never was an answer to anything.
+            StoreUnavailable: The request was rejected, or no request was ever answered.
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
@@ -68,20 +71,20 @@ async def open_patient(
     chance: Chance,
     back_off: BackOff,
 ) -> AsyncIterator[PatientDynamo]:
-    """Open the tables with this prefix: on AWS, or at an endpoint of one's own."""
+    """Open the tables with this prefix, on AWS or at a custom endpoint."""
     async with open_transport(endpoint=endpoint, region=region, clock=clock) as transport:
         yield PatientDynamo(transport, chance, prefix=prefix, back_off=back_off)
 
 
 ITEMS_PER_SECOND: Final = 5_000
-"""Some 250 read units, of small items: serving goes on beside it."""
+"""About 250 read units of small items, so that the server can work at the same time."""
 
 
 PAGE_ITEMS: Final = 500
 
 
 class Walk:
-    """A scan in steps. Each goes on where the last one stopped, and at the end begins anew."""
+    """Scan in steps: each continues where the last step stopped, and restarts at the end."""
 
     def __init__(self, dynamo: Dynamo, pattern: Pattern) -> None:
         self._dynamo = dynamo
@@ -92,9 +95,9 @@ class Walk:
         self._rests_until = 0.0
 
     async def some(self, only: str, values: dict[str, Any], limit: int) -> list[Item]:
-        """At most so many items for which this holds.
+        """Return at most `limit` items that satisfy the condition `only`.
 
-        None only if a whole pass, begun during this call, met none.
+        The list is empty only if a whole pass that started during this call found none.
         """
         async with self._turn:
             if self._asked != (only, values, limit):
@@ -122,13 +125,13 @@ class Walk:
 async def whole_table(
     dynamo: Dynamo, pattern: Pattern, only: str = "", values: dict[str, Any] | None = None
 ) -> AsyncIterator[list[Item]]:
-    """Every item of a table, or those for which this holds, once, in no order."""
+    """Yield pages of all items that satisfy the condition `only`, each item once, in no order."""
     loop = asyncio.get_running_loop()
     may_go_on = loop.time()
     async for page in dynamo.scan(pattern, 0, 1, PAGE_ITEMS, only, values):
         yield page
         await asyncio.sleep(max(0.0, may_go_on - loop.time()))
-        # By what was looked at, not by what was found: that is what is paid for.
+        # By the items read, not by those found: the items read are billed.
         may_go_on += PAGE_ITEMS / ITEMS_PER_SECOND
 
 
@@ -139,6 +142,6 @@ async def ids_of(
     only: str = "",
     values: dict[str, Any] | None = None,
 ) -> list[str]:
-    """What the items of a table are called, or those for which this holds, in order."""
+    """Return the sorted values of the attribute `name` of items that satisfy `only`."""
     pages = whole_table(dynamo, pattern, only, values)
     return sorted([item[name] async for page in pages for item in page])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declared tables made real: in an account, as infrastructure files, on a page of the docs."""
+"""Outputs of the declared tables: an account's tables, CloudFormation, Terraform, a docs page."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The alarms of each table, as values: what is watched, and from where on it is worth a call.
+"""Alarms, backup plans and scaling ranges of each table, as values.
 
-Their size is taken from the declaration: a table that may scale warns near the end of its range,
-not near the capacity of the moment, which scaling keeps close to the load on purpose. Throttling
-and latency warn at once. There is none for the size of a chat: DynamoDB limits a collection of
-items only where there is a local index, and publishes no figure where there is none.
+Thresholds follow from the declaration: a table that scales warns near the end of its range, not
+near its current capacity, which scaling keeps close to the load on purpose. Throttling and latency
+warn immediately. No alarm watches the size of a chat: DynamoDB limits a collection of items only if
+there is a local index, and has no metric for it otherwise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,15 +21,15 @@ KINDS: Final[tuple[Kind, ...]] = ("capacity", "throttling", "read-latency", "wri
 
 PERIOD_SECONDS: Final = 60
 BUSY: Final = 0.8
-"""The part of the capacity from which on a table counts as busy."""
+"""Share of the capacity above which a table is busy."""
 ON_DEMAND_UNITS: Final = Range(0, 40_000)
-"""What an account lets one table on demand use a second, unless its quota was raised."""
+"""Units per second of an on-demand table, unless the account's quota was raised."""
 SLOW_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One CloudWatch alarm: above the threshold in so many minutes in a row."""
+    """CloudWatch alarm: the metric is above the threshold for some minutes in a row."""
 
     kind: Kind
     name: str
@@ -44,13 +44,13 @@ class Alarm:
 
     @property
     def dimensions(self) -> dict[str, str]:
-        """What narrows the figure down, besides the table."""
+        """Dimensions of the metric besides the table."""
         narrowed = {"GlobalSecondaryIndexName": self.index, "Operation": self.operation}
         return {name: value for name, value in narrowed.items() if value is not None}
 
 
 def alarms(table: Table, operations: Iterable[str]) -> Iterator[Alarm]:
-    """All alarms of a table that is spoken to in these operations."""
+    """Yield all alarms of a table that is used with these operations."""
     for index in (None, *(index.name for index in table.indexes)):
         yield from _capacity(table, index)
         yield from _throttling(table, index)
@@ -58,7 +58,7 @@ def alarms(table: Table, operations: Iterable[str]) -> Iterator[Alarm]:
         yield Alarm(
             kind="read-latency" if operation in READS else "write-latency",
             name=f"{table.name}-{operation}-slow",
-            says=f"{operation} on {table.name}: one of a hundred takes more than {SLOW_MS} ms",
+            says=f"{operation} on {table.name}: 1 % of requests take more than {SLOW_MS} ms",
             table=table,
             metric="SuccessfulRequestLatency",
             statistic="p99",
@@ -74,11 +74,12 @@ def _capacity(table: Table, index: str | None) -> Iterator[Alarm]:
         if table.capacity
         else (ON_DEMAND_UNITS, ON_DEMAND_UNITS)
     )
+    subject = _subject(table, index)
     for what, units in (("Read", read), ("Write", write)):
         yield Alarm(
             kind="capacity",
             name=f"{index or table.name}-{what.lower()}s-busy",
-            says=f"{_place(table, index)} uses more than {BUSY:.0%} of its {what.lower()} capacity",
+            says=f"{subject} uses more than {BUSY:.0%} of its {what.lower()} capacity",
             table=table,
             metric=f"Consumed{what}CapacityUnits",
             statistic="Sum",
@@ -93,7 +94,7 @@ def _throttling(table: Table, index: str | None) -> Iterator[Alarm]:
         yield Alarm(
             kind="throttling",
             name=f"{index or table.name}-{what.lower()}s-throttled",
-            says=f"{_place(table, index)} turns {what.lower()}s away",
+            says=f"{_subject(table, index)} throttles {what.lower()}s",
             table=table,
             metric=f"{what}ThrottleEvents",
             statistic="Sum",
@@ -102,12 +103,12 @@ def _throttling(table: Table, index: str | None) -> Iterator[Alarm]:
         )
 
 
-def _place(table: Table, index: str | None) -> str:
+def _subject(table: Table, index: str | None) -> str:
     return f"{index} of {table.name}" if index else table.name
 
 
 def all_alarms() -> Iterator[Alarm]:
-    """The alarms of all tables. What only operators do may take its time."""
+    """Yield the alarms of all tables; scans, which only operators do, may be slow."""
     for table in TABLES:
         yield from alarms(
             table,
@@ -120,12 +121,12 @@ def all_alarms() -> Iterator[Alarm]:
 
 
 DAILY: Final = "cron(0 3 * * ? *)"
-"""At three in the morning, UTC."""
+"""Every day at 03:00 UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
-    """Tables whose daily backups are kept equally long."""
+    """Tables whose daily backups are kept for the same number of days."""
 
     days: int
     tables: tuple[Table, ...]
@@ -137,18 +138,18 @@ class BackupPlan:
 
 
 def backup_plans() -> Iterator[BackupPlan]:
-    """One plan for each length of time, longest first."""
+    """Yield one plan for each number of days, the longest first."""
     for days in sorted({t.backup_days for t in TABLES if t.backup_days}, reverse=True):
         yield BackupPlan(days, tuple(table for table in TABLES if table.backup_days == days))
 
 
 TARGET_PERCENT: Final = 70
-"""How busy scaling keeps what is provisioned."""
+"""Utilization of the provisioned capacity that scaling aims at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Reads or writes, of a table or of one of its indexes."""
+    """Read or write capacity that scales, of a table or of one of its indexes."""
 
     table: Table
     index: str | None
@@ -162,17 +163,17 @@ class Scaled:
 
     @property
     def dimension(self) -> str:
-        """What Application Auto Scaling calls it."""
+        """Name of the dimension in Application Auto Scaling."""
         return f"dynamodb:{'index' if self.index else 'table'}:{self.what}CapacityUnits"
 
     @property
     def metric(self) -> str:
-        """By what it is judged."""
+        """Metric that the scaling follows."""
         return f"DynamoDB{self.what}CapacityUtilization"
 
 
 def all_scaled() -> Iterator[Scaled]:
-    """Everything that scales."""
+    """Yield every capacity that scales."""
     for table in TABLES:
         if table.capacity is None:
             continue

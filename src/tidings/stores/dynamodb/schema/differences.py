@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is different between a declared table and the one an account has. No I/O."""
+"""Differences between a declared table and the table in an account; no I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,39 +37,39 @@ CURABLE: Final[frozenset[Kind]] = frozenset(
         "protection_off",
     }
 )
-"""What `apply` puts right. The rest would lose data, or what reads it: that is for a person."""
+"""Differences that `apply` fixes. Fixing the others could lose data: a person must decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as declared."""
+    """One property of a table that is not as declared."""
 
     table: Table
     kind: Kind
     says: str
-    """For the operator: what is there, and what should be."""
+    """Text for the operator: the actual and the declared state."""
     index: Index | None = None
 
     @property
     def curable(self) -> bool:
-        """Whether `apply` can put it right."""
+        """Whether `apply` can fix it."""
         return self.kind in CURABLE
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table as an endpoint described it."""
+    """Table as an endpoint described it."""
 
     description: Mapping[str, Any]
-    """What DescribeTable says."""
+    """Answer of DescribeTable."""
     ttl: str | None
-    """The attribute items expire by; None: they do not."""
+    """Attribute with the expiry of items; None if items do not expire."""
     pitr: bool | None
-    """None: the endpoint does not know point-in-time recovery."""
+    """None if the endpoint does not support point-in-time recovery."""
 
 
 def differences(table: Table, found: DescribedTable | None) -> list[Difference]:
-    """Everything about the table that is not as declared."""
+    """Return every property of the table that is not as declared."""
     if found is None:
         return [Difference(table, "table_missing", "there is no such table")]
     return [
@@ -93,7 +93,7 @@ def _in_keys(table: Table, there: Mapping[str, Any]) -> Iterator[Difference]:
         should = ", ".join(f"{key.name} ({key.type})" for key in wanted)
         yield Difference(table, "key_wrong", f"its key is {is_key} and should be {should}")
     for index in there.get("LocalSecondaryIndexes", ()):
-        # It would limit each chat to 10 GB, and it can never be taken away.
+        # It would limit each chat to 10 GB, and it cannot be removed.
         yield Difference(table, "index_unknown", f"it has a local index {index['IndexName']}")
 
 
@@ -108,7 +108,7 @@ def _in_capacity(table: Table, there: Mapping[str, Any]) -> Iterator[Difference]
 
 
 def _outside(capacity: Provisioned, there: Mapping[str, Any]) -> str | None:
-    """What is wrong with a capacity. Within the range it is the scaling's business."""
+    """Return a text about capacities outside their range; within it, scaling decides."""
     wrong = [
         f"{what} capacity is {units} and should be {allowed.least} to {allowed.most}"
         for what, allowed, units in (
@@ -131,28 +131,28 @@ def _in_indexes(table: Table, there: Mapping[str, Any]) -> Iterator[Difference]:
         if index.get("IndexStatus") != "DELETING"
     }
     for index in table.indexes:
-        one = present.pop(index.name, None)
-        if one is None:
+        actual = present.pop(index.name, None)
+        if actual is None:
             yield Difference(table, "index_missing", f"it has no index {index.name}", index)
             continue
-        if one["KeySchema"] != key_schema(index.partition, index.sort):
+        if actual["KeySchema"] != key_schema(index.partition, index.sort):
             yield Difference(table, "index_wrong", f"index {index.name} has another key", index)
-        projection = one["Projection"]["ProjectionType"]
+        projection = actual["Projection"]["ProjectionType"]
         if projection != index.projection:
-            says = f"index {index.name} projects {projection} and should {index.projection}"
+            says = f"index {index.name} projects {projection} and should project {index.projection}"
             yield Difference(table, "index_wrong", says, index)
-        if table.capacity and (wrong := _outside_of_index(table.capacity, index, one, there)):
+        if table.capacity and (wrong := _outside_of_index(table.capacity, index, actual, there)):
             yield Difference(table, "capacity_wrong", wrong, index)
     for name in present:
         yield Difference(table, "index_unknown", f"it has an index {name} that nothing uses")
 
 
 def _outside_of_index(
-    capacity: Provisioned, index: Index, one: Mapping[str, Any], there: Mapping[str, Any]
+    capacity: Provisioned, index: Index, actual: Mapping[str, Any], there: Mapping[str, Any]
 ) -> str | None:
     if there.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST":
-        return None  # told already: the mode of the table is wrong
-    says = _outside(capacity, one["ProvisionedThroughput"])
+        return None  # already reported: the mode of the table is wrong
+    says = _outside(capacity, actual["ProvisionedThroughput"])
     return says and f"index {index.name}: {says}"
 
 
@@ -180,7 +180,7 @@ def _in_lifetime(table: Table, found: DescribedTable) -> Iterator[Difference]:
     if found.pitr is False and table.pitr:
         yield Difference(table, "pitr_off", "point-in-time recovery is off")
     if found.pitr and not table.pitr:
-        says = "point-in-time recovery is on: what is destroyed here has to stay destroyed"
+        says = "point-in-time recovery is on and should be off: destroyed keys must stay destroyed"
         yield Difference(table, "pitr_on", says)
     if not found.description.get("DeletionProtectionEnabled", False):
         yield Difference(table, "protection_off", "it is not protected against deletion")

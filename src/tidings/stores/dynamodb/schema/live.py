@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declared tables against a live endpoint: looking, creating, changing in place.
+"""Comparison of the declared tables with a live endpoint: check, create, change in place.
 
-Nothing here deletes. It speaks to the control plane only, with the SDK as it comes: an operator
-waits for it, nobody else does.
+Nothing here deletes. It uses the control plane only, through the plain SDK, because only an
+operator waits for it.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from tidings.stores.dynamodb.tables import TABLES, Range, Table
 
 
 class SchemaRefused(Exception):
-    """The endpoint would not do it, and why; for the operator."""
+    """The endpoint refused a change; the text tells the operator why."""
 
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
-"""An index over many items takes its time; the command can be given again."""
+"""Building an index over many items takes long; the command can be repeated."""
 
 
 class LiveTables:
-    """The tables of one deployment, as an endpoint has them."""
+    """Tables of one deployment at an endpoint."""
 
     def __init__(self, client: Any, prefix: str) -> None:  # noqa: ANN401 - the SDK has no types
         self._client = client
         self._prefix = prefix
 
     async def find(self, table: Table) -> DescribedTable | None:
-        """The table as it is; None if there is none."""
+        """Return the actual table; None if it does not exist."""
         name = self._prefix + table.name
         try:
             description = await self._describe(table)
@@ -44,24 +44,24 @@ class LiveTables:
         return DescribedTable(description, await self._ttl(name), await self._pitr(name))
 
     async def differences(self) -> list[Difference]:
-        """Everything that is not as declared, table by table."""
-        return [one for table in TABLES for one in differences(table, await self.find(table))]
+        """Return everything that is not as declared, table by table."""
+        return [difference for table in TABLES for difference in await self._of(table)]
 
     async def knows_pitr(self) -> bool:
-        """Whether the endpoint can tell about point-in-time recovery at all."""
+        """Return whether the endpoint supports point-in-time recovery."""
         found = [await self.find(table) for table in TABLES]
-        return all(one.pitr is not None for one in found if one is not None)
+        return all(table.pitr is not None for table in found if table is not None)
 
-    async def apply(self, told: Callable[[Difference], None]) -> list[Difference]:
-        """Put right what can be put right in place, each step told; returns what is left."""
+    async def apply(self, report: Callable[[Difference], None]) -> list[Difference]:
+        """Fix what can be fixed in place, reporting each step first; return what remains."""
         for table in TABLES:
             tried: set[Difference] = set()
-            while steps := [one for one in await self._of(table) if one.curable]:
+            while steps := [step for step in await self._of(table) if step.curable]:
                 step = steps[0]
                 if step in tried:
-                    break  # it did not help: it stays among what is left
+                    break  # it did not help, so it remains
                 tried.add(step)
-                told(step)
+                report(step)
                 if step.kind != "table_missing":
                     await self._wait_until_active(table)
                 await self.cure(step)
@@ -73,15 +73,15 @@ class LiveTables:
 
     async def _ttl(self, name: str) -> str | None:
         answer = await self._client.describe_time_to_live(TableName=name)
-        told = answer["TimeToLiveDescription"]
-        is_on = told["TimeToLiveStatus"] in ("ENABLED", "ENABLING")
-        return str(told["AttributeName"]) if is_on else None
+        description = answer["TimeToLiveDescription"]
+        is_on = description["TimeToLiveStatus"] in ("ENABLED", "ENABLING")
+        return str(description["AttributeName"]) if is_on else None
 
     async def _pitr(self, name: str) -> bool | None:
         try:
             answer = await self._client.describe_continuous_backups(TableName=name)
         except ClientError as error:
-            # DynamoDB Local has none. An account that merely forbids it is refused as usual.
+            # DynamoDB Local does not support it. A missing permission is refused as usual.
             if code_of(error) == "UnknownOperationException":
                 return None
             raise
@@ -90,7 +90,7 @@ class LiveTables:
         return bool(status == "ENABLED")
 
     async def cure(self, step: Difference) -> None:
-        """Ask for one change; it may take a while until it is made."""
+        """Request one change; it may take a while to complete."""
         table = step.table
         name = self._prefix + table.name
         match step.kind:
@@ -112,7 +112,7 @@ class LiveTables:
                 await self._client.update_table(TableName=name, **await self._change(step))
 
     async def _change(self, step: Difference) -> requests.Request:
-        """What UpdateTable has to change for this step."""
+        """Return the request of UpdateTable for this step."""
         table, index = step.table, step.index
         match step.kind:
             case "mode_wrong":
@@ -130,8 +130,8 @@ class LiveTables:
                 raise AssertionError(f"{step.kind} cannot be changed in place")
 
     async def _change_capacity(self, step: Difference) -> requests.Request:
-        """The nearest capacity within the range: what scaling has chosen inside it stays."""
-        assert step.table.capacity is not None, "only what is provisioned has a capacity"
+        """Return the nearest capacity within the range; a value that scaling chose in it stays."""
+        assert step.table.capacity is not None, "only a provisioned table has a capacity"
         there = await self._describe(step.table)
         if step.index is not None:
             there = (await self._indexes(step.table))[step.index.name]
@@ -160,23 +160,23 @@ class LiveTables:
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             name = self._prefix + table.name
-            raise SchemaRefused(f"{name} is still being changed: give the command again") from None
+            raise SchemaRefused(f"{name} is still being changed: repeat the command") from None
 
 
 @asynccontextmanager
 async def live_tables(
     *, endpoint: str | None, region: str | None, prefix: str
 ) -> AsyncIterator[LiveTables]:
-    """Speak to AWS, or to an endpoint of one's own, which needs no credentials.
+    """Connect to AWS, or to a custom endpoint, which needs no credentials.
 
     Raises:
-        SchemaRefused: It cannot be reached, or declines.
+        SchemaRefused: The endpoint cannot be reached, or refuses a request.
     """
     session = get_session()
     try:
         anyone = {}
         if endpoint is not None and await session.get_credentials() is None:
-            # The same as the store's: DynamoDB Local keeps apart what others have made.
+            # The same as the store's: DynamoDB Local separates tables by access key.
             anyone = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
         async with session.create_client(
             "dynamodb", endpoint_url=endpoint, region_name=region, **anyone
@@ -187,7 +187,7 @@ async def live_tables(
 
 
 def code_of(error: ClientError) -> str:
-    """The name the endpoint gave to what went wrong."""
+    """Return the endpoint's error code."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 

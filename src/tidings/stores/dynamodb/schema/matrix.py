@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and access patterns as tables of a page: what the docs show is what is declared."""
+"""Tables and access patterns of docs/reference/tables.md, generated from the declarations."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,7 +13,7 @@ ENDS: Final = "<!-- end -->"
 
 
 def filled_in(page: str) -> str:
-    """The page with its generated parts as they should be."""
+    """Return the page with each generated part written anew."""
     for name, part in (("tables", _tables()), ("patterns", _patterns())):
         before, begins, rest = page.partition(BEGINS.format(name))
         _, ends, after = rest.partition(ENDS)
@@ -24,7 +24,7 @@ def filled_in(page: str) -> str:
 
 def _tables() -> str:
     return _table(
-        ("Table", "TableKey", "Index", "Mode", "TTL", "Stream", "PITR", "Backups", "Holds"),
+        ("Table", "Key", "Index", "Mode", "TTL", "Stream", "PITR", "Backups", "Contents"),
         (
             (
                 f"`{table.name}`",
@@ -73,13 +73,13 @@ def _patterns() -> str:
                 _consistency(pattern),
                 pattern.serves,
             )
-            for pattern in sorted(declared(), key=_place)
+            for pattern in sorted(declared(), key=_position)
         ),
     )
 
 
-def _place(pattern: Pattern) -> tuple[bool, int]:
-    """Operators' patterns last, the others by their first table."""
+def _position(pattern: Pattern) -> tuple[bool, int]:
+    """Return a sort key: patterns of operators last, the others by their first table."""
     names = [table.name for table in TABLES]
     return pattern.operation == "Scan", names.index(pattern.tables[0])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A declared table as DynamoDB wants to hear of it."""
+"""Requests that create and change the declared tables, and the creation of missing tables."""
 
 import logging
 from typing import Any
@@ -15,7 +15,7 @@ Request = dict[str, Any]
 
 
 def create_table(table: Table, prefix: str) -> Request:
-    """Everything a new table can be given at once; TTL and PITR can only follow."""
+    """Return the request for a new table; TTL and PITR need requests of their own."""
     request: Request = {
         "TableName": prefix + table.name,
         "AttributeDefinitions": attributes(table),
@@ -23,23 +23,23 @@ def create_table(table: Table, prefix: str) -> Request:
         **billing(table.capacity),
     }
     if table.indexes:
-        request["GlobalSecondaryIndexes"] = [index(table, one) for one in table.indexes]
+        request["GlobalSecondaryIndexes"] = [index(table, wanted) for wanted in table.indexes]
     if table.stream:
         request["StreamSpecification"] = stream(table)
     return request
 
 
 def attributes(table: Table) -> list[dict[str, str]]:
-    """The attributes that are part of a key, the table's own or an index's."""
+    """Return the attributes that are part of a key of the table or of an index."""
     keys = [table.partition, table.sort]
-    for one in table.indexes:
-        keys += [one.partition, one.sort]
+    for index in table.indexes:
+        keys += [index.partition, index.sort]
     types = {key.name: key.type for key in keys if key is not None}
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in sorted(types.items())]
 
 
 def key_schema(partition: TableKey, sort: TableKey | None) -> list[dict[str, str]]:
-    """A primary key."""
+    """Return a primary key."""
     keys = [{"AttributeName": partition.name, "KeyType": "HASH"}]
     if sort is not None:
         keys.append({"AttributeName": sort.name, "KeyType": "RANGE"})
@@ -47,7 +47,7 @@ def key_schema(partition: TableKey, sort: TableKey | None) -> list[dict[str, str
 
 
 def index(table: Table, index: Index) -> Request:
-    """An index, with capacity of its own where its table has some."""
+    """Return an index, with a capacity of its own if its table is provisioned."""
     request: Request = {
         "IndexName": index.name,
         "KeySchema": key_schema(index.partition, index.sort),
@@ -59,14 +59,14 @@ def index(table: Table, index: Index) -> Request:
 
 
 def billing(capacity: Provisioned | None) -> Request:
-    """How the table is paid for."""
+    """Return the billing mode, with the capacity of a provisioned table."""
     if capacity is None:
         return {"BillingMode": "PAY_PER_REQUEST"}
     return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput(capacity)}
 
 
 def throughput(capacity: Provisioned) -> dict[str, int]:
-    """The capacity to begin with; scaling takes it from there."""
+    """Return the initial capacity, which scaling changes later."""
     return {
         "ReadCapacityUnits": capacity.read.least,
         "WriteCapacityUnits": capacity.write.least,
@@ -74,12 +74,12 @@ def throughput(capacity: Provisioned) -> dict[str, int]:
 
 
 def stream(table: Table) -> Request:
-    """The table's stream, switched on."""
+    """Return the setting that switches the table's stream on."""
     return {"StreamEnabled": True, "StreamViewType": table.stream}
 
 
 def change_mode(table: Table, indexes: list[str]) -> Request:
-    """From one way of paying to the other; the indexes that are there go with their table."""
+    """Return the change of the billing mode for a table and its existing indexes."""
     request = billing(table.capacity)
     if table.capacity is not None and indexes:
         request["GlobalSecondaryIndexUpdates"] = [
@@ -89,14 +89,14 @@ def change_mode(table: Table, indexes: list[str]) -> Request:
 
 
 def change_capacity(index: Index | None, throughput: dict[str, int]) -> Request:
-    """Another capacity for a table, or for one of its indexes."""
+    """Return the change of the capacity of a table, or of one of its indexes."""
     if index is None:
         return {"ProvisionedThroughput": throughput}
     return {"GlobalSecondaryIndexUpdates": [_index_capacity(index.name, throughput)]}
 
 
 def add_index(table: Table, added: Index) -> Request:
-    """One more index on a table that is there."""
+    """Return the change that adds an index to an existing table."""
     return {
         "AttributeDefinitions": attributes(table),
         "GlobalSecondaryIndexUpdates": [{"Create": index(table, added)}],
@@ -113,17 +113,17 @@ log = logging.getLogger("tidings.dynamodb")
 async def make_missing(
     *, endpoint: str, region: str, prefix: str, clock: Clock, chance: Chance
 ) -> None:
-    """Make those tables that are not there; what is there is left as it is.
+    """Create the tables that are missing; existing tables are not changed.
 
     Raises:
-        StoreUnavailable: The engine cannot be reached, or declines.
+        StoreUnavailable: The engine cannot be reached, or refuses a request.
     """
     async with open_transport(endpoint=endpoint, region=region, clock=clock) as transport:
         making = _Making(transport, Retrying(chance, Budget()), prefix)
         made = [table.name for table in TABLES if await making.make(table)]
     if made:
         log.info(
-            "made tables that were missing: %s",
+            "created missing tables: %s",
             ", ".join(made),
             extra={"action": "tables_made", "prefix": prefix},
         )
@@ -136,7 +136,7 @@ class _Making:
         self._prefix = prefix
 
     async def make(self, table: Table) -> bool:
-        """Make it; False if it is there."""
+        """Create a table; return False if it exists."""
         request = {**create_table(table, self._prefix), "DeletionProtectionEnabled": True}
         try:
             await self._ask("CreateTable", request)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each role may do, as values: exactly the operations that its access patterns declare.
+"""IAM policies of each role, as values: exactly the operations that its access patterns declare.
 
-A policy is for one kind of process; a process that is of two kinds gets both. What the server may
-do follows from the patterns that serve. Nobody but the operator who makes the tables may change
-them, and nobody may delete one. Entries of a log can be deleted by nobody either.
+A policy is for one kind of process; a process of two kinds gets both. The server's rights follow
+from the access patterns that it uses. Only the operator who creates the tables may change them,
+and nobody may delete a table or an entry of a log.
 """
 
 from collections import defaultdict
@@ -27,27 +27,28 @@ _TABLE_ACTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Some actions on some resources."""
+    """Actions that are allowed on some resources."""
 
     sid: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
-    """Tables without their prefix, with what belongs to them: `chats`, `messages/stream/*`."""
+    """Tables without their prefix, or parts of them: `chats`, `messages/stream/*`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rights of one kind of process."""
+    """Rights of one kind of process."""
 
     name: str
     says: str
+    """Description in AWS. IAM cannot change it: another text replaces a deployed policy."""
     rights: tuple[Right, ...]
 
 
 def policies() -> tuple[Policy, ...]:
-    """All policies."""
-    serving = [one for one in declared() if one.operation != "Scan"]
-    scanning = [one for one in declared() if one.operation == "Scan"]
+    """Return all policies."""
+    serving = [pattern for pattern in declared() if pattern.operation != "Scan"]
+    scanning = [pattern for pattern in declared() if pattern.operation == "Scan"]
     streamed = tuple(table.name for table in TABLES if table.stream)
     names = tuple(table.name for table in TABLES)
     return (
@@ -78,7 +79,7 @@ def policies() -> tuple[Policy, ...]:
 
 
 def _rights(patterns: Iterable[Pattern]) -> Iterator[Right]:
-    """One right for each table and index, so that none has an action it does not need."""
+    """Yield one right for each table and index, so that none allows an action it does not need."""
     actions: defaultdict[str, set[str]] = defaultdict(set)
     for pattern in patterns:
         for table in pattern.tables:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declared tables as a Terraform module, in Terraform's JSON form.
+"""Terraform module of the declared tables, their policies and alarms, in Terraform's JSON syntax.
 
-The JSON form, because a generated file is checked better than it is read: nothing can be wrong
-with its syntax. Scaling changes capacities, so those are left alone once a table is there.
+JSON, because generated JSON cannot have syntax errors, and nobody needs to read it. Scaling changes
+capacities, so Terraform ignores them once a table exists.
 """
 
 from collections import defaultdict
@@ -26,11 +26,11 @@ from tidings.stores.dynamodb.tables import TABLES, Index, Table
 
 Block = dict[str, Any]
 Resource = tuple[str, str, Block]
-"""Its type, its name within the module, its arguments."""
+"""Type of a resource, its name within the module, its arguments."""
 
 
 def tables() -> Iterator[Resource]:
-    """The resources that hold data."""
+    """Yield the resources that store data."""
     for table in TABLES:
         yield "aws_dynamodb_table", table.name, _table(table)
     for scaled in all_scaled():
@@ -46,8 +46,8 @@ def _table(table: Table) -> Block:
         "billing_mode": "PROVISIONED" if table.capacity else "PAY_PER_REQUEST",
         "hash_key": table.partition.name,
         "attribute": [
-            {"name": one["AttributeName"], "type": one["AttributeType"]}
-            for one in attributes(table)
+            {"name": attribute["AttributeName"], "type": attribute["AttributeType"]}
+            for attribute in attributes(table)
         ],
         "point_in_time_recovery": {"enabled": table.pitr},
         "deletion_protection_enabled": True,
@@ -169,17 +169,17 @@ def _backups(plan: BackupPlan) -> Iterator[Resource]:
 
 
 def of_table(table: Table, what: str) -> str:
-    """An attribute of a table of this module."""
+    """Return a reference to an attribute of a table in this module."""
     return f"${{aws_dynamodb_table.{table.name}.{what}}}"
 
 
 def named(name: str) -> str:
-    """A name that begins with the deployment's prefix."""
+    """Return a name with the deployment's prefix."""
     return "${var.prefix}" + name
 
 
 def files() -> dict[str, Block]:
-    """Every file of the module, by its name."""
+    """Return every file of the module by its name."""
     return {
         "settings.tf.json": _settings(),
         "tables.tf.json": _resources(tables()),
@@ -198,7 +198,7 @@ def _settings() -> Block:
             "prefix": {
                 "type": "string",
                 "default": "tidings-",
-                "description": "What every table's name begins with (TIDINGS_DYNAMODB_PREFIX).",
+                "description": "Prefix of every table's name (TIDINGS_DYNAMODB_PREFIX).",
             },
             "alarm_topic": {
                 "type": "string",
