@@ -96,8 +96,7 @@ class Access:
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
-        """Take the cost of a request from its caller's bucket, as far as path and query determine
-        it.
+        """Take the part of a request's cost that path and query determine from its caller's bucket.
 
         Raises:
             RateLimited: The bucket has too few tokens left.

@@ -71,7 +71,8 @@ class OperationResponder:
         services: Mapping[str, object],
         recorder: Recorder | None = None,
     ) -> None:
-        """Without a recorder, the operation must not be one that is recorded."""
+        """Prepare the responder; the recorder may be absent for operations that are not
+        recorded."""
         self._operation = operation
         self._guard = guard
         self._large_bodies = large_bodies

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declaration of an operation: routing, reading of requests and the OpenAPI document follow
-it."""
+"""The declaration of an operation, which determines its route, its request and its
+documentation."""
 
 import inspect
 import re
@@ -96,7 +96,7 @@ class Operation:
     """The function that handles a request; it gets arguments by name."""
 
     def cost_of(self, query_string: bytes) -> int:
-        """Return the cost of a request, as far as path and query determine it."""
+        """Return the part of a request's cost that path and query determine."""
         if not callable(self.cost):
             return self.cost
         assert self.query is not None

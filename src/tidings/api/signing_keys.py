@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys that sign a tenant's user tokens: list, create, remove, and publish the public
-halves."""
+"""The keys that sign a tenant's user tokens: list, create, remove and publish."""
 
 from typing import Final
 

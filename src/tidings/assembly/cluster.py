@@ -97,8 +97,8 @@ def _publisher(config: Config, core: Core) -> "KafkaPublisher":
 
 
 def make_limits(config: Config, others: ClusterLinks | None) -> RateLimits | None:
-    """Return the rate limits of this process, shared with the others if there are any; None if
-    limits are off."""
+    """Return the rate limits, shared with the other processes if there are any; None if they are
+    off."""
     if config.limits == "off":
         return None
     own = InProcessBuckets()

@@ -26,7 +26,7 @@ from tidings.web import load_pages
 def make_rest(
     core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
 ) -> Router:
-    """Return the application with all routes and pages, or, if not `is_whole`, with its health
+    """Return the application with all routes and pages; without `is_whole`, with its health
     only."""
     if not is_whole:
         return make_health_app(health, core.chance)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings bench`: measures pairs of users who write to each other, and prints a table and a
-chart."""
+"""`tidings bench`: measures pairs of users who chat, and prints a table and a chart."""
 
 import argparse
 from pathlib import Path

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings export` and `tidings import`: write all facts of a deployment to a file, and read
-them."""
+"""`tidings export` and `tidings import`: all facts of a deployment to a file, and back."""
 
 import argparse
 import asyncio

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings notify`: posts a notification to users from a file or to everyone, and shows
-progress."""
+"""`tidings notify`: posts a notification to listed users or to everyone, and shows progress."""
 
 import argparse
 import asyncio

@@ -109,8 +109,8 @@ _NEEDS: Final = (
 def combined_mistakes(
     config: Config, given: Collection[str], wrong: Collection[str]
 ) -> Iterator[str]:
-    """Yield every mistake. `given` names the settings that were set; those in `wrong` are
-    reported already."""
+    """Yield every mistake. `given` names the settings that were set; `wrong` are reported
+    already."""
     yield from _without_their_engine(config, given, wrong)
     for setting, value, name, what in _NEEDS:
         if getattr(config, setting) == value and getattr(config, name) is None:

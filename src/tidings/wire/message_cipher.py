@@ -39,8 +39,7 @@ class MessageCipher:
     def __init__(
         self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Derive the key of this process. The salt must be fresh and random. `now` paces the
-        log."""
+        """Derive this process's key. The salt must be fresh and random. `now` paces the log."""
         assert len(salt) == SALT_BYTES
         self.refused = 0
         """Messages that were forged, changed, or sealed for another destination."""
