@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 log = logging.getLogger("tidings.tasks")
 
 BACK_OFF_SECONDS: Final = 1.0
-"""How long a loop waits after its first failure; twice as long after each further one."""
+"""Pause of a loop after its first failure; it doubles with each further failure."""
 BACK_OFF_SECONDS_MAX: Final = 60.0
 
 

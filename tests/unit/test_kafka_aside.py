@@ -81,7 +81,7 @@ async def test_a_forged_record_that_cannot_be_put_aside_takes_no_other_with_it()
 async def test_a_record_as_large_as_may_be_is_put_aside_in_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kafka_feed, "ASIDE_BYTES_MAX", 10)
+    monkeypatch.setattr(kafka_feed, "DEAD_LETTER_BYTES_MAX", 10)
     kafka = Kafka(b"x" * 11)
     feed = a_feed(kafka)
     for _ in range(2):
@@ -93,7 +93,7 @@ async def test_a_record_as_large_as_may_be_is_put_aside_in_part(
 async def test_forged_records_that_cannot_be_put_aside_do_not_pile_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kafka_feed, "ASIDE_WAITING_MAX", 2)
+    monkeypatch.setattr(kafka_feed, "DEAD_LETTERS_WAITING_MAX", 2)
     kafka = Kafka(b"a", b"b", job(1))
     feed = a_feed(kafka)
     kafka.is_broken = True

@@ -16,7 +16,7 @@ CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 
 
 class Service(NamedTuple):
-    """An AWS service and how its requests look."""
+    """AWS service and the form of its requests."""
 
     name: str
     """Name in a signature."""

@@ -78,9 +78,9 @@ GROUP_DEFAULT: Final = "tidings-delivery"
 TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
-ASIDE_BYTES_MAX: Final = 512 * limits.KIB
+DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
 """Bytes of a record that its dead letter keeps: with the headers it must fit into a record."""
-ASIDE_WAITING_MAX: Final = 1_000
+DEAD_LETTERS_WAITING_MAX: Final = 1_000
 """Records waiting to become dead letters beyond which nothing more is taken."""
 
 
@@ -113,7 +113,7 @@ class KafkaFeed:
         self._consumer: Any = None
         self._producer: Any = None
         self._offsets = Offsets()
-        self._aside: deque[tuple[FeedEvent, str]] = deque()
+        self._dead_letters: deque[tuple[FeedEvent, str]] = deque()
         """Records that are to become dead letters, with the reasons."""
         self._committed_at = 0.0
         self.commits = 0
@@ -128,9 +128,9 @@ class KafkaFeed:
         if self._consumer is None:
             self._consumer = await self._joined()
         await self._commit_if_due()
-        await self.put_aside_waiting()
-        if len(self._aside) >= ASIDE_WAITING_MAX:
-            raise FeedUnavailable("too many records wait to be put aside")
+        await self.write_dead_letters()
+        if len(self._dead_letters) >= DEAD_LETTERS_WAITING_MAX:
+            raise FeedUnavailable("too many records wait to become dead letters")
         try:
             found = await self._consumer.getmany(timeout_ms=TAKE_MS_MAX, max_records=most)
         except (KafkaError, OSError) as error:
@@ -143,28 +143,30 @@ class KafkaFeed:
                 if (value := self._cipher.open(self._topic, sealed.value)) is not None:
                     received.append(FeedEvent(record.partition, record.offset, value))
                 elif self._keeps_refused:
-                    self.put_aside_later(sealed, "not sealed by this deployment for this topic")
+                    self.dead_letter_later(
+                        sealed, "not encrypted by this deployment for this topic"
+                    )
                 else:
                     self.finish(sealed)
-        await self.put_aside_waiting()
+        await self.write_dead_letters()
         return received
 
-    def put_aside_later(self, received: FeedEvent, reason: str) -> None:
+    def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
         """Queue a record to become a dead letter as soon as possible; then it is finished.
 
         A failure to write the dead letter must not affect the records taken with it.
         """
-        self._aside.append((received, reason))
+        self._dead_letters.append((received, reason))
 
-    async def put_aside_waiting(self) -> None:
+    async def write_dead_letters(self) -> None:
         """Write the queued dead letters; on a failure the rest waits for the next `take`."""
-        while self._aside:
-            received, reason = self._aside.popleft()
+        while self._dead_letters:
+            received, reason = self._dead_letters.popleft()
             try:
                 await self.dead_letter(received, reason)
             except FeedUnavailable as error:
                 log.warning("dead letter not written: %s", error, extra={"action": "aside_failed"})
-                self._aside.appendleft((received, reason))
+                self._dead_letters.appendleft((received, reason))
                 return
             self.finish(received)
 
@@ -177,13 +179,13 @@ class KafkaFeed:
             ("partition", str(received.partition).encode()),
             ("offset", str(received.offset).encode()),
         ]
-        if len(received.value) > ASIDE_BYTES_MAX:
+        if len(received.value) > DEAD_LETTER_BYTES_MAX:
             headers.append(("bytes", str(len(received.value)).encode()))
         try:
             if self._producer is None:
                 self._producer = await start_producer(self._servers)
             dead = self._topics.dead_of(self._topic)
-            value = received.value[:ASIDE_BYTES_MAX]
+            value = received.value[:DEAD_LETTER_BYTES_MAX]
             await self._producer.send_and_wait(dead, value, headers=headers)
         except (KafkaError, OSError) as error:
             raise FeedUnavailable(str(error)) from error
@@ -247,8 +249,10 @@ class KafkaFeed:
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)
-        self._aside = deque(
-            (record, reason) for record, reason in self._aside if record.partition not in partitions
+        self._dead_letters = deque(
+            (record, reason)
+            for record, reason in self._dead_letters
+            if record.partition not in partitions
         )
 
 

@@ -84,7 +84,7 @@ class KafkaJobs:
         try:
             found = await self._feed.take(most)
             taken = [job for event in found if (job := self._read(event)) is not None]
-            await self._feed.put_aside_waiting()
+            await self._feed.write_dead_letters()
             return taken
         except FeedUnavailable as error:
             raise JobsUnavailable(str(error)) from error
@@ -106,7 +106,7 @@ class KafkaJobs:
         except NotAJob as reason:
             where = {"partition": received.partition, "offset": received.offset}
             log.error("not a job: %s", reason, extra={"action": "job_unreadable", **where})
-            self._feed.put_aside_later(received, str(reason))
+            self._feed.dead_letter_later(received, str(reason))
             return None
         return Taken(job, f"{received.partition}/{received.offset}", 1)
 

@@ -17,7 +17,7 @@ NOT_VALID: Final = 11
 
 
 class Question(msgspec.Struct):
-    """A value and the schema to check it against."""
+    """Value and the schema to check it against."""
 
     schema: dict[str, Any]
     value: object

@@ -69,7 +69,7 @@ class RedisLink:
 
     @property
     def redis(self) -> Redis:
-        """The library's client, for commands without a timeout of ours."""
+        """Client of the library, for commands outside `call`, whose failures are not counted."""
         return self._connections.redis
 
     @property

@@ -7,8 +7,8 @@ refreshing and finding are one request each, however many connections or users i
 cluster they are one request for each group of users whose keys are on the same server.
 
 A set contains at most as many registrations as a user may have connections, counted by the script
-that adds one: two gateways at the same moment cannot both get the last one. The registrations of
-a killed process remain until they expire, and are counted.
+that adds a registration: two gateways at the same moment cannot both get the last place. The
+registrations of a killed process remain until they expire, and are counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

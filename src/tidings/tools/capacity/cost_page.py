@@ -15,7 +15,7 @@ from tidings.tools.capacity.traffic import Traffic
 from tidings.tools.capacity.use_cases import UseCase, use_cases
 
 _HEADS: Final = ("Use case", "Until the answer", "In total", "Price of a million")
-_PLACE: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
+_PART: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
 
 
 def filled_in(page: str) -> str:
@@ -29,10 +29,10 @@ def filled_in(page: str) -> str:
         ("use cases of identity", _identity_cases(prices)),
         ("capacity", f"```\n$ tidings capacity\n{example}```"),
     ):
-        place = re.compile(_PLACE.format(name=re.escape(name)), re.DOTALL)
-        assert len(place.findall(page)) == 1, f"the page has one place for: {name}"
+        part = re.compile(_PART.format(name=re.escape(name)), re.DOTALL)
+        assert len(part.findall(page)) == 1, f"the page must have one generated part: {name}"
         fresh = f"<!-- generated: {name} -->\n{content}\n<!-- end -->"
-        page = place.sub(lambda _, fresh=fresh: fresh, page)  # type: ignore[misc]
+        page = part.sub(lambda _, fresh=fresh: fresh, page)  # type: ignore[misc]
     return page
 
 

@@ -2,7 +2,8 @@
 """Units that other designs of the same product would use for the same steps.
 
 The figures are calculated, not measured: each function counts the items and index entries that
-the design writes. Where a design's description is silent, the cheaper way is assumed.
+the design writes. Where a design's description is silent, the cheaper way is assumed. `estimate`
+scales the operations that the description of counter and rows itself states.
 
 - Row per member writes every message to each member's list (a row keyed by the time of the last
   message, so it has to be deleted and put again). It keeps the members inside the chat's item,
@@ -36,7 +37,7 @@ NOTIFICATION_BYTES: Final = 330
 
 
 class RowPerMember:
-    """A row for each member and message."""
+    """Design with a row for each member and message."""
 
     name = "row-per-member"
 
@@ -76,7 +77,7 @@ class RowPerMember:
 
 
 class SingleTable:
-    """A transaction of three items for each message."""
+    """Design with one table and a transaction of three items for each message."""
 
     name = "single-table"
 
@@ -108,7 +109,7 @@ class SingleTable:
 
 
 class CounterAndRows:
-    """A counter that assigns the sequence, then a transaction of message and idempotency key."""
+    """Design with a counter for the sequence, then a transaction of message and key."""
 
     name = "counter-and-rows"
 
@@ -147,7 +148,7 @@ class CounterAndRows:
 
 
 class RowPerNotification:
-    """A row for each user and notification, with counters of unread notifications."""
+    """Design with a row for each user and notification, and counters of unread ones."""
 
     name = "row-per-notification"
 
@@ -214,7 +215,7 @@ _ROWS: Final = {
 
 
 def estimate(load: Traffic) -> dict[str, Estimate]:
-    """Scale the estimate that counter and rows publishes to another load, table by table."""
+    """Scale the estimate in the description of counter and rows to another load."""
     users, messages = load.dau / _USERS, load.messages / _MESSAGES
     return {
         table: Estimate(

@@ -62,7 +62,7 @@ class InboxSource:
         self._dynamo = dynamo
         self._settings = DynamoInboxSettings(dynamo)
         self._notifications = DynamoNotifications(dynamo)
-        self._aside = DynamoDeadLetters(dynamo)
+        self._dead_letters = DynamoDeadLetters(dynamo)
         self._ends: dict[tuple[str, str], tuple[str, int]] = {}
         """End of each inbox when it was read."""
 
@@ -214,17 +214,17 @@ class InboxSource:
     # Jobs.
 
     async def _jobs(self, now: int) -> AsyncIterator[Sequence[InboxFacts]]:
-        after, after_aside = FIRST, FIRST
+        after, after_letter = FIRST, FIRST
         while items := await job_items(self._dynamo, after=after, limit=PAGE_ITEMS):
             jobs = map(to_job, items)
             yield [converted(JobFact, job) for job in jobs if job.expires_at > now]
             after = items[-1]["sk"]
-        while some := await self._aside.page(after=after_aside, limit=PAGE_ITEMS):
+        while some := await self._dead_letters.page(after=after_letter, limit=PAGE_ITEMS):
             yield [
                 converted(DeadLetterFact, letter, job=converted(JobFact, letter.job))
                 for letter in some
             ]
-            after_aside = some[-1].aside_id
+            after_letter = some[-1].aside_id
 
 
 def _kept(items: list[Item], now: int) -> Iterator[Item]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of exported facts to items and back: tenants, keys, users, members, claimed keys.
 
-Entries and reactions use the conversions of `chat.items`.
+Entries, their bodies and reactions use the conversions of `chat.items`.
 """
 
 from typing import Final

@@ -17,7 +17,7 @@ def filled_in(page: str) -> str:
     for name, part in (("tables", _tables()), ("patterns", _patterns())):
         before, begins, rest = page.partition(BEGINS.format(name))
         _, ends, after = rest.partition(ENDS)
-        assert begins and ends, f"the page has no place for {name}"
+        assert begins and ends, f"the page must have the generated part: {name}"
         page = f"{before}{begins}\n{part}\n{ends}{after}"
     return page
 
