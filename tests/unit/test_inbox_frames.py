@@ -127,7 +127,7 @@ async def test_a_hint_at_what_is_not_there_shows_nothing(
 async def test_beyond_a_bound_hints_are_dropped(
     bench: GatewayBench, frames: InboxFrames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "RECOUNTS_WAITING_MAX", 2)
+    monkeypatch.setattr(notices, "WAITING_MAX", 2)
     await live(bench, ANN)
     for _ in range(5):
         frames.hint(BroadcastPosted("acme", "news", 1))

@@ -129,7 +129,7 @@ async def test_a_server_that_is_not_there(
     monkeypatch.setenv("TIDINGS_TENANT_KEY", "sk_key")
     words = ["--tenant", "acme", "--inbox", "news", *TEXT, "--everyone"]
     assert await type_words(*words, "--key", "march", "--url", "http://127.0.0.1:1") == 1
-    assert "again with --key march" in capsys.readouterr().err
+    assert "Repeat the command with --key march" in capsys.readouterr().err
 
 
 def slow(asked: Asked) -> tuple[int, object]:

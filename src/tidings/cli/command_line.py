@@ -23,8 +23,7 @@ from tidings.cli.welcome import welcome
 from tidings.config import FILE_NAME, ROLES, Config, ConfigMistakes, load_config
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.secrets import KeyRefused
-from tidings.stores.dynamodb.schema.live import SchemaRefused
-from tidings.stores.errors import StoreRefused
+from tidings.stores.errors import SchemaRefused, StoreRefused
 from tidings.tools.capacity.charges import PricesRefused
 
 REFUSED: Final = 2

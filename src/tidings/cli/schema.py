@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.config.settings import local_region
-from tidings.stores.dynamodb.schema.live import SchemaRefused
+from tidings.stores.errors import SchemaRefused
 
 if TYPE_CHECKING:
     from tidings.stores.dynamodb.schema.differences import Difference

@@ -16,11 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.schema.differences import DescribedTable, Difference, differences
 from tidings.stores.dynamodb.tables import TABLES, Range, Table
-
-
-class SchemaRefused(Exception):
-    """The endpoint refused a change; the text tells the operator why."""
-
+from tidings.stores.errors import SchemaRefused
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
