@@ -147,7 +147,8 @@ def as_json(plan: CapacityPlan, fleet: Fleet, *, design: str | None = None) -> d
         },
     }
     if design == COUNTER_AND_ROWS.name:
-        found[design] = {table: row._asdict() for table, row in estimate(plan.load).items()}
+        rows = estimate(plan.load).items()
+        found[COUNTER_AND_ROWS.name] = {table: row._asdict() for table, row in rows}
     return found
 
 
