@@ -264,7 +264,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 async def test_an_export_is_for_its_owner_and_replaces_nothing(export: Path) -> None:
     assert export.stat().st_mode & 0o777 == 0o600
     again = await tidings("export", export, "--data", export.parent / "data")
-    assert (again.code, "there already" in again.errors) == (2, True)
+    assert (again.code, "already exists" in again.errors) == (2, True)
     assert sorted(path.name for path in export.parent.iterdir()) == ["all", "data"]
 
 

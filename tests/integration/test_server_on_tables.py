@@ -129,7 +129,7 @@ async def test_keys_rotate_with_a_server_and_without(tmp_path: Path, tables: Set
         sent.append((await bob.send(chat))["content"])
     done = tidings(data, tables, "keys", "rotate")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "keys were taken over" in done.stdout
+    assert "keys were rewrapped" in done.stdout
     async with server(data, tables) as again, Town(again.url, again.root_key) as town:
         history = await (await town.user("ann")).history(chat)
     assert [message["content"] for message in reversed(history)] == sent

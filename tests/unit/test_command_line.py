@@ -271,7 +271,7 @@ async def test_keys_from_the_environment(
     with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
         with a_server_has(tmp_path, server.url):
             assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
-    assert "take it away" in capsys.readouterr().out
+    assert "remove it" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc"}', "{"])

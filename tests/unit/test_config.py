@@ -106,8 +106,8 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     )
     expected = [
         "tidings.toml: prot: there is no such setting; the settings are allowed_origins",
-        "tidings.toml: bus: a text, a number",
-        "tidings.toml: store: a text, a number",
+        "tidings.toml: bus: a string, a number",
+        "tidings.toml: store: a string, a number",
         "TIDINGS_NONSENSE: there is no such setting",
         "tidings.toml: log_level: 'loud' is not one of debug",
         "TIDINGS_ALLOWED_ORIGINS: '*' is not an origin",

@@ -83,4 +83,4 @@ def test_the_secret_stands_in_a_file_for_its_owner_only(tmp_path: Path) -> None:
     text = f'sms = "webhook"\nsms_url = "https://t.example"\nsms_secret = "{STRONG}"'
     assert load(None, toml(tmp_path, text)).sms_secret == STRONG
     [told] = mistakes(None, toml(tmp_path, text, mode=0o644))
-    assert "may be read by others" in told
+    assert "can be read by others" in told
