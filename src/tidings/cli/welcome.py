@@ -33,7 +33,7 @@ call GET "/v1/chats/$CHAT/messages" "$BOB"; echo
 """
 
 _KEY_FILE = """\
-The master key, which seals all content, is in {path}, beside the data.
+The master key, which encrypts all content, is in {path}, beside the data.
   It protects   a stolen copy of the database file alone, a backup made without the key file,
                 stray disk blocks of the database.
   It does not   protect against someone who can read the whole folder or disk, or the memory of
@@ -43,15 +43,15 @@ The master key, which seals all content, is in {path}, beside the data.
 """
 
 _KEY_FILE_OF_TABLES = """\
-The master key, which seals all content, is in {path}.
-  It protects   the tables and every backup of them: content in them is sealed.
+The master key, which encrypts all content, is in {path}.
+  It protects   the tables and every backup of them: content in them is encrypted.
   It does not   protect against someone who can read both the tables and this folder, or the
                 memory of the running server.
   Keep a copy   apart from this machine: without the key the content is lost.
 """
 
 _KEY_FROM_ENVIRONMENT = """\
-The master key, which seals all content, comes from TIDINGS_MASTER_KEY.
+The master key, which encrypts all content, comes from TIDINGS_MASTER_KEY.
   It protects   {what} and every backup of {it}, as long as the key is not in {it}.
   It does not   protect against someone who can read the memory or the environment of the
                 running server.
