@@ -184,3 +184,50 @@ def test_links_between_pages_lead_somewhere() -> None:
         if "://" not in target and not (ROOT / path.parent / target).exists()
     ]
     report("Correct the link, or write the page.", found)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in SOURCE:
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path))
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert twice == {}, "Two things with one name: say in the name what tells them apart."
+
+
+SLANG = {
+    "desk": "context",
+    "doorstep": "target of a handover",
+    "entrance": "admission",
+    "neighbours": "remote gateways",
+    "parcel": "encoded entry",
+    "proposal": "append request",
+    "upkeep": "registration",
+    "vigil": "write lease",
+}
+"""Words that only this project used for a thing, and the trade's word for it."""
+
+
+def test_code_uses_the_words_of_the_trade() -> None:
+    found = [
+        f"{path}: {name} ({SLANG[word]})"
+        for path in SOURCE
+        for name in names_in(ast.parse(text_of(path)))
+        for word in re.findall(r"[a-z]+", re.sub(r"([A-Z])", r"_\1", name).lower())
+        if word in SLANG
+    ]
+    assert found == [], "Use the word in brackets."
+
+
+def names_in(tree: ast.Module) -> Iterator[str]:
+    """Every name that the code gives or uses."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
