@@ -55,6 +55,7 @@ async def write_in_pieces(raw: RawSocket, case: Case, size: int) -> None:
                 break
             raw.write(piece)
             await raw.flush()
+            await asyncio.sleep(0)  # an answer that is there is read before the next piece
     await checking
 
 

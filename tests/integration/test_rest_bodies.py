@@ -178,7 +178,7 @@ async def test_a_body_that_breaks_off_is_no_error_of_ours(rest: Rest, alice: Act
     app: Any = rest.app
     await app(scope_of("POST", "/v1/chats", headers), receive, send)
     assert answered[0]["status"] == 400
-    assert b"not complete" in answered[1]["body"]
+    assert b"incomplete" in answered[1]["body"]
 
 
 def scope_of(method: str, path: str, headers: dict[bytes, bytes]) -> Json:
