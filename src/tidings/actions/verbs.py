@@ -77,7 +77,8 @@ class LoginVerbs:
 
 @dataclass(frozen=True, slots=True)
 class InboxVerbs:
-    """The verbs of inboxes, and the readers that delivery needs to show a notification."""
+    """The verbs of inboxes, and the two objects with which delivery reads a notification (`views`,
+    `showing`)."""
 
     settings: Settings
     configs: InboxConfigs

@@ -149,21 +149,33 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
 
 
 def chat(chat_id: str) -> ChatId:
-    """Return the chat id of a path."""
+    """Parse the chat id in a URL path.
+
+    Raises:
+        ChatNotFound: The text is not a chat id.
+    """
     if CHAT.fullmatch(chat_id) is None:
         raise ChatNotFound
     return ChatId(chat_id)
 
 
-def place(sequence: str) -> int:
-    """Return the sequence of a path."""
+def sequence_in_path(sequence: str) -> int:
+    """Parse the sequence in a URL path.
+
+    Raises:
+        MessageNotFound: The text is not a sequence that an entry can have.
+    """
     if _SEQUENCE.fullmatch(sequence) is None or int(sequence) > SEQUENCE_MAX:
         raise MessageNotFound
     return int(sequence)
 
 
 def limit_in_path(limit: str) -> int:
-    """Return the limit of a path."""
+    """Parse the limit in a URL path.
+
+    Raises:
+        Invalid: The text is not a number, or the number is out of range.
+    """
     if _LIMIT.fullmatch(limit) is None or int(limit) > limits.PAGE_MAX:
         raise Invalid(f"limit must be between 1 and {limits.PAGE_MAX}", "/limit")
     return int(limit)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue of delivery jobs in SQS.
 
-A process that takes a job hides it from others for a minute, and again while it works on it. A job
-that is neither finished nor hidden again is delivered again. A message that is not a job, or was
-not encrypted by this deployment for this queue, is left alone: it is delivered again too, until
-the queue's own policy moves it to a dead-letter queue.
+A process that takes a job hides it from others for a minute, and hides it again until the work is
+done. A job that is neither finished nor hidden again is delivered again. A message that is not a
+job, or was not encrypted by this deployment for this queue, is left alone: it is delivered again
+too, until the queue's own policy moves it to a dead-letter queue.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class SqsJobs:
         hide_again_seconds: float = HIDE_AGAIN_SECONDS,
         wait_seconds: int = WAIT_SECONDS,
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, at most some seconds."""
+        """`back_off(n)` waits a random time before the n-th retry, at most ten seconds."""
         self._transport = transport
         self._queue_url = queue_url
         self._cipher = cipher
@@ -194,7 +194,7 @@ class SqsJobs:
 
 
 def _unpacked(body: str) -> bytes:
-    """Return the encrypted job in a message's text; no bytes if it contains none."""
+    """Return the encrypted job in a message's text; empty bytes if the text is not base64."""
     try:
         return b64decode(body, validate=True)
     except ValueError:

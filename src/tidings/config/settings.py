@@ -16,7 +16,7 @@ ROLES: Final = ("gateway", "api", "worker", "relay")
 """Roles of a process: own connections, answer requests, deliver, deliver what was missed."""
 
 LOCAL_REGION: Final = "us-east-1"
-"""Region of a DynamoDB on this machine. It is in none, but tables are kept apart by region."""
+"""Region of a DynamoDB on this machine. It is in none, but keeps tables apart by region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,11 @@ class Config:
 
     @property
     def texts(self) -> str:
-        """Return how login codes are sent: to the log only if nobody else can request one."""
+        """Return how login codes are sent.
+
+        Without a setting: to the log if only this machine can reach the server, otherwise not at
+        all.
+        """
         return self.sms or ("off" if self.is_public else "log")
 
 

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends push notices for new messages to members who have no connection and did not mute."""
+"""Sends push notices for new messages to members whom delivery did not reach.
+
+No push is sent if there is no push service, for entries other than messages, for messages whose
+content is gone by now, for messages older than `YOUNG_MS_MAX`, and to these users: the sender,
+members who muted the chat, members who joined after the message, and users who are no longer
+members.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -41,7 +47,7 @@ class Pushing:
         runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
         members: Mapping[UserKey, Member],
     ) -> None:
-        """Push the messages of a chat's runs to the members whom the run has not reached.
+        """Push the messages of each run of a chat to the members whom that run has not reached.
 
         Raises:
             StoreUnavailable: The mutes of the chat cannot be read; no push was sent.

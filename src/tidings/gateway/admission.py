@@ -34,9 +34,9 @@ class Admission:
         return counted_address(peer, forwarded, self._trusted)
 
     def wait_seconds(self, address: str | None) -> int:
-        """Count an attempt to open a socket; return 0, or the seconds to wait before the next.
+        """Count an attempt to open a socket; return 0, or the seconds to wait before the next one.
 
-        The wait has jitter: clients refused together would otherwise come back together.
+        The wait is partly random: clients refused together would otherwise come back together.
         """
         if self._limits is None:
             return 0
@@ -83,7 +83,7 @@ class ConnectionCharges:
         )
 
     def send(self, user: UserKey) -> int:
-        """Count a message; return 0, or the milliseconds to wait."""
+        """Count a message; return 0, or the milliseconds to wait before sending it again."""
         if self._limits is None:
             return 0
         if self._sends is None:
@@ -96,7 +96,8 @@ class ConnectionCharges:
         """Charge a read of the store to the bucket of the user's requests.
 
         Raises:
-            RateLimited: The bucket has fewer tokens.
+            RateLimited: The bucket has fewer tokens than the read costs, or the connection is being
+                closed.
         """
         if self._limits is None:
             return

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token buckets of one process: one number each; the longest unused is evicted first."""
+"""Token buckets of one process.
+
+Each is stored as one number, the time when it is full again; the least recently used bucket is
+evicted first. The debt of a bucket is the time until then, in microseconds: 0 if it is full.
+"""
 
 import time
 from collections import OrderedDict
@@ -15,12 +19,15 @@ SECOND_US: Final = 1_000_000
 
 @lru_cache(maxsize=100)
 def interval_us(per_second: float) -> int:
-    """Return the time in which one token is added."""
+    """Return the time in which one token is added, in microseconds."""
     return round(SECOND_US / per_second)
 
 
 def price_us(bucket: Bucket, tokens: int) -> int:
-    """Return the debt that taking this many tokens adds, at most that of a whole bucket."""
+    """Return by how many microseconds taking these tokens delays the time when the bucket is full.
+
+    More tokens than the bucket holds count as a full bucket.
+    """
     return min(tokens, bucket.burst) * interval_us(bucket.per_second)
 
 
@@ -48,7 +55,7 @@ def left(bucket: Bucket, debt: int) -> int:
 
 
 def milliseconds(us: int) -> int:
-    """Convert microseconds, rounded up: after this wait there is a token."""
+    """Convert microseconds, rounded up, so that a wait of this length is never too short."""
     return -(-us // 1_000)
 
 
@@ -68,7 +75,7 @@ class InProcessBuckets:
         return len(self._full_at)
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
-        """Take this many tokens from each bucket, or from none if one has fewer."""
+        """Take this many tokens from each bucket, or from none if any of them has fewer."""
         now = self._now_ns() // 1_000
         debts = [max(0, self._full_at.get(_name(bucket), 0) - now) for bucket in buckets]
         is_allowed = all(
@@ -84,7 +91,7 @@ class InProcessBuckets:
     def take_now(self, bucket: Bucket) -> int:
         """Take a token; return 0, or the milliseconds until there is one.
 
-        This runs for every message and takes 0.5 µs; helpers are inlined because calls cost.
+        This runs for every message and takes 0.5 µs. Helpers are inlined, because calls take time.
         """
         name = (bucket.policy, bucket.subject)
         now = self._now_ns() // 1_000

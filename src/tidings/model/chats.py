@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chat's state as of its head, how each entry changes it, and rows of the chat list.
 
-A state is a cache for writers: winning the slot after its head proves that it was current. It never
-admits a reader.
+A state is a cache for writers. A writer that wins the slot after the state's head (the sequence of
+the next entry) knows that the state was current. A reader has no such proof, so whether a user may
+read a chat is never decided from a state, but by the store.
 """
 
 from typing import Literal

@@ -37,10 +37,11 @@ class Sms(Protocol):
     """Provider that sends texts to phones."""
 
     async def send(self, phone_number: str, text: str) -> None:
-        """Send a text, in one attempt within a deadline; the provider has accepted it on return.
+        """Send a text, in one attempt within a deadline. On return, the provider has accepted it.
 
         Raises:
             TextRejected: The provider rejected the text because of the number or the content.
-            SmsUnavailable: The provider did not accept it for another reason, or it is unknown.
+            SmsUnavailable: The provider did not accept the text for another reason, or it is
+                unknown whether it did.
         """
         ...

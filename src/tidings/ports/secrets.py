@@ -55,7 +55,7 @@ class MasterKeys(Protocol):
     async def begin_rotation(self) -> None:
         """Make a new current key, the old one becoming previous; durable when it returns.
 
-        Nothing is wrapped by the new key before that. An unfinished rotation is resumed.
+        Nothing is wrapped by the new key before this returns. An unfinished rotation is resumed.
 
         Raises:
             KeyRefused: This kind of key source cannot make a key, or the key cannot be stored.
@@ -87,11 +87,14 @@ class DataKeys(Protocol):
     """Wrapped data keys. Every write is durable when it returns."""
 
     async def current(self, author: UserKey) -> WrappedKey | None:
-        """Return the author's only key, even if it is ending; None if there is no key."""
+        """Return the author's key, of which there is at most one; None if there is none.
+
+        It is returned even if it is about to be destroyed.
+        """
         ...
 
     async def get(self, author: UserKey, generation: int) -> WrappedKey | None:
-        """Return the key that sealed a box; None if the key was destroyed or is ending."""
+        """Return the author's key of this generation; None if it is destroyed or about to be."""
         ...
 
     async def add(self, key: WrappedKey) -> WrappedKey:
@@ -102,7 +105,7 @@ class DataKeys(Protocol):
         ...
 
     async def end(self, author: UserKey, now: int) -> int | None:
-        """Begin to destroy the author's key, and append this to the feed in one transaction.
+        """Begin to destroy the author's key, and note it in the revocation feed: one transaction.
 
         Returns the generation that is ending, even if it was ending before; None if there is no
         key. An engine that only one process uses may destroy the key at once.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of the socket in both directions, and their codec. Encoder and decoders are made once."""
+"""Frames of the socket in both directions, and their codec. Encoder and decoder are made once.
+
+A new frame from clients also goes into `ClientFrame` here and into `gateway.requests`; a new frame
+from the server also goes into `api.asyncapi`.
+"""
 
 from typing import Annotated, Any
 

@@ -59,7 +59,7 @@ class Appender:
         chance: Chance,
         backoff: Callable[[int], Awaitable[None]],
     ) -> None:
-        """Take `backoff`, which waits with jitter before the n-th new attempt at a slot."""
+        """`backoff(n)` waits a random time before the n-th retry after a slot was lost."""
         self._log = log
         self._bus = bus
         self._clock = clock
@@ -72,7 +72,7 @@ class Appender:
         self._outgoing = TurnBudget()
 
     def propose(self, chat: ChatId, request: AppendRequest) -> None:
-        """Append this after everything proposed for the chat before it. Never waits."""
+        """Append the request after all that were proposed for the chat before it. Never waits."""
         chat_queue = self._chat_queues.get(chat)
         if len(chat_queue.waiting) >= self._log.waiting_max:
             request.refused(ChatBusy())
@@ -84,11 +84,17 @@ class Appender:
             self._soon(chat_queue)
 
     def state_nowait(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state if it is cached. For writers and delivery: it admits no reader."""
+        """Return a chat's state if it is cached.
+
+        For writers and delivery: never use it to decide who may read.
+        """
         return self._chat_queues.state(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state, cached or read; None without such a chat. It admits no reader."""
+        """Return a chat's state, from the cache or the log; None if there is no such chat.
+
+        Never use it to decide who may read.
+        """
         return self.state_nowait(chat) or await self._log.state(chat)
 
     async def close(self) -> None:
@@ -113,7 +119,7 @@ class Appender:
             self._log.append_later(partial(self._make_run, chat_queue))
 
     def _start(self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Read something for the queue in a task; a failure must never leave the queue stuck."""
+        """Run `work` for the queue in a task. If it fails, all waiting requests are refused."""
         self._tasks.start(self._run_or_refuse_all(chat_queue, work, _requester(chat_queue)))
 
     async def _run_or_refuse_all(
@@ -153,7 +159,11 @@ class Appender:
         self._next(chat_queue)
 
     def _make_run(self, chat_queue: ChatQueue) -> Run | None:
-        """Return a run of the waiting requests; None if the queue must do something else first."""
+        """Return a run of the waiting requests.
+
+        If there is nothing to append now, schedule the next step (reading the log again, or another
+        look at the queue) and return None.
+        """
         assert chat_queue.state is not None
         claimed = chat_queue.state.copy()
         try:
@@ -286,8 +296,8 @@ class Appender:
     ) -> None:
         """Answer requests whose message is in the log already; append the others again.
 
-        The queue pauses meanwhile: this process must append nothing between the search and the slot
-        right after it, or two repeats could both find nothing and both be appended.
+        The queue pauses meanwhile: this process must append nothing between the search and the next
+        attempt, or two repeats could both find nothing and both be appended.
         """
         again = []
         for index, (request, _) in enumerate(steps):

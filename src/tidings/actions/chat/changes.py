@@ -34,11 +34,11 @@ class SealedContent:
 
     @property
     def may_write(self) -> bool:
-        """Whether it is sealed with a key that is valid now."""
+        """Whether the content may be written: it is sealed, and the key is still valid."""
         return self._sealed is not None and self._vault.may_write(self._author, self._sealed)
 
     async def seal(self) -> None:
-        """Seal it with the key that is valid now.
+        """Seal the content with the author's key that is valid now.
 
         Raises:
             StoreUnavailable: The key cannot be loaded.

@@ -27,7 +27,8 @@ class AppendRequest(Protocol):
     """Whether the key is claimed and a search up to the head has found no entry for it."""
     attempts: int
     was_looked_into: bool
-    """Whether the log was read to its end since the request: only then may it be refused."""
+    """Whether the log was read to its end for this request. Before that, a refusal by `decide` is
+    not final."""
 
     @property
     def is_ready(self) -> bool:
@@ -135,7 +136,7 @@ class Repeats:
         self._clock = clock
 
     async def answer_if_sent(self, chat: ChatId, request: AppendRequest) -> bool:
-        """Answer a request whose key is taken; False if its message has yet to be appended."""
+        """Answer a request whose key is taken; return False if the message is not in the log."""
         assert request.key is not None
         try:
             sent = await self._log.find_sent(chat, request.key, self._clock.now())
@@ -156,7 +157,10 @@ class Repeats:
     async def refuse_unless_sent(
         self, chat: ChatId, request: AppendRequest, refusal: Refusal
     ) -> None:
-        """Refuse a send, unless it repeats an earlier send: that is answered even after removal."""
+        """Refuse a send, unless the same send is already in the log.
+
+        Then repeat its answer, even if the sender is no longer a member.
+        """
         assert request.key is not None
         try:
             sent = await self._log.find_sent(chat, request.key, self._clock.now())

@@ -23,8 +23,12 @@ class Removing:
     async def __call__(self, chat: ChatId, user: UserKey, decide: Decide) -> None:
         """Delete the user's open invitation into the chat, then append what `decide` returns.
 
-        In this order, because a crash in between must not leave the invitation behind. `decide` is
-        checked first: an actor who may not remove the member must not delete the invitation either.
+        1. If there is an invitation, call `decide` without appending: an actor who may not remove
+           the member must not delete the invitation either.
+        2. Delete the invitation, if there is one.
+        3. Append what `decide` returns.
+
+        2 comes before 3, so that a crash between them leaves no invitation behind.
         A member has an invitation if it was open when the member was added, or if a crash left it.
         """
         if await self.invites.get(user, chat, self.clock.now()) is not None:

@@ -2,8 +2,8 @@
 """Cache of unwrapped data keys: bounded, least recently used out first.
 
 A cached key was last known to be valid when it was read from the store, or when the feed was read
-and did not name its author. It opens and seals only for a few seconds after that moment. Where
-other processes may have cached the key, an erasure waits longer than that before it destroys it.
+and did not name its author. The key opens and seals only for a few seconds after that moment. If
+other processes may have cached it, an erasure waits longer than that before it destroys the key.
 """
 
 import asyncio
@@ -50,7 +50,8 @@ class CachedKey(msgspec.Struct, frozen=True, gc=False):
 
     generation: int
     cipher: AESGCM | None
-    """None if this generation cannot be used either."""
+    """None if this generation cannot be used either: the key is destroyed, is about to be, or
+    cannot be unwrapped."""
     read_at: float
     """Start of the read from the store, on the watch's clock."""
     digest_key: bytes = b""
@@ -85,7 +86,7 @@ class CachedKeys:
     # --- The feed -------------------------------------------------------------------------
 
     def follow(self, watch: RevocationWatch) -> None:
-        """Drop keys that the feed revokes; each read of the feed confirms the others."""
+        """Drop the keys that the feed revokes; each read of the feed confirms all other keys."""
         self._watch = watch
         self._now = watch.now
         watch.listen(self.revoked)
@@ -97,7 +98,10 @@ class CachedKeys:
             self._cached.pop(UserKey(author), None)
 
     def saw(self, at: float) -> None:
-        """Confirm all cached keys as of this time: none of them was being erased."""
+        """Note that the feed was read up to this time.
+
+        Keys that it revoked are already dropped, so all keys still cached were valid then.
+        """
         self._seen_at = at
 
     def went_blind(self, *, was_late: bool) -> None:
@@ -141,7 +145,7 @@ class CachedKeys:
         """Cache the key that the author seals with, and create it if there is none.
 
         Raises:
-            StoreUnavailable: It cannot be loaded now, or is being destroyed.
+            StoreUnavailable: The key cannot be loaded now, or is being destroyed.
         """
         async with self._lock(author):
             if self.to_seal(author) is not None:
@@ -171,7 +175,8 @@ class CachedKeys:
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
         """Drop the author's key, and keep it from being loaded inside this context.
 
-        It is dropped before the store is written to, so that nothing is sealed with it afterwards.
+        The key is dropped before the caller writes to the store, so that this process seals nothing
+        with it afterwards.
         """
         async with self._lock(author):
             self._cached.pop(author, None)
@@ -192,7 +197,7 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read a key, and read again if the feed moved meanwhile: it may have revoked this key."""
+        """Read a key; read it again if the feed moved meanwhile, which may have revoked the key."""
         while True:
             began, place = self._now(), self._place
             key = await read()

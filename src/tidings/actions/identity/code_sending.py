@@ -35,7 +35,7 @@ class LoginTenant:
 
 @dataclass(frozen=True, slots=True)
 class LoginTenants:
-    """Consistent reads of tenants and settings: a switch takes effect at once in every process."""
+    """Consistent reads of tenants and settings: a change takes effect at once in every process."""
 
     tenants: Tenants
     settings: InboxSettings
@@ -43,7 +43,7 @@ class LoginTenants:
     async def find(self, tenant: str) -> LoginTenant | None:
         """Return the tenant; None if it is unknown or suspended, or phone login is switched off.
 
-        Both reads are always made, so that the response time does not reveal the case.
+        Both reads are always made, so that the response time does not reveal which case it is.
         """
         found = await self.tenants.get(tenant)
         login = _read(await self.settings.settings(tenant))
@@ -139,8 +139,11 @@ class SendCode:
     """Number of codes that could not be sent, by reason."""
 
     async def __call__(self, order: CodeOrder) -> None:
-        """Send a code unless the tenant does not allow phone login, the number is unknown and may
-        not register, or a budget is used up. Expected failures are logged, never raised."""
+        """Send a code if the tenant allows phone login, the number belongs to a user or may
+        register, and no budget is used up.
+
+        While the provider is down, nothing is sent. Expected failures are logged, never raised.
+        """
         assert self.sms is not None, "no code is requested where phone login is off"
         try:
             if self.health.down_ms():

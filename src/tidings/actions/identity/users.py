@@ -38,8 +38,10 @@ class PutUser:
         phone_number: str | msgspec.UnsetType | None = msgspec.UNSET,
         is_active: bool | None = None,
     ) -> tuple[User, bool]:
-        """Return the stored user and whether the user is new. None leaves a field unchanged, except
-        that it removes the phone number; UNSET leaves the number unchanged.
+        """Create or change a user; return the stored user and whether it is new.
+
+        `display_name` and `is_active`: None leaves the field unchanged. `phone_number`: UNSET
+        leaves it unchanged, None removes it.
 
         Changing or removing the number revokes all credentials of the user.
         """
@@ -88,7 +90,10 @@ class PatchProfile:
     clock: Clock
 
     async def __call__(self, caller: Caller, display_name: str | None) -> User:
-        """Return the new profile. Only the tenant may change the number: it identifies the user."""
+        """Return the new profile.
+
+        Only the tenant may change the phone number, because the number identifies the user.
+        """
         me = require_user(caller).user
         if display_name is None:
             return await _existing(self.users, me)

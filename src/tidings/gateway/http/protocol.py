@@ -55,10 +55,11 @@ class HttpProtocol(ParsingProtocol):
         self._slot.close = self._make_room
 
     def _make_room(self) -> None:
-        """Close in favour of another connection.
+        """Close the connection to make room for another one.
 
-        A client that has not read its answer would stay until it has, so it is cut off; so is a
-        connection in the reserve.
+        A normal close would wait until the client has read its answer. If part of an answer is
+        unsent, or the connection is in the reserve, it is aborted instead. In the reserve, only
+        connections without an admitted request are closed, so at most a refusal is lost.
         """
         if self._slot.kind is ConnectionClass.RESERVE or self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -78,8 +79,8 @@ class HttpProtocol(ParsingProtocol):
     def _let_go(self) -> None:
         """Drop waiting requests, and every reference that leads back here.
 
-        Objects in a cycle stay until the collector visits its oldest generation, which is rare:
-        after a flood, hundreds of megabytes waited for it.
+        Objects in a cycle stay until the garbage collector visits the oldest generation, which is
+        rare: after a flood of requests, hundreds of megabytes waited for that.
         """
         self._unset_keepalive_if_required()
         self.pipeline.clear()
@@ -194,7 +195,7 @@ class HttpProtocol(ParsingProtocol):
         cycle.message_event.set()
 
     def _write_refusal(self) -> None:
-        """Send the last answer; further bytes are read for a moment and dropped."""
+        """Send the refusal as the last answer. Further bytes are read for a moment and dropped."""
         if self.transport.is_closing():
             return
         self._unset_keepalive_if_required()

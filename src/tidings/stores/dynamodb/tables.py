@@ -14,7 +14,8 @@ Projection = Literal["ALL", "KEYS_ONLY"]
 StreamView = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
 
 TTL: Final = "ttl"
-"""Attribute by which DynamoDB deletes, in seconds; reads check `expires_at`, in milliseconds."""
+"""Attribute with the time, in seconds, after which DynamoDB deletes an item at its own pace. Reads
+therefore check `expires_at`, in milliseconds."""
 
 BACKUP_DAYS: Final = 90
 KEY_BACKUP_DAYS: Final = 7
@@ -31,7 +32,7 @@ class TableKey:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A global secondary index: reads are eventually consistent, each item write updates it."""
+    """A global secondary index: eventually consistent, and updated by each write of an item."""
 
     name: str
     partition: TableKey
@@ -57,7 +58,7 @@ class Provisioned:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with every setting that could be wrong in an account."""
+    """Declaration of a table, with every setting that is compared with the table in the account."""
 
     name: str
     holds: str

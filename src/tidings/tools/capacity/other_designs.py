@@ -45,34 +45,34 @@ class RowPerMember:
         return CHAT_BYTES + members * (USER_BYTES + STATUS_BYTES)
 
     def send(self, members: int, content: int) -> Units:
-        """Write the message and its index, the chat, and each member's row (delete and put)."""
+        """Cost of the message, its index entry, the chat, and each member's row (delete, put)."""
         message = 2 * write_units(MESSAGE_BYTES + content)
         return Units(message + write_units(self._chat_item(members)) + 2 * members)
 
     def deliver(self, members: int, content: int, readers: int) -> Units:
-        """Mark delivered, count as unread and mark read for each reader; read the members once."""
+        """Cost of marking as delivered, unread and read for each reader; members are read once."""
         message = 2 * write_units(MESSAGE_BYTES + content)
         chat = self._chat_item(members)
         each = message + 1 + message + write_units(chat) + 1
         return Units(readers * each, relaxed_units(chat))
 
     def change_members(self, members: int) -> Units:
-        """Write the chat's item and the user's row."""
+        """Cost of the chat's item and the user's row."""
         return Units(write_units(self._chat_item(members)) + 1)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Write one unread message with its index, the chat and the user's row."""
+        """Cost of one unread message, its index entry, the chat and the user's row."""
         message = 2 * write_units(MESSAGE_BYTES + content)
         return Units(message + write_units(self._chat_item(members)) + 1)
 
     def history(self, count: int, content: int) -> Units:
-        """Query the messages in pages of twenty."""
+        """Cost of querying the messages in pages of twenty."""
         pages, rest = divmod(count, 20)
         full = pages * relaxed_units(20 * (MESSAGE_BYTES + content))
         return Units(read=full + (relaxed_units(rest * (MESSAGE_BYTES + content)) if rest else 0))
 
     def chat_list(self, chats: int) -> Units:
-        """Query the user's rows once."""
+        """Cost of one query of the user's rows."""
         return Units(read=relaxed_units(chats * ROW_BYTES))
 
 
@@ -82,29 +82,31 @@ class SingleTable:
     name = "single-table"
 
     def send(self, members: int, content: int) -> Units:
-        """Write the message, the conversation with its body, the sender's mark and its index."""
+        """Cost of the message, the conversation with that message's body, and the sender's mark
+        with its index entry."""
         message = 2 * write_units(MESSAGE_BYTES + content)
         conversation = 2 * write_units(CHAT_BYTES + content)
         return Units(message + conversation + 2 + 1)
 
     def deliver(self, members: int, content: int, readers: int) -> Units:
-        """Write each reader's mark and its index entry; delivery itself is not stored."""
+        """Cost of one read mark and its index entry for each reader; this design does not store
+        delivery."""
         return Units(2 * readers)
 
     def change_members(self, members: int) -> Units:
-        """Write the participant and its index entry."""
+        """Cost of the participant and its index entry."""
         return Units(2)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Write the participant and its index entry."""
+        """Cost of the participant and its index entry."""
         return Units(2)
 
     def history(self, count: int, content: int) -> Units:
-        """Query the messages once."""
+        """Cost of one query of the messages."""
         return Units(read=relaxed_units(count * (MESSAGE_BYTES + content)))
 
     def chat_list(self, chats: int) -> Units:
-        """Read the index, each conversation (an item outside the index) and a count for each."""
+        """Cost of the index, each conversation (an item outside the index) and a count for each."""
         return Units(read=relaxed_units(chats * PARTICIPANT_BYTES) + chats / 2 + chats / 2)
 
 
@@ -114,35 +116,36 @@ class CounterAndRows:
     name = "counter-and-rows"
 
     def send(self, members: int, content: int) -> Units:
-        """Look up the key, check the membership, write the counter, the message and the key."""
+        """Cost of reading key and membership, then writing the counter, the message and the key."""
         return Units(1 + 2 * write_units(MESSAGE_BYTES + content) + 2, 0.5 + 1)
 
     def deliver(self, members: int, content: int, readers: int) -> Units:
-        """Read the members, write each reader's mark of delivery; reading is not stored."""
+        """Cost of reading the members and of one mark of delivery for each reader; this design does
+        not store reading."""
         return Units(readers, strong_units(members * PARTICIPANT_BYTES))
 
     def change_members(self, members: int) -> Units:
-        """Write the membership and its index entry."""
+        """Cost of the membership and its index entry."""
         return Units(2)
 
     def mark_read(self, members: int, content: int) -> Units:
-        """Write the mark of delivery."""
+        """Cost of the mark of delivery."""
         return Units(1)
 
     def history(self, count: int, content: int) -> Units:
-        """Check the membership, then query once, strongly consistent."""
+        """Cost of reading the membership and one strongly consistent query."""
         return Units(read=1 + strong_units(count * (MESSAGE_BYTES + content)))
 
     def chat_list(self, chats: int) -> Units:
-        """Read the index and each chat: no previews, no counts, no order by activity."""
+        """Cost of the index and each chat: no previews, no counts, no order by activity."""
         return Units(read=relaxed_units(chats * PARTICIPANT_BYTES) + chats / 2)
 
     def hello(self, chats: int) -> Units:
-        """Read the user's marks, then for each chat the membership and the new entries."""
+        """Cost of the user's marks, and for each chat of the membership and the new entries."""
         return Units(read=relaxed_units(chats * STATE_BYTES) + 2 * chats)
 
     def reconnect(self, chats: int, missed: int, content: int) -> Units:
-        """Do what `hello` does, and read the missed entries of one chat."""
+        """Cost of `hello` and of the missed entries of one chat."""
         found = strong_units(missed * (MESSAGE_BYTES + content)) - 1
         return self.hello(chats) + Units(read=found)
 
@@ -153,27 +156,27 @@ class RowPerNotification:
     name = "row-per-notification"
 
     def post(self, users: int, content: int) -> Units:
-        """Write for each user the row, the counter of the inbox and the counter of the category."""
+        """Cost of the row, the inbox's counter and the category's counter, for each user."""
         return Units(users * (write_units(NOTIFICATION_BYTES + content) + 2))
 
     def redact(self, users: int, content: int) -> Units:
-        """Mark every row and leave the counters wrong, which is the cheaper way."""
+        """Cost of marking every row; the counters are left wrong, which is the cheaper way."""
         return Units(users * write_units(NOTIFICATION_BYTES + content))
 
     def list(self, count: int, content: int) -> Units:
-        """Query whole notifications once."""
+        """Cost of one query of whole notifications."""
         return Units(read=relaxed_units(count * (NOTIFICATION_BYTES + content)))
 
     def unread(self) -> Units:
-        """Query all counters once."""
+        """Cost of one query of all counters."""
         return Units(read=relaxed_units(0))
 
     def read_one(self, content: int) -> Units:
-        """Write the row and both counters."""
+        """Cost of the row and both counters."""
         return Units(write_units(NOTIFICATION_BYTES + content) + 2)
 
     def read_before(self, count: int, content: int) -> Units:
-        """Find the rows, mark each, and set both counters."""
+        """Cost of finding the rows, marking each, and setting both counters."""
         marks = count * write_units(NOTIFICATION_BYTES + content)
         return self.list(count, content) + Units(marks + 2)
 

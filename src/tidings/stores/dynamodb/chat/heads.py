@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head copies, which compare many chats with few reads, and the delivery store built on them.
+"""Head copies, with which the heads of many chats are read in few requests, and the delivery store.
 
 A copy is written after the entry, at most once a second for each chat, and only forwards: it may be
 behind the log, but never ahead of it. Answers are correct all the same:
 
-- This process merges a copy with the last head that it saw, written or not. A caller of the process
-  that appended never gets an older head than that process has already reported.
+- A process takes the later of the stored copy and the last head that it appended or read from the
+  log itself, even if that head is not in a copy yet. Its callers therefore get no older head than
+  that one. It remembers such heads for the `KNOWN_HEADS_MAX` chats in which it saw one last.
 - For a chat without a copy, such as a new one, the log itself is read.
 - A process that dies loses up to a second of copies. A single process therefore reads the log of
-  each chat once after its start, and from then on knows more than any copy. With many processes,
-  the relay compares the stream with the copies and makes up for missing ones.
+  each chat whose head it does not remember, for instance after its start. With many processes, the
+  relay compares the stream of the log's table with the copies, and makes up for missing ones.
 
-The copy also has the member count, as of the last entry that changed it.
+A copy also has the member count, as of the last entry that changed the count.
 """
 
 import asyncio
@@ -97,7 +98,7 @@ class Heads:
             self.advance(chat, head, member_count)
 
     def must_look(self, chat: ChatId) -> bool:
-        """Return whether the copy may be old, as a process may have died before it wrote it."""
+        """Return whether the copy may be old: a process may have died before it wrote a new one."""
         return self._writes and chat not in self._known
 
     def looked(self, chat: ChatId, copy: HeadCopy) -> None:
@@ -152,7 +153,7 @@ class Heads:
                 waiting.set_exception(refusal)
 
     async def settled(self, chat: ChatId) -> None:
-        """Wait until the stored copy has reached everything that it was advanced to.
+        """Wait until the stored copy has reached every head that was passed to `advance`.
 
         Raises:
             StoreUnavailable: The store is closing, and the copy could not be written.

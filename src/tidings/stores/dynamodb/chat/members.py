@@ -45,15 +45,17 @@ class TransactionPlan:
     def add(self, write: Write, meaning: Outcome = SLOT_TAKEN) -> None:
         """Add a write; `meaning` is the outcome of the run if the write's condition fails.
 
-        By default another writer was first, and the chat has to be read again.
+        The default means that another writer was first, and the chat has to be read again.
         """
         self.writes.append(write)
         self._meanings.append(meaning)
 
     def outcome(self, canceled: Canceled) -> Outcome:
-        """Return the outcome of the run. A lost slot explains all other failures, so it wins.
+        """Return the outcome of a cancelled transaction.
 
-        A conflict is also a lost slot: another transaction is changing the same chat.
+        If several writes failed, a lost slot is reported first, because it can be the cause of the
+        others. A conflict counts as a lost slot: another transaction is changing the same chat. So
+        does a transaction that was cancelled although no condition failed.
         """
         failed = [
             meaning
@@ -104,7 +106,10 @@ async def plan_people(
 
 
 def plan_joining(plan: TransactionPlan, entry: Entry) -> None:
-    """Make the entry's people members, with receipts at the entry; past memberships are ignored."""
+    """Make the entry's people members, with receipts at the entry.
+
+    Rows of an earlier membership are replaced.
+    """
     for person in entry.people:
         plan.add(Put("chat_memberships", member_item(entry, person)))
         plan.add(Put("delivery_state", receipt_item(entry, person.user)))

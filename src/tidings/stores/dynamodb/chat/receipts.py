@@ -109,10 +109,10 @@ class DynamoReceipts:
         return to_receipt(item) if item else None
 
     async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Places:
-        """Return the message numbers of the entries that the moves refer to and that exist.
+        """Return the message numbers of those entries that the moves refer to and that exist.
 
-        Logs have no gaps, so an existing entry is not beyond the head. The last head that this
-        process saw answers some of the questions without a read.
+        Logs have no gaps: an entry up to the last head that this process saw exists, and some of
+        these need no read.
         """
         numbers: _Places = {}
         wanted: dict[tuple[ChatId, int], None] = {}
@@ -131,7 +131,10 @@ class DynamoReceipts:
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """Reduce to the one span that can apply; this read costs half of a write that fails."""
+        """Reduce a move with several spans to the one span that can apply; None if none can.
+
+        This takes a read, which costs half as much as a write that fails.
+        """
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
         async with self._dynamo.background:
@@ -161,7 +164,7 @@ class DynamoReceipts:
         )
 
     async def _make_own(self, item: Item) -> None:
-        """Record that the user wrote in the chat if no mark moves: once for each chat."""
+        """Record that the user wrote in the chat, if no mark moves and it is not recorded yet."""
         if item.get("own"):
             return
         key = receipt_key(item["user_id"], item["chat_id"])

@@ -51,7 +51,7 @@ class Dynamo(Calls):
         """Write a whole item.
 
         Raises:
-            ConditionFailed: With the stored item.
+            ConditionFailed: The condition does not hold; the exception carries the stored item.
             Conflicted: A transaction has locked the item, and this call gives way to it.
         """
         request = {"Item": item_to_wire(item), **expressions(values, condition=condition)}
@@ -67,7 +67,10 @@ class Dynamo(Calls):
     ) -> Item:
         """Change an item and return its new state.
 
-        The update must be safe to repeat. Raises ConditionFailed with the stored item.
+        The update must be safe to repeat.
+
+        Raises:
+            ConditionFailed: The condition does not hold; the exception carries the stored item.
         """
         answer = await self.call(
             pattern,
@@ -82,7 +85,11 @@ class Dynamo(Calls):
     async def delete(
         self, pattern: Pattern, key: Item, condition: str = "", values: Values | None = None
     ) -> None:
-        """Delete an item; raise ConditionFailed with the stored item."""
+        """Delete an item.
+
+        Raises:
+            ConditionFailed: The condition does not hold; the exception carries the stored item.
+        """
         guarded = expressions(values, condition=condition)
         await self.call(pattern, {"Key": item_to_wire(key), **guarded})
 
@@ -155,7 +162,7 @@ class Dynamo(Calls):
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     async def batch_get(self, pattern: Pattern, keys: Iterable[Item]) -> list[Item]:
-        """Return the items with these keys that exist, in no order."""
+        """Return the items with these keys that exist, in no particular order."""
         wire = [item_to_wire(key) for key in keys]
         items: list[Item] = []
         for start in range(0, len(wire), BATCH_GET_MAX):
@@ -198,7 +205,7 @@ class Dynamo(Calls):
         """Carry out all of the writes, or none; retries within this call write only once.
 
         Raises:
-            Canceled: With a reason for each write.
+            Canceled: Nothing was written; the exception carries a reason for each write.
         """
         assert len(writes) <= TRANSACT_MAX, f"{len(writes)} writes do not fit one transaction"
         tables = tuple(dict.fromkeys(write.table for write in writes))

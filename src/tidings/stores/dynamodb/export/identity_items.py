@@ -34,35 +34,38 @@ _IS_VALID: Final = f"{IS_SESSION} AND attribute_not_exists(#revoked_at) AND #exp
 # Tenants.
 
 
-def moved_tenant_item(fact: TenantFact) -> Item:
-    """Return the item of a tenant."""
+def to_tenant_item(fact: TenantFact) -> Item:
+    """Convert a tenant from an export to its item."""
     quotas = {name: getattr(fact, f"quota_{name}") for name in Quotas.__struct_fields__}
     return tenant_item(converted(Tenant, fact, quotas=Quotas(**quotas)))
 
 
 def to_tenant_fact(item: Item) -> TenantFact:
-    """Return the tenant in an item."""
+    """Convert an item to a tenant for an export."""
     tenant = to_tenant(item)
     names = Quotas.__struct_fields__
     quotas = {f"quota_{name}": getattr(tenant.quotas, name) for name in names}
     return converted(TenantFact, tenant, **quotas)
 
 
-def moved_issuer_item(fact: IssuerFact) -> Item:
-    """Return the item of a tenant's token issuer, which has the tenant's own public keys."""
+def to_issuer_item(fact: IssuerFact) -> Item:
+    """Convert a tenant's token issuer from an export to its item.
+
+    An issuer has the tenant's own public keys.
+    """
     return issuer_item(converted(TokenIssuer, fact))
 
 
 def to_issuer_fact(item: Item) -> IssuerFact:
-    """Return the token issuer in an item."""
+    """Convert an item to a token issuer for an export."""
     return converted(IssuerFact, to_issuer(item))
 
 
 # Sessions.
 
 
-def moved_session_item(fact: SessionFact) -> Item:
-    """Return the item of a session."""
+def to_session_item(fact: SessionFact) -> Item:
+    """Convert a session from an export to its item."""
     return session_item(converted(Session, fact, user=fact.user_id, revoked_at=None))
 
 

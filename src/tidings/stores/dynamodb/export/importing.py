@@ -52,8 +52,8 @@ from tidings.stores.dynamodb.client.errors import Item, StoreRefused
 from tidings.stores.dynamodb.client.retrying import gather_bounded
 from tidings.stores.dynamodb.export.identity_items import (
     IS_SESSION,
-    moved_session_item,
     put_user,
+    to_session_item,
     with_own_numbers,
 )
 from tidings.stores.dynamodb.export.inbox_items import inbox_items
@@ -164,7 +164,7 @@ def _items(fact: Written) -> Iterator[tuple[Pattern, Item]]:
         case AuditFact():
             yield identity_patterns.APPEND_AUDIT, audit_item(converted(AuditEntry, fact))
         case SessionFact():
-            yield identity_patterns.IMPORT_SESSION, moved_session_item(fact)
+            yield identity_patterns.IMPORT_SESSION, to_session_item(fact)
         case RequestKeyFact():
             yield patterns.IMPORT_KEY, request_item(fact)
         case InviteFact():

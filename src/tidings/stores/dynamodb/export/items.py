@@ -24,10 +24,10 @@ from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.client.errors import Item
 from tidings.stores.dynamodb.export.identity_items import (
-    moved_issuer_item,
-    moved_tenant_item,
     to_issuer_fact,
+    to_issuer_item,
     to_tenant_fact,
+    to_tenant_item,
 )
 from tidings.stores.dynamodb.identity.tenant_items import (
     ISSUER,
@@ -63,13 +63,13 @@ def tenants_item(fact: OfTenants) -> Item:
         case SecretFact():
             key = value_key(_SECRET + rest.pop("name"))
         case TenantFact():
-            return moved_tenant_item(fact)
+            return to_tenant_item(fact)
         case TenantKeyFact():
             key = api_key_key(rest.pop("key_id"))
         case SigningKeyFact():
             key = signing_key(rest.pop("tenant"), rest.pop("key_id"))
         case IssuerFact():
-            return moved_issuer_item(fact)
+            return to_issuer_item(fact)
         case _:
             key = {"pk": REVOCATIONS, "sk": f"{rest.pop('place'):012d}"}
     return _without_none({**key, **rest})

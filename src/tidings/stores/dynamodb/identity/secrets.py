@@ -28,7 +28,10 @@ class MasterList:
         self._listed: set[str] = set()
 
     async def before_wrapping(self, master_key_id: str) -> None:
-        """List the key unless this process has already done so; `after_wrapping` verifies it."""
+        """List the key, unless this process has already done so.
+
+        `after_wrapping` checks that it is still listed.
+        """
         if master_key_id not in self._listed:
             await self.after_wrapping(master_key_id)
 
@@ -40,7 +43,10 @@ class MasterList:
         self._listed.add(master_key_id)
 
     async def others(self, master_key_id: str) -> list[str]:
-        """Return the other master keys that may wrap something."""
+        """Return the ids of all listed master keys except this one.
+
+        Data keys may still be wrapped by them.
+        """
         items = await self._dynamo.query(
             patterns.LIST_MASTER_KEYS,
             "#pk = :pk AND begins_with(#sk, :listed)",
@@ -50,7 +56,7 @@ class MasterList:
         return [key_id for key_id in listed if key_id != master_key_id]
 
     async def close(self, master_key_ids: list[str]) -> str:
-        """Mark keys as closing; return the mark, which is unique to this call."""
+        """Mark keys as about to be removed; return the mark, which is unique to this call."""
         mark = self._chance.token(8).hex()
         for key_id in master_key_ids:
             await self._dynamo.update(
@@ -62,7 +68,7 @@ class MasterList:
         return mark
 
     async def strike_off(self, master_key_ids: list[str], mark: str) -> bool:
-        """Remove keys that wrap nothing; return False if one was used again since it was marked."""
+        """Remove keys that wrap nothing; return False if one was listed again after its marking."""
         is_done = True
         for key_id in master_key_ids:
             try:
@@ -85,7 +91,10 @@ EPOCH_BYTES: Final = 8
 
 
 class DynamoDataKeys:
-    """Data keys, one item for each author. It outlives its key, as generations are never reused."""
+    """Data keys, one item for each author.
+
+    The item outlives the key in it, because generations are never reused.
+    """
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo

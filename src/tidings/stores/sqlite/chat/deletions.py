@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletion of chats on SQLite, in steps; each is one short transaction that stores the progress."""
+"""Deletion of chats on SQLite, in steps. Each is a short transaction that stores its progress."""
 
 from typing import Final
 
@@ -42,7 +42,7 @@ WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 
 
 class SqliteDeletions:
-    """Deletion jobs. Only one process has the store, so a lease is always granted."""
+    """Deletion jobs. Only one process uses the store, so a lease is always granted."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -72,7 +72,10 @@ class SqliteDeletions:
 
 
 def begin_deletion(db: apsw.Connection, entry: Entry) -> None:
-    """Mark the chat as deleted with its `deleted` entry; a pair may create a new direct chat."""
+    """Mark the chat as deleted, and store the job that empties it.
+
+    If the chat is direct, release its pair, so that the two users can create a new one.
+    """
     db.execute(
         "UPDATE chats SET deleted_at = ? WHERE chat_id = ?", (entry.created_at, entry.chat_id)
     )
