@@ -46,13 +46,16 @@ class Tasks:
         self.start(self._loop(step))
 
     async def _loop(self, step: Callable[[], Awaitable[None]]) -> None:
-        failures = 0
+        failures, now = 0, asyncio.get_running_loop().time
         while True:
+            began = now()
             try:
                 await step()
                 failures = 0
             except Exception:
                 self.failed_steps += 1
+                if now() - began > BACK_OFF_SECONDS_MAX:
+                    failures = 0  # it worked for a while, so this is a new failure
                 seconds = min(BACK_OFF_SECONDS * 2**failures, BACK_OFF_SECONDS_MAX)
                 failures = min(failures + 1, 16)
                 log.exception(

@@ -138,6 +138,17 @@ async def test_members_go_first_and_nobody_reads_it_then(store: Store) -> None:
         assert not await store.chats.mute(state.chat_id, user, None)
 
 
+async def test_chats_with_members_come_before_those_with_only_content(store: Store) -> None:
+    first, second = await a_full_chat(store), await a_full_chat(store)
+    assert await append(store, first, deleted()) == Kept()
+    await stepped(store, first.chat_id, "members_removed")
+    assert await append(store, second, deleted()) == Kept()
+
+    unfinished = await store.deletions.unfinished(before=LATER, limit=1)
+    assert unfinished == [second.chat_id], "its members can still read"
+    assert len(await store.deletions.unfinished(before=LATER, limit=9)) == 2
+
+
 async def test_nothing_but_places_is_left(store: Store) -> None:
     state = await a_full_chat(store)
     await append(store, state, deleted())

@@ -5,6 +5,7 @@ import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest
+from tests.integration.test_rest_deleting import finish
 from tidings.model import limits
 from tidings.model.ids import ChatId, user_key
 from tidings.ports.bus import Event, Invited
@@ -219,6 +220,20 @@ async def test_a_repeated_request_asks_again_only_who_is_not_in_yet(rest: Rest) 
 
     assert (again.status_code, again.json()["chat_id"]) == (200, made)
     assert await invites_of(quinn) == []
+
+
+@pytest.mark.attack("F03")
+async def test_a_repeated_request_asks_nobody_into_a_deleted_group(rest: Rest) -> None:
+    una, vic = await people(rest, "una", "vic")
+    wish = {"type": "group", "name": "Club", "members": ["vic"]}
+    key = {"Idempotency-Key": "gone"}
+    made = (await una.call("POST", "/v1/chats", wish, key)).json()["chat_id"]
+    await vic.ok("POST", f"/v1/me/invites/{made}/accept")
+    await una.ok("DELETE", f"/v1/chats/{made}")
+    await finish(rest)
+
+    assert (await una.call("POST", "/v1/chats", wish, key)).status_code == 404
+    assert await invites_of(vic) == []
 
 
 async def test_tenants_that_say_nothing_add_at_once(rest: Rest) -> None:

@@ -40,6 +40,20 @@ async def test_devices_are_told_and_can_write_no_more(town: Town) -> None:
             assert [one["sequence"] for one in told(device, "entry", chat=chat)][-1] == 3
 
 
+@pytest.mark.attack("D09")
+async def test_nobody_is_seen_typing_in_it(town: Town) -> None:
+    chat, (ann, bob) = await friends(town, "ann", "bob")
+    async with ann.device() as phone, bob.device() as laptop:
+        await laptop.send(chat)
+        await deleted(town, ann, chat)
+        for device in (phone, laptop):
+            await device.frame("entry", chat=chat, kind="deleted")
+        laptop.tell({"op": "typing", "chat": chat})
+        await settled(laptop)
+        await settled(phone)
+        assert told(phone, "typing", chat=chat) == []
+
+
 async def test_who_comes_back_later_is_told_that_it_is_gone(town: Town) -> None:
     chat, (ann, bob) = await friends(town, "ann", "bob")
     device = bob.device()

@@ -3,7 +3,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
@@ -300,3 +300,27 @@ def status_of_a_handshake(watched: Watched) -> int | None:
     ]
     refusal = Handshake(watched.bench.context, frozenset()).refusal(headers, None)
     return None if refusal is None else int(refusal.split()[1])
+
+
+@pytest.mark.attack("A12")
+async def test_a_revocation_that_a_listener_does_not_take_is_reported_again(
+    watched: Watched,
+) -> None:
+    watch = RevocationWatch(watched.feed, look_seconds=600)
+    taken: list[Revocation] = []
+    surprises = iter([True, False])
+
+    def listen(revocations: Sequence[Revocation]) -> None:
+        if next(surprises):
+            raise ValueError("a surprise")
+        taken.extend(revocations)
+
+    watch.listen(listen)
+    await watch.start()
+    try:
+        await watched.revoke("user", ANN)
+        assert not await watch.look(), "as good as unread"
+        assert await watch.look()
+    finally:
+        await watch.close()
+    assert [revocation.subject for revocation in taken] == [ANN]

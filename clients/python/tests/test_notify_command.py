@@ -170,6 +170,7 @@ async def test_a_bar_on_a_terminal_until_it_is_interrupted() -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=far_end,
             env={**os.environ, "TIDINGS_TENANT_KEY": "sk_key"},
+            preexec_fn=heed_interrupts,
         )
         os.close(far_end)
         printed = await until(keys, "[##########....................] 100 of 300")
@@ -180,6 +181,11 @@ async def test_a_bar_on_a_terminal_until_it_is_interrupted() -> None:
         said, _ = await process.communicate()
         assert (process.returncode, said) == (1, b"N1  300 users\n")
     os.close(keys)
+
+
+def heed_interrupts() -> None:
+    """A shell that runs the tests in the background has them ignored, by all that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 async def until(screen: int, text: str) -> str:

@@ -209,7 +209,8 @@ def _check_names(pairs: list[tuple[str, object]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise Invalid(f"{name} is given twice", f"/{name}")
+            shown = name[:COMPLAINT_CHARS_MAX]
+            raise Invalid(f"{shown} is given twice", f"/{shown}")
         seen.add(name)
 
 

@@ -175,6 +175,9 @@ class RedisHandover:
         except RegistryUnavailable:
             owes.set()
             await asyncio.sleep(COMPARE_AGAIN_SECONDS)
+        except Exception:
+            owes.set()  # still owed, whatever failed
+            raise
 
 
 _conforms: type[Handover] = RedisHandover

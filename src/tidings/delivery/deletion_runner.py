@@ -102,6 +102,9 @@ class DeletionRunner:
             if job is None:
                 return False
             after = await self._deletions.step(job, self._holder, self._clock.now())
+            # Members are removed without pause, because they can read until they are.
+            while after is not None and after.phase == "started":
+                after = await self._deletions.step(after, self._holder, self._clock.now())
         except Exception as error:
             # A failure of one chat must not stop the others; it is tried again later.
             self.failed_steps += 1

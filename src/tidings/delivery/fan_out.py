@@ -170,7 +170,7 @@ class FanOut:
 
         Large chats are silent: a thousand members would make a million frames per message.
         """
-        if not state.is_small:
+        if not state.is_small or state.is_deleted:
             return
         for other in state.members:
             if other != user:

@@ -28,6 +28,8 @@ def is_first(offer: Offer, user: UserKey) -> bool:
 
 def is_last(offer: Offer, user: UserKey) -> bool:
     """Return whether this is the last entry of the chat that the user may see."""
+    if offer.kind == "deleted":
+        return True
     if isinstance(offer, EncodedEntry):
         return user in offer.removed
     return offer.kind == "removed" and _names(offer, user)

@@ -98,6 +98,9 @@ class Pump:
             self._send_next(position, sequence, frame)
         position.head = max(position.head, page.head.sequence)
         progress.caught_up(position)
+        is_deleted = bool(page.entries) and page.entries[-1].kind == "deleted"
+        if is_deleted and position.sent == page.entries[-1].sequence:
+            progress.leave(chat)  # nothing follows: no typing and no receipts either
 
     def _send_next(self, position: Position, sequence: int, frame: bytes) -> bool:
         """Send an entry if it is next and there is room."""

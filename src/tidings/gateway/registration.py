@@ -115,6 +115,9 @@ class GatewayRegistration:
             self._needs_reconcile = True
             self._compare_now_and_then()
             return
+        except Exception:
+            self._needs_reconcile = True  # still owed, whatever failed
+            raise
         self._down_comparisons, self._compare_at = 0, 0.0
         for key in refreshed.surplus:
             by_key[key].close(Close.TOO_MANY_CONNECTIONS)

@@ -218,7 +218,12 @@ class Requests:
         state = self._context.appender.state_nowait(chat)
         is_followed = self._connection.progress.get(chat) is not None
         # The cached state may be older than the user's removal, which the connection has seen.
-        if state is not None and self._user in state.members and is_followed:
+        if (
+            state is not None
+            and self._user in state.members
+            and is_followed
+            and not state.is_deleted
+        ):
             self._publish_typing(chat, is_small=state.is_small)
         else:
             self._start(self._type_cold(chat))

@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,6 +21,9 @@ from tidings.model.refusals import ChatNotFound, Unavailable
 from tidings.ports.cluster import EncodedEntry
 from tidings.wire.codes import Close
 from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
+
+ENDING: Final = frozenset({"removed", "deleted"})
+"""Kinds of entries after which a user may follow the chat no longer."""
 
 
 class Stream:
@@ -157,7 +161,7 @@ class Stream:
             case "send":
                 self._connection.send(frame)
                 progress.sent(position, sequence)
-                if entry.kind == "removed" and is_last(entry, self._user):
+                if entry.kind in ENDING and is_last(entry, self._user):
                     progress.leave(chat)
             case "later":
                 if is_last(entry, self._user):

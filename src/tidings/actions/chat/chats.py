@@ -128,7 +128,10 @@ class CreateChat:
         """Invite users who are not members yet: on a repeat some may have accepted."""
         present: Container[UserKey] = ()
         if not created.is_new:
-            present = await self.chats.members(created.chat_id, creator) or ()
+            members = await self.chats.members(created.chat_id, creator)
+            if members is None:
+                return  # the creator has left, or the chat is deleted: nobody is invited again
+            present = members
         missing = [user for user in users if user not in present]
         await self.invitations.ask_all(creator, created.chat_id, name, missing)
 

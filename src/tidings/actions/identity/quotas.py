@@ -164,6 +164,11 @@ class TenantQuotas:
             except Unavailable:
                 log.warning("quotas cannot be added up", extra={"action": "quotas_wait"})
                 return
+            except Exception:
+                # The other tenants are counted all the same.
+                extra = {"action": "quota_failed", "tenant": tenant}
+                log.exception("the quotas of a tenant cannot be added up", extra=extra)
+                continue
             if active.day != self._today():
                 del self._active[tenant]  # its next action starts a new total
 

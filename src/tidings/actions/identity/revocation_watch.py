@@ -205,9 +205,14 @@ class RevocationWatch:
             async with asyncio.timeout(left if left > 0 else self._look_seconds):
                 while revocations := await self._feed.after(self.place):
                     self._report(revocations)
+            self._saw(began)
         except (Unavailable, TimeoutError):
             return False
-        self._saw(began)
+        except Exception:
+            # A revocation that a listener did not take is as good as unread: if this lasts, the
+            # process goes blind, as it does when the feed cannot be read.
+            log.exception("revocations were not reported", extra={"action": "revocations_failed"})
+            return False
         return True
 
     async def _run(self) -> None:

@@ -37,6 +37,7 @@ from tidings.stores.dynamodb.patterns import (
     READ_REACTIONS,
 )
 
+UNFINISHED_LISTED_MAX: Final = 1_000
 OPEN: Final = "deletions"
 """Partition that lists the unfinished jobs."""
 _JOB: Final = "deletion#"
@@ -58,6 +59,8 @@ class DynamoDeletions:
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
+        self._without_members: set[ChatId] = set()
+        """Chats of which only content is left, as far as this process knows."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
         item = await self._dynamo.get(patterns.FIND_DELETION, _key(chat))
@@ -65,9 +68,14 @@ class DynamoDeletions:
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:
         items = await self._dynamo.query(
-            patterns.LIST_DELETIONS, "#pk = :open", {":open": OPEN}, limit=limit
+            patterns.LIST_DELETIONS, "#pk = :open", {":open": OPEN}, limit=UNFINISHED_LISTED_MAX
         )
-        return [ChatId(item["sk"]) for item in items if item["created_at"] <= before]
+        created = {ChatId(item["sk"]): item["created_at"] for item in items}
+        self._without_members &= created.keys()
+        # Chats with members first, because members can read: content can wait, and takes long.
+        due = [chat for chat in created if created[chat] <= before]
+        due.sort(key=lambda chat: (chat in self._without_members, created[chat]))
+        return due[:limit]
 
     async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
         update = "SET #holder = :holder, #leased_until = :until"
@@ -90,6 +98,8 @@ class DynamoDeletions:
             )
         except ConditionFailed:
             return None
+        if after.phase != "started":
+            self._without_members.add(after.chat_id)
         if after.phase == "done":
             await self._dynamo.delete(patterns.FINISH_DELETION, _open_key(after.chat_id))
         return after

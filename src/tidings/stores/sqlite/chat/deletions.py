@@ -18,7 +18,7 @@ from tidings.stores.sqlite.engine.writer import Writer
 _JOB: Final = f"SELECT {columns(Deletion)} FROM chat_deletions WHERE chat_id = ?"
 _UNFINISHED: Final = """
 SELECT chat_id FROM chat_deletions WHERE phase <> 'done' AND created_at <= ?
-ORDER BY created_at LIMIT ?
+ORDER BY phase <> 'started', updated_at LIMIT ?
 """
 _PROGRESS: Final = """
 UPDATE chat_deletions SET phase = ?, emptied = ?, updated_at = ? WHERE chat_id = ?
