@@ -202,7 +202,7 @@ class RevocationWatch:
         left = self._seen_at + self._blind_seconds_max - began
         try:
             # A process that was paused for long still gets the time for one read.
-            async with asyncio.timeout(left if left > 0 else self._look_seconds):
+            async with asyncio.timeout(left if left > 0 else LOOK_SECONDS):
                 while revocations := await self._feed.after(self.place):
                     self._report(revocations)
             self._saw(began)
