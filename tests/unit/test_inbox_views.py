@@ -49,8 +49,8 @@ class Engine:
     async def announcements(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
-        self.reads += 1
         found = await self._store.announcements(tenant, inbox, after=after, limit=limit)
+        self.reads += 1  # what is written from now on is not in it
         await self.may_read.wait()
         if self.fails:
             raise Died
