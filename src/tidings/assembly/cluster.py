@@ -43,7 +43,7 @@ class ClusterLinks:
         """Return the other gateways."""
         return RemoteGateways(self.registry, self.handover, self.name)
 
-    def mailbox(self, target: HandoverTarget) -> "RedisHandoverReceiver":
+    def handover_receiver(self, target: HandoverTarget) -> "RedisHandoverReceiver":
         """Return the receiver of handovers for this gateway; the caller starts and closes it."""
         from tidings.cluster.handover_receiver import RedisHandoverReceiver
 

@@ -119,7 +119,7 @@ class Exchange:
     ) -> None:
         reconciler = HeadReconciler(hub, core.store.chats)
         self._registration = GatewayRegistration(hub, others.registry, reconciler, write_lease)
-        self._mailbox = others.mailbox(
+        self._handover_receiver = others.handover_receiver(
             HandoverReceiver(hub, self._registration.request_reconcile, hint)
         )
 
@@ -134,13 +134,13 @@ class Exchange:
 
     def open(self) -> None:
         """Receive handovers, and keep registrations alive."""
-        self._mailbox.start()
+        self._handover_receiver.start()
         self._registration.start()
 
     async def close(self) -> None:
         """Stop both."""
         await self._registration.close()
-        await self._mailbox.close()
+        await self._handover_receiver.close()
 
 
 def _write_lease(others: ClusterLinks | None) -> WriteLease:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes chats step by step, one step per chat and round.
+"""Deletes chats step by step.
 
-Chats take turns, so that a long chat delays no other. Every step is stored before the next one
-begins; if a process dies, its lease expires and another process continues.
+In a round each chat loses all its members, if it still has some, or takes one step of the rest: a
+long chat delays no other, and nobody reads a deleted chat for longer than needed. Every
+step is stored before the next one begins; if a process dies, its lease expires and another process
+continues.
 """
 
 import asyncio
