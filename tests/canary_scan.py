@@ -17,7 +17,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from tests.harness.canary import MARK  # noqa: E402
+from tests.support.canary import MARK  # noqa: E402
 
 CHUNK_BYTES: Final = 1 << 20
 OVERLAP_BYTES: Final = 4_096

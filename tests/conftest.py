@@ -3,9 +3,9 @@
 
 import pytest
 
-from tests.harness.attack_report import note_attacks, tell_attacks
-from tests.harness.quick import keep_quick
-from tests.harness.services import (
+from tests.support.attack_report import note_attacks, tell_attacks
+from tests.support.quick import keep_quick
+from tests.support.services import (
     dynamodb_endpoint,
     kafka_address,
     own_dynamodb,

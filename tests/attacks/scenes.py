@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 
 from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
-from tests.harness.phones import PHONE_LOGIN
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
+from tests.support.phones import PHONE_LOGIN
 from tidings.api.operations import Operation
 from tidings.ports.jobs import DeadLetter, Job
 

@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.harness import few_descriptors
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.raw_socket import RawSocket
 from tests.integration.socket_town import people, troubles
+from tests.support import few_descriptors
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -22,12 +22,12 @@ from tests.attacks.matrix import (
     Outcome,
 )
 from tests.attacks.scenes import EXPIRED_MS, SHORT_SECONDS, phone_number
-from tests.harness.client_socket import Frame, Socket
-from tests.harness.engine import Settings, as_environment
-from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, ROOT_KEY, Actor, open_rest
 from tests.integration.socket_town import closed_with, told
+from tests.support.client_socket import Frame, Socket
+from tests.support.engine import Settings, as_environment
+from tests.support.server import ServerProcess
 from tidings.wire.frames import ClientFrame
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Rest
+from tests.support.canary import canary
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.rest_world import Rest, problem
+from tests.support.canary import canary
 from tidings.actions.chat.chats import GetChat
 from tidings.cli.logs import JsonLines
 from tidings.model.limits import DAY_MS

@@ -7,12 +7,12 @@ from typing import Final
 import pytest
 
 from tests.attacks.test_socket import MIB, memory_of
-from tests.harness.canary import canary
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.engines import no_limits as no_limits
 from tests.integration.raw_socket import RawSocket
 from tests.integration.socket_town import friends, until_entries
+from tests.support.canary import canary
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,8 +13,8 @@ import pytest_asyncio
 from bench.neighbours.ground import Ground
 from bench.neighbours.running import ATTACKS, GROWTH_BYTES_MAX, Attack, measure, neighbours
 from bench.server import Target
-from tests.harness.server import ServerProcess
 from tests.integration.socket_town import troubles
+from tests.support.server import ServerProcess
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

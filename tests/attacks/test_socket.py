@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
 from tests.integration.raw_socket import CONTINUATION, RawSocket, upgrade_request, ws_frame
 from tests.integration.socket_town import friends, people, post, settled, told, until_entries
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
 from tests.contract.moving_ground import Place
 from tests.contract.moving_places import Places
-from tests.harness.spare_tables import spare_tables
+from tests.support.spare_tables import spare_tables
 
 pytest.register_assert_rewrite("tests.contract.cost_checks")
 

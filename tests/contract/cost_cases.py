@@ -13,7 +13,7 @@ import pytest
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
-from tests.harness.spare_tables import spare_tables
+from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import back_off
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
-from tests.harness.dynamo_tables import open_tables
+from tests.support.dynamo_tables import open_tables
 from tidings.ports.store import Store as Store
 from tidings.ports.world import Failpoints, NoFailpoints, Place
 from tidings.stores.sqlite.store import open_store

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
-from tests.harness.phones import PHONE_LOGIN
+from tests.support.phones import PHONE_LOGIN
 from tests.unit.worlds import HandClock
 from tidings.actions.identity.audit import Intent
 from tidings.actions.identity.caller import Root, UserCaller

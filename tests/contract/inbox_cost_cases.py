@@ -11,8 +11,8 @@ import pytest
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
-from tests.harness.canary import canary
 from tests.integration.inbox_world import running_jobs
+from tests.support.canary import canary
 from tidings.actions.inbox import log_views, settings
 from tidings.actions.inbox.posting import Posted
 from tidings.actions.inbox.reading import ListFilter

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.harness.dynamo_tables import REGION, some_tables
+from tests.support.dynamo_tables import REGION, some_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo

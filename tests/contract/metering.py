@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.dynamo_tables import REGION
+from tests.support.canary import canary
+from tests.support.dynamo_tables import REGION
 from tests.unit.worlds import HandClock
 from tidings.assembly import Core, open_core
 from tidings.config import Config

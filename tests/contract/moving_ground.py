@@ -29,7 +29,7 @@ from tests.contract.builders import (
     some_users,
 )
 from tests.contract.engines import DynamoEngine, SqliteEngine, Store
-from tests.harness.dynamo_tables import REGION
+from tests.support.dynamo_tables import REGION
 from tidings.actions.export.exporting import VERSION, Tally, encode, export_all
 from tidings.actions.export.importing import Imported, import_all
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently

@@ -23,7 +23,7 @@ from tests.contract.moving_ground import (
     TablesPlace,
     export_from,
 )
-from tests.harness.spare_tables import spare_tables
+from tests.support.spare_tables import spare_tables
 from tidings.ports.log import Kept
 
 

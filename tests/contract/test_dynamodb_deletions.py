@@ -18,7 +18,7 @@ from tests.contract.builders import (
     reacted,
 )
 from tests.contract.engines import Died, Store
-from tests.harness.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_tables import open_tables, some_tables
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.ports.log import Kept

@@ -20,9 +20,9 @@ from tests.contract.builders import (
     request,
 )
 from tests.contract.engines import DynamoEngine, Store
-from tests.harness.dynamo_tables import REGION, some_tables
-from tests.harness.services import DynamoDBLocal
-from tests.harness.spare_tables import spare_tables
+from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.services import DynamoDBLocal
+from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import SystemClock
 from tidings.model.chats import ChatState
 from tidings.model.limits import DAY_MS

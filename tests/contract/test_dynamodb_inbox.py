@@ -21,8 +21,8 @@ from tests.contract.inbox_builders import (
     some_jobs,
     take_so_many,
 )
-from tests.harness.dynamo_tables import REGION, open_tables
-from tests.harness.spare_tables import spare_tables
+from tests.support.dynamo_tables import REGION, open_tables
+from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import ulid_time, user_key

@@ -20,7 +20,7 @@ from tests.contract.inbox_builders import (
     some_jobs,
 )
 from tests.contract.lossy_tables import Place
-from tests.harness.dynamo_tables import REGION, some_tables
+from tests.support.dynamo_tables import REGION, some_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.ids import user_id, user_key
 from tidings.model.notifications import InboxConfig

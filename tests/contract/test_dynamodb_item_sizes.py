@@ -24,8 +24,8 @@ from tests.contract.identity_builders import a_code, a_session, an_allowance, an
 from tests.contract.inbox_builders import a_broadcast, a_notification, some_jobs
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
-from tests.harness.dynamo_tables import REGION
-from tests.harness.spare_tables import spare_tables
+from tests.support.dynamo_tables import REGION
+from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.audit import Act, AuditEntry

@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.builders import ANN, BOB, NOW, a_chat, key, message
 from tests.contract.engines import DynamoEngine, Store
-from tests.harness.spare_tables import spare_tables
+from tests.support.spare_tables import spare_tables
 from tests.unit.worlds import CHAT, Gate, Urandom, Watched, read, write
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault

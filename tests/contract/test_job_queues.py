@@ -11,10 +11,10 @@ import pytest
 
 from tests.contract.engines import SqliteEngine
 from tests.contract.inbox_builders import in_order, some_jobs
-from tests.harness.delivery_office import at_once
-from tests.harness.dynamo_tables import REGION
-from tests.harness.message_cipher import a_cipher
-from tests.harness.queues import a_queue
+from tests.support.delivery_office import at_once
+from tests.support.dynamo_tables import REGION
+from tests.support.message_cipher import a_cipher
+from tests.support.queues import a_queue
 from tidings.assembly.system import SystemClock
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_jobs import KafkaJobs

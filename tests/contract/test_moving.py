@@ -30,8 +30,8 @@ from tests.contract.moving_ground import (
     lines_of,
 )
 from tests.contract.moving_places import OTHER, Places, small_export
-from tests.harness.dynamo_tables import open_tables
-from tests.harness.spare_tables import spare_tables
+from tests.support.dynamo_tables import open_tables
+from tests.support.spare_tables import spare_tables
 from tidings.actions.export import importing
 from tidings.actions.export.importing import OtherImport, check, import_all
 from tidings.model.ids import ChatId

@@ -31,7 +31,7 @@ from tests.contract.moving_ground import (
 )
 from tests.contract.moving_inbox import EXPIRED, OVER, fill_inbox, inbox_answers
 from tests.contract.moving_places import OTHER, Places
-from tests.harness.dynamo_tables import REGION
+from tests.support.dynamo_tables import REGION
 from tidings.actions.export import importing
 from tidings.actions.export.exporting import ChangedDuringExport, export_all
 from tidings.actions.export.importing import check, import_all

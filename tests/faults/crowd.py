@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Final
 
 from tests.faults.history import History, Seen, View, seen
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
+from tests.support.device import Device
+from tests.support.people import Person, Town
 
 PEOPLE: Final = 8
 PEOPLE_WITH_TWO_DEVICES: Final = 4

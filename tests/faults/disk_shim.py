@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import pytest
 
-from tests.harness.server import ServerProcess
+from tests.support.server import ServerProcess
 
 SOURCE: Final = Path(__file__).with_name("unsynced.c")
 NOT_TESTED: Final = "NOT TESTED: loss of power and disk trouble, for want of a C compiler"

@@ -11,8 +11,8 @@ from tests.faults.crowd import CATCH_UP_SECONDS_MAX, gather_crowd
 from tests.faults.history import History
 from tests.faults.verdict import count
 from tests.faults.workload import Workload
-from tests.harness.people import Town
-from tests.harness.server import POLL_SECONDS, ServerProcess
+from tests.support.people import Town
+from tests.support.server import POLL_SECONDS, ServerProcess
 
 LOAD_SECONDS_MAX: Final = 0.3
 START_SECONDS_SPOILT: Final = 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.harness.canary import MARK, canary
+from tests.support.canary import MARK, canary
 
 Frame = dict[str, Any]
 

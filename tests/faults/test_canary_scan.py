@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import canary_scan
-from tests.harness.canary import canary
+from tests.support.canary import canary
 
 WATCHED = ("tidings.db", "tidings.db-wal", "server.log")
 TOKEN = b"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"

@@ -15,7 +15,7 @@ from tests.faults.verdict import (
     LIARS_CATCH_UP_SECONDS,
     RECONNECTS_WITH_NEWS_MIN,
 )
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.server import NO_LIMITS, ServerProcess
 
 ACK_BEFORE_COMMIT = Path(__file__).with_name("sabotage_ack_before_commit.py")
 CHAT = "chat"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client rule, which every check of what a device holds stands on."""
 
-from tests.harness.client_logs import ClientLogs
-from tests.harness.client_socket import Frame
+from tests.support.client_logs import ClientLogs
+from tests.support.client_socket import Frame
 
 
 def entry(sequence: int) -> Frame:

@@ -12,10 +12,10 @@ import pytest
 
 from tests.faults.checker import check
 from tests.faults.history import History, View, content_of, seen
-from tests.harness.client_socket import ConnectionLost
-from tests.harness.device import CANNOT_CONNECT, Device
-from tests.harness.people import Town
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.client_socket import ConnectionLost
+from tests.support.device import CANNOT_CONNECT, Device
+from tests.support.people import Town
+from tests.support.server import NO_LIMITS, ServerProcess
 from tidings.ports.world import PLACES, Place
 
 # In the last two the first visits are the sweeper's, which commits twice when the server starts.

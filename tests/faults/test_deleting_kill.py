@@ -11,8 +11,8 @@ import pytest
 
 from tests.contract.engines import SqliteEngine
 from tests.faults.conftest import Say
-from tests.harness.people import Person, Town
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.people import Person, Town
+from tests.support.server import NO_LIMITS, ServerProcess
 from tidings.model.ids import ChatId
 
 CHATS = 3

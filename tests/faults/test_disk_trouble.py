@@ -10,10 +10,10 @@ import pytest
 from tests.faults.checker import check
 from tests.faults.disk_shim import DiskShim, Trouble, build_shim
 from tests.faults.history import Attempt, History, content_of, seen
-from tests.harness.client_socket import Refused
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.client_socket import Refused
+from tests.support.device import Device
+from tests.support.people import Person, Town
+from tests.support.server import NO_LIMITS, ServerProcess
 
 STORE_BROKE: Final = 1
 EXIT_SECONDS_MAX: Final = 30.0

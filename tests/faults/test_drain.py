@@ -9,7 +9,7 @@ import pytest
 from tests.faults.checker import check
 from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.server import NO_LIMITS, ServerProcess
 
 STOPS: Final = 4
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.engines import SqliteEngine
 from tests.faults.conftest import Say
-from tests.harness.inbox import Inbox
-from tests.harness.people import Town
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.inbox import Inbox
+from tests.support.people import Town
+from tests.support.server import NO_LIMITS, ServerProcess
 from tidings.model.ids import user_key
 
 MOMENT_SECONDS_MAX = 0.3

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerDied, ServerProcess
+from tests.support.people import Person, Town
+from tests.support.server import ServerDied, ServerProcess
 from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import FileKeyring
 

@@ -10,7 +10,7 @@ from tests.faults.checker import check
 from tests.faults.conftest import Say
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import ACKNOWLEDGED_MIN, KILLS_IN_FLIGHT_MIN
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.server import NO_LIMITS, ServerProcess
 
 
 async def kill_run(folder: Path, say: Say, *, seed: int, kills: int) -> None:

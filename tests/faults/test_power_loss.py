@@ -12,7 +12,7 @@ from tests.faults.crowd import CATCH_UP_SECONDS_MAX
 from tests.faults.disk_shim import DiskShim, build_shim
 from tests.faults.fault_run import crash_under_load
 from tests.faults.verdict import LIARS_CATCH_UP_SECONDS, Verdict
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.server import NO_LIMITS, ServerProcess
 
 NO_SYNC = Path(__file__).with_name("sabotage_no_sync.py")
 

@@ -15,9 +15,9 @@ import pytest
 from picows import WSInvalidStatusError
 
 from tests.faults.conftest import Say
-from tests.harness.engine import ENGINES, as_environment, some_engine
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
+from tests.support.engine import ENGINES, as_environment, some_engine
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 from tidings_client.backoff import Backoff, Ended, Retry
 from tidings_client.connection import Connection
 from tidings_client.frames import Hello, Live, Ping, ServerFrame

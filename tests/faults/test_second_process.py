@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 
 async def test_a_second_server_on_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import httpx
 
 from tests.faults.crowd import Crowd
 from tests.faults.history import Attempt, History, content_of
-from tests.harness.client_socket import ConnectionLost, Refused
-from tests.harness.device import Device
-from tests.harness.people import Person
+from tests.support.client_socket import ConnectionLost, Refused
+from tests.support.device import Device
+from tests.support.people import Person
 
 THINK_SECONDS_MAX: Final = 0.03
 BURST: Final = 5

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.harness.engine import Settings, as_environment, some_engine
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.cores import Deployment, open_deployment
 from tests.integration.rest_world import Rest, open_rest
 from tests.integration.socket_town import troubles
+from tests.support.engine import Settings, as_environment, some_engine
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from tests.harness.adding import anybody
-from tests.harness.canary import canary
+from tests.support.adding import anybody
+from tests.support.canary import canary
 from tests.unit.worlds import HandClock
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.members import PutMember, RemoveMember

@@ -6,7 +6,7 @@ And for those that do more than anyone honest: `from ... import no_limits as no_
 
 import pytest
 
-from tests.harness.engine import ENGINES
+from tests.support.engine import ENGINES
 
 
 @pytest.fixture(scope="module", params=ENGINES)

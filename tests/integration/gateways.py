@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from tests.harness.message_cipher import a_cipher
 from tests.integration.redis_places import new_prefix
+from tests.support.message_cipher import a_cipher
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench
 from tests.unit.gateway_bench import a_gateway as a_bench

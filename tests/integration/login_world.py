@@ -8,9 +8,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness.engine import Settings
-from tests.harness.phones import PHONE_LOGIN, Phones, new_number, some_phones
 from tests.integration.rest_world import TENANT, Actor, Json, Rest, open_rest, texts_sent
+from tests.support.engine import Settings
+from tests.support.phones import PHONE_LOGIN, Phones, new_number, some_phones
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from tests.harness.message_cipher import a_cipher
+from tests.support.message_cipher import a_cipher
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.model.ids import UserKey, user_key

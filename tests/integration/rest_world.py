@@ -11,8 +11,8 @@ import apsw
 import httpx
 from starlette.routing import Router
 
-from tests.harness.canary import canary
 from tests.integration.conformance import check_answer
+from tests.support.canary import canary
 from tidings.api.access import Access
 from tidings.api.health import Trouble
 from tidings.api.operations import Operation

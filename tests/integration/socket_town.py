@@ -4,11 +4,11 @@
 import itertools
 from typing import Any
 
-from tests.harness.client_socket import Frame, Refused, Socket
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
 from tests.integration.cores import all_of
+from tests.support.client_socket import Frame, Refused, Socket
+from tests.support.device import Device
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 
 _numbers = itertools.count(1)
 

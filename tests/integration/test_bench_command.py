@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from tests.harness.server import ServerProcess
 from tests.integration.engines import no_limits as no_limits
+from tests.support.server import ServerProcess
 from tidings.cli import main
 from tidings.tools.load.crowd import Crowd
 from tidings.tools.load.rest import LoadStopped

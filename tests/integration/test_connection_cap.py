@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateways, some_gateways
+from tests.support.services import RedisServer
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB
 from tidings.model import limits

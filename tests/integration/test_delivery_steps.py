@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.harness.canary import MARK
-from tests.harness.delivery_office import (
+from tests.support.canary import MARK
+from tests.support.delivery_office import (
     ANN,
     BOB,
     CAT,

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests.harness.canary import MARK
-from tests.harness.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, open_office, until
-from tests.harness.dynamo_tables import some_tables
-from tests.harness.message_cipher import a_cipher
+from tests.support.canary import MARK
+from tests.support.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, open_office, until
+from tests.support.dynamo_tables import some_tables
+from tests.support.message_cipher import a_cipher
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.harness.canary import MARK
-from tests.harness.delivery_office import (
+from tests.support.canary import MARK
+from tests.support.delivery_office import (
     ANN,
     BOB,
     CAT,
@@ -21,7 +21,7 @@ from tests.harness.delivery_office import (
     tables_for_a_while,
     until,
 )
-from tests.harness.town import Device, ListFeed
+from tests.support.town import Device, ListFeed
 from tests.unit.worlds import Gate, Watched
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.worker import ATTEMPTS_MAX, Worker

@@ -19,8 +19,8 @@ import pytest
 
 from tests.contract.builders import NOW, draft, request
 from tests.contract.engines import DynamoEngine, Store
-from tests.harness.dynamo_tables import some_tables
 from tests.integration.erasing_sender import LEASES, author_of
+from tests.support.dynamo_tables import some_tables
 from tests.unit.worlds import Urandom
 from tidings.actions.content.vault import Vault
 from tidings.keyrings.file import FileKeyring

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.cores import ANN, BOB, Deployment, all_of, open_deployment
+from tests.support.canary import canary
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateway, Gateways, some_gateways
+from tests.support.services import RedisServer
 from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import HeldChat

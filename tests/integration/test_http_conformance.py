@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.harness.server import ServerProcess
 from tests.integration.http_cases import BODY, END, GET, POST, Case, cases
 from tests.integration.raw_socket import RawSocket
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

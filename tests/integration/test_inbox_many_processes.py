@@ -10,13 +10,13 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.harness.cluster import Cluster, Services, a_cluster
-from tests.harness.device import Device
-from tests.harness.dynamo_tables import REGION, some_tables
-from tests.harness.inbox import Inbox
-from tests.harness.people import Town
-from tests.harness.queues import a_queue
 from tests.integration.socket_town import settled, told
+from tests.support.cluster import Cluster, Services, a_cluster
+from tests.support.device import Device
+from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.inbox import Inbox
+from tests.support.people import Town
+from tests.support.queues import a_queue
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

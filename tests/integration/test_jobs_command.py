@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from tests.contract.builders import NOW
 from tests.contract.engines import SqliteEngine
 from tests.contract.inbox_builders import some_jobs
-from tests.harness.inbox import Inbox
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
+from tests.support.inbox import Inbox
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 from tidings.assembly.system import SystemClock
 from tidings.model.limits import DAY_MS
 from tidings.ports.jobs import DeadLetter, Job

@@ -11,10 +11,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.conn import AIOKafkaConnection, create_conn
 
-from tests.harness.canary import MARK, canary
-from tests.harness.delivery_office import ANN, at_once, until
-from tests.harness.message_cipher import a_cipher
-from tests.harness.services import KafkaBroker
+from tests.support.canary import MARK, canary
+from tests.support.delivery_office import ANN, at_once, until
+from tests.support.message_cipher import a_cipher
+from tests.support.services import KafkaBroker
 from tidings.buses import kafka, kafka_closing
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher

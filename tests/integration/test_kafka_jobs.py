@@ -10,8 +10,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from tests.contract.inbox_builders import some_jobs
-from tests.harness.message_cipher import a_cipher
-from tests.harness.services import KafkaBroker
+from tests.support.message_cipher import a_cipher
+from tests.support.services import KafkaBroker
 from tidings.buses import kafka_jobs
 from tidings.buses.job_codec import encode_job
 from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics, start_producer

@@ -10,14 +10,14 @@ import pytest
 
 from scripts.services.kafka_secure import SecureKafkaBroker
 from scripts.services.redis_secure import SecureRedisServer
-from tests.harness.certificates import Authority
-from tests.harness.cluster import Services, a_cluster
-from tests.harness.dynamo_tables import some_tables
-from tests.harness.services import owned
 from tests.integration.test_kafka import CHATS, a_message, publishing, take, taking, topics
 from tests.integration.test_many_processes import has
 from tests.integration.test_redis_secure import PASSWORD as REDIS_PASSWORD
 from tests.integration.test_redis_secure import secure_redis
+from tests.support.certificates import Authority
+from tests.support.cluster import Services, a_cluster
+from tests.support.dynamo_tables import some_tables
+from tests.support.services import owned
 from tidings.assembly.jobs import kafka_servers
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from tests.harness.client_socket import Refused
-from tests.harness.cluster import Cluster, Services, a_cluster
-from tests.harness.device import Device
-from tests.harness.dynamo_tables import some_tables
-from tests.harness.people import Person, Town
 from tests.integration.cores import all_of
 from tests.integration.socket_town import sequences, told, troubles, until_entries
+from tests.support.client_socket import Refused
+from tests.support.cluster import Cluster, Services, a_cluster
+from tests.support.device import Device
+from tests.support.dynamo_tables import some_tables
+from tests.support.people import Person, Town
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

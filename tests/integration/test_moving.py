@@ -17,11 +17,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.harness.device import Device
-from tests.harness.dynamo_tables import some_tables
-from tests.harness.engine import as_environment, on_tables
-from tests.harness.people import Person, Town
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.device import Device
+from tests.support.dynamo_tables import some_tables
+from tests.support.engine import as_environment, on_tables
+from tests.support.people import Person, Town
+from tests.support.server import NO_LIMITS, ServerProcess
 from tidings.actions.export.exporting import encode
 from tidings.actions.export.importing import STEP_FACTS
 from tidings.ports.export_facts import TenantKeyFact

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tests.harness.dynamo_tables import some_tables
-from tests.harness.engine import on_tables
 from tests.integration.inbox_world import (
     Newsroom,
     Reader,
@@ -15,6 +13,8 @@ from tests.integration.inbox_world import (
     to_users,
 )
 from tests.integration.rest_world import ROOT_KEY, Json, Rest, open_rest
+from tests.support.dynamo_tables import some_tables
+from tests.support.engine import on_tables
 from tidings.actions.export.exporting import export_all
 from tidings.actions.export.importing import import_all
 from tidings.assembly.delivery import run_delivery

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.harness.services import RedisServer
 from tests.integration.gateways import Gateway, Gateways, some_gateways
+from tests.support.services import RedisServer
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.delivery.remote_notices import RemoteNotices

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.harness.people import Town
-from tests.harness.server import NO_LIMITS, ServerProcess
 from tests.integration.byte_streams import Stream, greeting, streams
 from tests.integration.raw_socket import upgrade_request
 from tests.integration.socket_town import troubles
+from tests.support.people import Town
+from tests.support.server import NO_LIMITS, ServerProcess
 
 EXAMPLES: Final = 120
 SOAK_SECONDS: Final = 600.0

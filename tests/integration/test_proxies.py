@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 
 from scripts.services.proxies import PROXIES, Proxy
-from tests.harness.certificates import Authority
-from tests.harness.people import Town
-from tests.harness.server import POLL_SECONDS, ServerProcess
-from tests.harness.services import owned
 from tests.integration.raw_socket import RawSocket, upgrade_request
 from tests.integration.socket_town import friends, people, troubles
+from tests.support.certificates import Authority
+from tests.support.people import Town
+from tests.support.server import POLL_SECONDS, ServerProcess
+from tests.support.services import owned
 from tidings.model.limits import ADDRESS_LOGINS_BURST, POST_BODY_BYTES_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,13 +9,13 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.harness import hurried
-from tests.harness.client_socket import Refused
-from tests.harness.engine import Settings, as_environment
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, people, troubles
+from tests.support import hurried
+from tests.support.client_socket import Refused
+from tests.support.engine import Settings, as_environment
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of, outcome
+from tests.support.canary import canary
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import MessageGone

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.harness.services import RedisServer
 from tests.integration.redis_places import a_link, new_prefix
+from tests.support.services import RedisServer
 from tidings.cluster.redis_link import RedisLink
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.limiters.redis import RedisBuckets

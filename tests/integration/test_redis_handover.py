@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.harness.message_cipher import a_cipher
-from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
+from tests.support.message_cipher import a_cipher
+from tests.support.services import RedisServer
 from tidings.assembly.system import SystemChance
 from tidings.cluster.handover import RedisHandover
 from tidings.cluster.handover_messages import Notice, encode

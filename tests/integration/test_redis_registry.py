@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.harness.message_cipher import a_cipher
-from tests.harness.services import RedisServer
 from tests.integration.redis_places import ANN, BOB, CAT, a_link, some_users
+from tests.support.message_cipher import a_cipher
+from tests.support.services import RedisServer
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import REFRESHED_AT_ONCE, RedisRegistry

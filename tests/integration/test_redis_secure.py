@@ -11,8 +11,6 @@ import yaml
 from redis.exceptions import ResponseError
 
 from scripts.services.redis_secure import RedisClusterServers, SecureRedisServer
-from tests.harness.certificates import Authority
-from tests.harness.services import owned
 from tests.integration.redis_places import ANN, a_link, some_users
 from tests.integration.test_redis_buckets import (
     test_however_many_ask_at_once_no_token_is_taken_twice,
@@ -35,6 +33,8 @@ from tests.integration.test_redis_registry import (
     test_who_entered_is_found_from_everywhere,
     test_who_left_is_not_found,
 )
+from tests.support.certificates import Authority
+from tests.support.services import owned
 from tidings.assembly.jobs import redis_servers
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.canary import MARK
-from tests.harness.delivery_office import ANN, BOB, Office, open_office, until
-from tests.harness.dynamo_tables import REGION, new_prefix, some_tables
+from tests.support.canary import MARK
+from tests.support.delivery_office import ANN, BOB, Office, open_office, until
+from tests.support.dynamo_tables import REGION, new_prefix, some_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.delivery import relay as relay_module
 from tidings.delivery.relay import Delivers, Relay, Republishing

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest, open_rest, problem
+from tests.support.canary import canary
 from tidings.model import limits
 from tidings.model.times import rfc3339
 

@@ -3,12 +3,12 @@
 
 import pytest
 
-from tests.harness.phones import Phones, new_number
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import holder, log_in
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Rest, problem
+from tests.support.phones import Phones, new_number
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,9 +4,9 @@
 import pytest
 import pytest_asyncio
 
-from tests.harness.canary import canary
 from tests.integration.engines import long_engine as long_engine
 from tests.integration.rest_world import Actor, Json, Rest
+from tests.support.canary import canary
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.rest_world import Actor, Rest, open_rest, problem
+from tests.support.canary import canary
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 from tidings.model import limits

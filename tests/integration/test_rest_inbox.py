@@ -5,7 +5,6 @@ import asyncio
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.cores import all_of
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import delivering as delivering
@@ -15,6 +14,7 @@ from tests.integration.inbox_world import (
     to_users,
 )
 from tests.integration.rest_world import Rest, problem
+from tests.support.canary import canary
 from tidings.model import limits
 from tidings.model.ids import ulid, user_key
 from tidings.model.notifications import Copy

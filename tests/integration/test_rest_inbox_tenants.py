@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.inbox_world import (
@@ -14,6 +13,7 @@ from tests.integration.inbox_world import (
     to_users,
 )
 from tests.integration.rest_world import Json, Rest, problem
+from tests.support.canary import canary
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.harness.phones import Phones, new_number
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import (
     ask_for_code,
@@ -23,6 +22,7 @@ from tests.integration.login_world import (
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import TENANT, Actor, Rest, open_rest, problem
+from tests.support.phones import Phones, new_number
 from tidings.model import limits
 from tidings.model.ids import SESSION as ULID
 from tidings.model.ids import user_key

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.phones import Phones, new_number
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import ask_for_code, from_address, login_tenant, try_code, wish
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Json, Rest, open_rest, problem
+from tests.support.phones import Phones, new_number
 from tidings.actions.identity import login_budgets
 from tidings.actions.identity.code_sending import ProviderHealth
 from tidings.model import limits

@@ -3,7 +3,6 @@
 
 import pytest
 
-from tests.harness.phones import Phones, new_number
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import (
     ask_for_code,
@@ -17,6 +16,7 @@ from tests.integration.login_world import (
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Json, Rest, problem
+from tests.support.phones import Phones, new_number
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,9 +6,9 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from tests.harness.canary import MARK, canary
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest, problem
+from tests.support.canary import MARK, canary
 from tidings.model import limits
 from tidings.model.times import rfc3339
 

@@ -9,9 +9,9 @@ from typing import Final
 import httpx
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, Json, Rest, address
+from tests.support.canary import canary
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Operation
 

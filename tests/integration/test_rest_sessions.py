@@ -7,7 +7,6 @@ import logging
 import msgspec
 import pytest
 
-from tests.harness.phones import Phones, new_number
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import (
     holder,
@@ -18,6 +17,7 @@ from tests.integration.login_world import (
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import NOWHERE, Json, Rest, problem
+from tests.support.phones import Phones, new_number
 from tidings.model import limits
 from tidings.model.ids import ulid, user_key
 from tidings.model.times import rfc3339

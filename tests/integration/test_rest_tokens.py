@@ -11,12 +11,12 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.harness.phones import Phones
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import holder, log_in
 from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Actor, Rest
+from tests.support.phones import Phones
 from tests.unit.forgery import OwnForge
 from tidings.model import limits
 

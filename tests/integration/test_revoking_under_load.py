@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from tests.harness.client_socket import Frame
-from tests.harness.cluster import ROOT_KEY, Cluster, Services, a_cluster
-from tests.harness.cuttable import Cuttable, cuttable
-from tests.harness.device import Device
-from tests.harness.dynamo_tables import some_tables
-from tests.harness.people import Person, Town
 from tests.integration.cores import all_of
+from tests.support.client_socket import Frame
+from tests.support.cluster import ROOT_KEY, Cluster, Services, a_cluster
+from tests.support.cuttable import Cuttable, cuttable
+from tests.support.device import Device
+from tests.support.dynamo_tables import some_tables
+from tests.support.people import Person, Town
 from tidings.model import limits
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
-from tests.harness.dynamo_tables import drop_tables
+from tests.support.dynamo_tables import drop_tables
 from tidings.cli import main
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.schema.differences import Difference

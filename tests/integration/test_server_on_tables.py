@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.harness.cluster import Services, a_cluster
-from tests.harness.dynamo_tables import REGION, drop_tables, new_prefix, some_tables
-from tests.harness.engine import Settings, as_environment, on_tables
-from tests.harness.people import Town
-from tests.harness.server import ServerDied, ServerProcess
 from tests.integration.cores import all_of
+from tests.support.cluster import Services, a_cluster
+from tests.support.dynamo_tables import REGION, drop_tables, new_prefix, some_tables
+from tests.support.engine import Settings, as_environment, on_tables
+from tests.support.people import Town
+from tests.support.server import ServerDied, ServerProcess
 from tidings.assembly import open_core
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from botocore.exceptions import EndpointConnectionError
 from redis import asyncio as redis
 
-from tests.harness.services import DynamoDBLocal, KafkaBroker, RedisServer
+from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
 
 SETTINGS = {
     "region_name": "local",

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.harness.client_socket import Frame, Socket
-from tests.harness.people import Person, Town
 from tests.integration.cores import all_of
 from tests.integration.engines import long_engine as long_engine
 from tests.integration.engines import no_limits as no_limits
@@ -22,6 +20,8 @@ from tests.integration.socket_town import (
     told,
     until_entries,
 )
+from tests.support.client_socket import Frame, Socket
+from tests.support.people import Person, Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

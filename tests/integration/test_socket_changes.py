@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.client_socket import Frame
-from tests.harness.people import Person, Town
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, sequences, told, until_entries
+from tests.support.canary import canary
+from tests.support.client_socket import Frame
+from tests.support.people import Person, Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
 from tests.integration.raw_socket import CLOSE, CONTINUATION, PING, PONG, TEXT, RawSocket, ws_frame
 from tests.integration.socket_town import people
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

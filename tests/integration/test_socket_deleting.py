@@ -5,9 +5,9 @@ import asyncio
 
 import pytest
 
-from tests.harness.people import Person, Town
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, refusal, settled, told
+from tests.support.people import Person, Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

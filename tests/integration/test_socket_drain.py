@@ -4,12 +4,12 @@
 import asyncio
 from pathlib import Path
 
-from tests.harness.device import Device
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.cores import all_of
 from tests.integration.raw_socket import RawSocket, upgrade_request
 from tests.integration.socket_town import closed_with, told, troubles
+from tests.support.device import Device
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 DRAIN_SECONDS = 0.6
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.harness.canary import canary
-from tests.harness.client_socket import Frame
-from tests.harness.device import Device
-from tests.harness.people import Town
 from tests.integration.engines import long_engine as long_engine
 from tests.integration.socket_town import friends, post, refusal
+from tests.support.canary import canary
+from tests.support.client_socket import Frame
+from tests.support.device import Device
+from tests.support.people import Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -3,8 +3,6 @@
 
 import pytest
 
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.raw_socket import (
     BINARY,
     CLOSE,
@@ -16,6 +14,8 @@ from tests.integration.raw_socket import (
     ws_frame,
 )
 from tests.integration.socket_town import people
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,14 +12,14 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.harness.canary import canary
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
 from tests.integration import bad_frames
 from tests.integration.engines import no_limits as no_limits
 from tests.integration.raw_socket import CLOSE, TEXT, RawSocket, upgrade_request, ws_frame
 from tests.integration.socket_town import friends, post, sequences, until_entries
+from tests.support.canary import canary
+from tests.support.device import Device
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

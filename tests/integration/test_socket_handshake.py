@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.raw_socket import RawSocket, upgrade_request, ws_frame
 from tests.integration.socket_town import people, troubles
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,10 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.client_socket import Socket
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.cores import all_of
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
@@ -19,6 +15,10 @@ from tests.integration.socket_town import (
     settled,
     told,
 )
+from tests.support.canary import canary
+from tests.support.client_socket import Socket
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

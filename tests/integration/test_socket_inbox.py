@@ -5,11 +5,11 @@ import itertools
 
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.device import Device
-from tests.harness.inbox import Inbox
-from tests.harness.people import Person, Town
 from tests.integration.socket_town import people, settled, told
+from tests.support.canary import canary
+from tests.support.device import Device
+from tests.support.inbox import Inbox
+from tests.support.people import Person, Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

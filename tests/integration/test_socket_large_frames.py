@@ -3,10 +3,10 @@
 
 import pytest
 
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.raw_socket import RawSocket
 from tests.integration.socket_town import friends, settled
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.harness import hurried
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
 from tests.integration.raw_socket import PING, RawSocket, upgrade_request, ws_frame
 from tests.integration.socket_town import friends, people, settled, told, troubles
+from tests.support import hurried
+from tests.support.device import Device
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

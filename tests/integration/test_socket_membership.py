@@ -5,10 +5,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.client_socket import Frame, Refused, Socket
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
     friends,
@@ -19,6 +15,10 @@ from tests.integration.socket_town import (
     told,
     until_entries,
 )
+from tests.support.canary import canary
+from tests.support.client_socket import Frame, Refused, Socket
+from tests.support.device import Device
+from tests.support.people import Person, Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

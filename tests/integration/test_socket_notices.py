@@ -5,9 +5,6 @@ import asyncio
 
 import pytest
 
-from tests.harness.client_socket import Frame
-from tests.harness.device import Device
-from tests.harness.people import Town
 from tests.integration.cores import all_of
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
@@ -18,6 +15,9 @@ from tests.integration.socket_town import (
     told,
     until_entries,
 )
+from tests.support.client_socket import Frame
+from tests.support.device import Device
+from tests.support.people import Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

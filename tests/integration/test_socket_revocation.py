@@ -11,15 +11,15 @@ import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.harness.client_socket import Socket
-from tests.harness.device import Device
-from tests.harness.engine import Settings, as_environment
-from tests.harness.people import Town
-from tests.harness.phones import Phones, new_number
-from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
 from tests.integration.login_world import phones as phones
 from tests.integration.socket_town import closed_with, code_of_hello, people, settled, troubles
+from tests.support.client_socket import Socket
+from tests.support.device import Device
+from tests.support.engine import Settings, as_environment
+from tests.support.people import Town
+from tests.support.phones import Phones, new_number
+from tests.support.server import ServerProcess
 from tests.unit.forgery import OwnForge
 from tidings.wire.codes import Close
 

@@ -5,9 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.canary import MARK, canary
-from tests.harness.client_socket import Refused
-from tests.harness.people import Town
 from tests.integration.cores import all_of
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import (
@@ -19,6 +16,9 @@ from tests.integration.socket_town import (
     told,
     until_entries,
 )
+from tests.support.canary import MARK, canary
+from tests.support.client_socket import Refused
+from tests.support.people import Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

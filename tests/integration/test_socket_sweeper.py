@@ -3,9 +3,9 @@
 
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.people import Town
 from tests.integration.socket_town import friends
+from tests.support.canary import canary
+from tests.support.people import Town
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,9 +5,6 @@ import asyncio
 
 import pytest
 
-from tests.harness.canary import canary
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.engines import no_limits as no_limits
 from tests.integration.raw_socket import RawSocket, ws_frame
 from tests.integration.socket_town import (
@@ -18,6 +15,9 @@ from tests.integration.socket_town import (
     told,
     until_entries,
 )
+from tests.support.canary import canary
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.contract.inbox_builders import some_jobs
-from tests.harness.delivery_office import at_once
-from tests.harness.message_cipher import a_cipher
-from tests.harness.queues import a_queue, sqs_transport
-from tests.harness.services import ElasticMQ
+from tests.support.delivery_office import at_once
+from tests.support.message_cipher import a_cipher
+from tests.support.queues import a_queue, sqs_transport
+from tests.support.services import ElasticMQ
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemClock
 from tidings.aws.errors import Throttled, Unanswered

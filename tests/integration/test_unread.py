@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.canary import canary
 from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of, open_deployment
+from tests.support.canary import canary
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt, Unread

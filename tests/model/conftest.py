@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.harness.engine import some_engine
+from tests.support.engine import some_engine
 
 if TYPE_CHECKING:
     from tests.model.product import Engine

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 from hypothesis.strategies import SearchStrategy
 
-from tests.harness.canary import canary
 from tests.model.product import Engine, Product
 from tests.model.reference import Room
+from tests.support.canary import canary
 from tidings.model.chats import ChatType
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal

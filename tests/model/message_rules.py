@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from hypothesis.strategies import SearchStrategy
 
-from tests.harness.canary import canary
 from tests.model.ground import Ground, picks, several
 from tests.model.views import entry_of_product, entry_of_reference
+from tests.support.canary import canary
 from tidings.model.ids import ChatId, UserKey
 
 

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from tests.harness.engine import Settings
 from tests.integration.cores import Deployment, open_deployment
+from tests.support.engine import Settings
 from tests.unit.worlds import HandClock
 from tidings.actions.verbs import ChatVerbs
 from tidings.model.entries import Entry

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.harness.engine import ENGINES
 from tests.model.inbox_reference import DAY_MS, Box, Row
 from tests.model.product import Engine, Product
 from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
+from tests.support.engine import ENGINES
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.actions.verbs import InboxVerbs
 from tidings.model.ids import UserKey, ulid, user_key

@@ -10,13 +10,13 @@ from typing import Final, get_args
 import pytest
 from hypothesis import settings
 
-from tests.harness.engine import ENGINES
 from tests.model.member_rules import MemberRules
 from tests.model.message_rules import MessageRules
 from tests.model.product import Engine
 from tests.model.reading_rules import ReadingRules
 from tests.model.running import IS_SOAK, LONG, QUICK, SHORT, run
 from tests.model.time_rules import TimeRules
+from tests.support.engine import ENGINES
 from tidings.model.entries import Kind
 
 EVERYTHING: Final = {

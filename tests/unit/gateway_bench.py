@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from tests.harness.canary import canary
+from tests.support.canary import canary
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.worlds import HandClock
 from tidings.actions.chat.reading import ReadPage

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.harness.phones import PHONE_LOGIN
+from tests.support.phones import PHONE_LOGIN
 from tests.unit.worlds import NOW, ROOT, HandClock, Urandom, Watched, World, open_world
 from tidings.actions.identity.background_queue import BackgroundQueue
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.certificates import Authority
+from tests.support.certificates import Authority
 from tests.unit.test_config import KEY, NO_FILE, STRONG, load, mistakes, toml
 from tests.unit.test_config_engines import MANY, the_mistake, without
 from tidings.assembly.jobs import kafka_servers, redis_servers

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.builders import ANN, NOW, a_chat, append, deleted, message
 from tests.contract.engines import SqliteEngine, Store
-from tests.harness.delivery_office import at_once, until
+from tests.support.delivery_office import at_once, until
 from tests.unit.worlds import HandClock
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery import deletion_runner

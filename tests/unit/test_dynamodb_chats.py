@@ -27,8 +27,8 @@ from tests.contract.builders import (
     row_of,
     some_users,
 )
-from tests.harness.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
-from tests.harness.dynamo_tables import REGION, open_tables, some_tables
+from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
+from tests.support.dynamo_tables import REGION, open_tables, some_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId

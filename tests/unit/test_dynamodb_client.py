@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
-from tests.harness.dynamo_tables import REGION
+from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tests.support.dynamo_tables import REGION
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.dynamodb import patterns

@@ -26,7 +26,7 @@ from tests.contract.builders import (
     removed,
     renamed,
 )
-from tests.harness.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_tables import open_tables, some_tables
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key

@@ -25,8 +25,8 @@ from tests.contract.builders import (
     renamed,
     request,
 )
-from tests.harness.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
-from tests.harness.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
+from tests.support.dynamo_tables import open_tables, some_tables
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import user_id, user_key

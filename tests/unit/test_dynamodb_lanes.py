@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tests.contract.builders import NOW, draft, some_users
-from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.chats import Chat

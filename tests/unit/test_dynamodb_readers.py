@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tests.contract.builders import ANN, BOB, CAT, NOW, a_chat, append, message, reacted, removed
-from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
-from tests.harness.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tests.support.dynamo_tables import open_tables, some_tables
 from tidings.model.chats import ChatState
 from tidings.stores.dynamodb.store import DynamoStore
 

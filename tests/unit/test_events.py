@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 
-from tests.harness.canary import MARK, canary
+from tests.support.canary import MARK, canary
 from tests.unit.worlds import ALICE, CHAT
 from tidings.model.entries import Entry, Person
 from tidings.wire.events import (

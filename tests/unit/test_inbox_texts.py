@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.canary import canary
+from tests.support.canary import canary
 from tests.unit.worlds import World, open_world
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model.postings import Text

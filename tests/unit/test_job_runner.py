@@ -21,7 +21,7 @@ from tests.contract.inbox_builders import (
     a_retraction,
     some_jobs,
 )
-from tests.harness.delivery_office import at_once, until
+from tests.support.delivery_office import at_once, until
 from tests.unit.worlds import HandClock
 from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.actions.inbox.log_views import LogViews

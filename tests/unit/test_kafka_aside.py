@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError
 
-from tests.harness.message_cipher import a_cipher
+from tests.support.message_cipher import a_cipher
 from tidings.buses import kafka_feed
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed

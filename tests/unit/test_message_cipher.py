@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tests.harness.message_cipher import a_cipher
+from tests.support.message_cipher import a_cipher
 from tidings.wire import message_cipher
 from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
 

@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from tests.harness.message_cipher import a_cipher
+from tests.support.message_cipher import a_cipher
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.ports.cluster import RegistryUnavailable

@@ -15,7 +15,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
-from tests.harness.phones import SECRET, some_phones
+from tests.support.phones import SECRET, some_phones
 from tests.unit.worlds import HandClock
 from tidings.model.refusals import SmsUnavailable
 from tidings.model.times import EPOCH

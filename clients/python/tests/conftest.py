@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.harness.engine import as_environment, some_engine
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
-from tests.harness.services import dynamodb_endpoint as dynamodb_endpoint
-from tests.harness.services import shared_dynamodb as shared_dynamodb
+from tests.support.engine import as_environment, some_engine
+from tests.support.people import Town
+from tests.support.server import ServerProcess
+from tests.support.services import dynamodb_endpoint as dynamodb_endpoint
+from tests.support.services import shared_dynamodb as shared_dynamodb
 
 _numbers = itertools.count(1)
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from clients.python.tests.test_client import a_client, shown
-from tests.harness.people import Town
+from tests.support.people import Town
 from tidings_client import (
     ChatCreated,
     ChatDeleted,

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.harness.server import ServerProcess
+from tests.support.server import ServerProcess
 
 WAIT_SECONDS: Final = 20.0
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from clients.python.tests.screens import Screen
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
 from tests.integration.engines import engine as engine
 from tests.integration.engines import no_limits as no_limits
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 from tidings_client import (
     Backoff,
     ChatResynced,

@@ -13,8 +13,8 @@ import pytest
 
 from clients.python.tests.chaos_proxy import ChaosProxy
 from clients.python.tests.screens import Screen
-from tests.harness.people import Town
-from tests.harness.server import NO_LIMITS, ServerProcess
+from tests.support.people import Town
+from tests.support.server import NO_LIMITS, ServerProcess
 from tidings_client import Backoff, ChatResynced, Client, EntryEvent, FileStorage
 
 SEED = int(os.environ.get("SEED", "1"))

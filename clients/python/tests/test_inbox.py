@@ -9,9 +9,9 @@ import pytest
 
 from clients.python.tests.screens import Screen
 from clients.python.tests.test_client import a_client, shown
-from tests.harness.people import Town
-from tests.harness.server import POLL_SECONDS
 from tests.integration.engines import engine as engine
+from tests.support.people import Town
+from tests.support.server import POLL_SECONDS
 from tidings_client import (
     Client,
     Connected,

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.harness.engine import as_environment
-from tests.harness.people import Town
-from tests.harness.phones import Phones, new_number, some_phones
-from tests.harness.server import ServerProcess
+from tests.support.engine import as_environment
+from tests.support.people import Town
+from tests.support.phones import Phones, new_number, some_phones
+from tests.support.server import ServerProcess
 from tidings_client import Client, LoggedOut, Message, PhoneLogin, Refused, StorageTrouble
 from tidings_client.login_file import LoginFile, SessionTokens
 

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from clients.python.tests.test_client import a_client
-from tests.harness.inbox import Inbox
-from tests.harness.people import Town
-from tests.harness.server import ServerProcess
+from tests.support.inbox import Inbox
+from tests.support.people import Town
+from tests.support.server import ServerProcess
 from tests.unit.stub_server import Asked, stub_server
 from tidings.cli import main
 from tidings.cli import notify as module

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.harness.people import Town
-from tests.harness.phones import new_number
-from tests.harness.server import ServerProcess
+from tests.support.people import Town
+from tests.support.phones import new_number
+from tests.support.server import ServerProcess
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 
 RUNS: Final = 5
 SCRIPT: Final = Path(__file__).with_name("mortal_client.py")

@@ -15,8 +15,8 @@ from typing import Any, Final
 import httpx
 
 from tests.faults.many.roaming import Roamer, RoamingTown, roamer_of
-from tests.harness.canary import canary
-from tests.harness.people import Person
+from tests.support.canary import canary
+from tests.support.people import Person
 
 TTL_SECONDS: Final = 1
 THINK_SECONDS_MAX: Final = 1.5

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.harness.cluster import Cluster, Services, many_processes
-from tests.harness.dynamo_proxy import DynamoProxy, dynamo_proxy
-from tests.harness.dynamo_tables import drop_tables, make_tables, new_prefix
-from tests.harness.services import KafkaBroker, RedisServer
+from tests.support.cluster import Cluster, Services, many_processes
+from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tests.support.dynamo_tables import drop_tables, make_tables, new_prefix
+from tests.support.services import KafkaBroker, RedisServer
 from tidings.buses.kafka_clients import Topics
 from tidings.stores.dynamodb.client.errors import Unanswered
 

@@ -21,8 +21,8 @@ from tests.faults.many.offsets import finished_events, read_again_from_the_start
 from tests.faults.many.report import Report
 from tests.faults.many.roaming import Roamer, RoamingTown, roamer_of
 from tests.faults.workload import Workload
-from tests.harness.cluster import ROOT_KEY
-from tests.harness.server import POLL_SECONDS
+from tests.support.cluster import ROOT_KEY
+from tests.support.server import POLL_SECONDS
 
 THINK_SECONDS_MAX: Final = 1.0
 QUIET_SECONDS_MAX: Final = 60.0

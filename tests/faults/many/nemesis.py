@@ -14,8 +14,8 @@ from tests.faults.many.fleet import ROLES, Fleet
 from tests.faults.many.roaming import Roamer
 from tests.faults.many.secrecy import over_pause
 from tests.faults.workload import Workload
-from tests.harness.dynamo_proxy import Fate
-from tests.harness.server import POLL_SECONDS
+from tests.support.dynamo_proxy import Fate
+from tests.support.server import POLL_SECONDS
 
 FLUSH_SECONDS: Final = 3.0
 SPOIL_SECONDS: Final = 0.7

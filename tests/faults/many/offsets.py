@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.faults.many.fleet import WORKERS, Fleet
-from tests.harness.server import POLL_SECONDS
+from tests.support.server import POLL_SECONDS
 from tidings.buses.kafka_clients import PARTITIONS_DEFAULT
 
 GROUP_EMPTY_SECONDS_MAX: Final = 40.0

@@ -10,9 +10,9 @@ from typing import Final
 import httpx
 from picows import WSTransport
 
-from tests.harness.client_socket import Frame
-from tests.harness.device import Device
-from tests.harness.people import Person, Town
+from tests.support.client_socket import Frame
+from tests.support.device import Device
+from tests.support.people import Person, Town
 
 AWAY_SECONDS_MAX: Final = 0.6
 REQUEST_SECONDS_MAX: Final = 30.0

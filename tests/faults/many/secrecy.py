@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.faults.many.evictions import Eviction
 from tests.faults.many.fleet import Pause
 from tests.faults.many.roaming import Heard, Roamer, Stay
-from tests.harness.client_socket import Frame
+from tests.support.client_socket import Frame
 
 RESTARTING: Final = 1012
 YOUNG_SECONDS: Final = 30.0

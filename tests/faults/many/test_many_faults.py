@@ -17,7 +17,7 @@ from tests.faults.many.many_run import run_fleet
 from tests.faults.many.nemesis import Nemesis
 from tests.faults.many.report import Enough
 from tests.faults.many.roaming import Roamer
-from tests.harness.services import DynamoDBLocal, KafkaBroker, RedisServer
+from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
 
 SHORT: Final = Enough(
     acknowledged=80,

@@ -13,7 +13,7 @@ from tests.faults.many.fleet import GATEWAYS, WORKERS, a_fleet
 from tests.faults.many.many_run import Harm, run_fleet
 from tests.faults.many.nemesis import Nemesis
 from tests.faults.many.roaming import Roamer
-from tests.harness.services import DynamoDBLocal, KafkaBroker, RedisServer
+from tests.support.services import DynamoDBLocal, KafkaBroker, RedisServer
 from tidings.delivery.pushing import YOUNG_MS_MAX
 
 HERE: Final = Path(__file__).parent

@@ -14,7 +14,7 @@ from tests.faults.many.fleet import Done, Pause
 from tests.faults.many.report import Enough, Report
 from tests.faults.many.roaming import Heard, Roamer, Stay
 from tests.faults.verdict import count
-from tests.harness.client_socket import Frame
+from tests.support.client_socket import Frame
 
 URL = "http://127.0.0.1:1"
 CHAT = "chat"

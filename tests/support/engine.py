@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from tests.harness.dynamo_tables import REGION, some_tables
+from tests.support.dynamo_tables import REGION, some_tables
 
 ENGINES: Final = ("sqlite", "dynamodb")
 

@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.harness.engine import Settings
+from tests.support.engine import Settings
 
 SECRET: Final = "a-secret-that-the-phones-share-with-it"
 

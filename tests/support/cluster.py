@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.harness.device import Device
-from tests.harness.engine import Settings, as_environment, on_tables
-from tests.harness.people import Person, Town
-from tests.harness.server import ServerProcess
+from tests.support.device import Device
+from tests.support.engine import Settings, as_environment, on_tables
+from tests.support.people import Person, Town
+from tests.support.server import ServerProcess
 
 ROOT_KEY: Final = secrets.token_urlsafe(32)
 MASTER_KEY: Final = b64encode(secrets.token_bytes(32)).decode()

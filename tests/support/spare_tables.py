@@ -14,7 +14,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from tests.harness.dynamo_tables import drop_tables, make_tables, new_prefix
+from tests.support.dynamo_tables import drop_tables, make_tables, new_prefix
 from tidings.stores.dynamodb.tables import TABLES, Table
 
 Item = dict[str, Any]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client holds of each chat, by the client rule of the protocol. No I/O."""
 
-from tests.harness.client_socket import Frame
+from tests.support.client_socket import Frame
 
 
 class ClientLogs:

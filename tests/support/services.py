@@ -25,8 +25,8 @@ from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.obtaining import Unavailable, must_be_had
 from scripts.services.process import ServiceProcess
 from scripts.services.redis_server import RedisServer
-from tests.harness import dynamo_tables
-from tests.harness.spare_tables import drop_spare, forget_tables
+from tests.support import dynamo_tables
+from tests.support.spare_tables import drop_spare, forget_tables
 
 __all__ = [
     "DynamoDBLocal",

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import httpx
 
-from tests.harness.canary import canary
-from tests.harness.device import Device
-from tests.harness.phones import PHONE_LOGIN
+from tests.support.canary import canary
+from tests.support.device import Device
+from tests.support.phones import PHONE_LOGIN
 
 Json = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from tests.harness.canary import canary
-from tests.harness.people import Json, Person, Town
-from tests.harness.server import POLL_SECONDS
+from tests.support.canary import canary
+from tests.support.people import Json, Person, Town
+from tests.support.server import POLL_SECONDS
 
 
 class Inbox:

@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 
 from picows import WSError, WSTransport
 
-from tests.harness.canary import canary
-from tests.harness.client_logs import ClientLogs
-from tests.harness.client_socket import ConnectionLost, Frame, Refused, Socket
+from tests.support.canary import canary
+from tests.support.client_logs import ClientLogs
+from tests.support.client_socket import ConnectionLost, Frame, Refused, Socket
 
 ACK_ENTRIES: Final = 100
 ACK_SECONDS: Final = 1.0

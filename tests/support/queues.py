@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import uuid4
 
-from tests.harness.dynamo_tables import REGION
+from tests.support.dynamo_tables import REGION
 from tidings.assembly.system import SystemClock
 from tidings.aws.errors import Rejected, RequestError
 from tidings.aws.transport import Transport, open_transport

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.harness.adding import anybody
-from tests.harness.canary import canary
-from tests.harness.dynamo_tables import REGION, drop_tables, make_tables, new_prefix
-from tests.harness.town import Post as Posts
-from tests.harness.town import Town
+from tests.support.adding import anybody
+from tests.support.canary import canary
+from tests.support.dynamo_tables import REGION, drop_tables, make_tables, new_prefix
+from tests.support.town import Post as Posts
+from tests.support.town import Town
 from tests.unit.worlds import HandClock
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.chats import CreateChat
