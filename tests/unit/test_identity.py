@@ -243,7 +243,7 @@ async def test_a_signing_key_that_was_changed_signs_nothing(
 async def test_tenants_are_remembered_in_bounds(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world.signing._cached, "_most", 3)
+    monkeypatch.setattr(world.signing._cached._values, "_most", 3)
     for n in range(10):
         assert await world.signing.public(f"nobody{n}.0123456789abcdef") is None
     assert len(world.signing._cached) == 3

@@ -28,7 +28,6 @@ from tests.unit.worlds import (
 )
 from tidings.actions.content.cursors import Cursors
 from tidings.actions.content.vault import LINES_AT_ONCE, Vault
-from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import CursorInvalid, StoreUnavailable
@@ -164,7 +163,7 @@ async def test_an_edit_shows_its_target(world: World) -> None:
 async def test_only_so_many_keys_stay_in_memory(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "CACHED_DATA_KEYS_MAX", 2)
+    monkeypatch.setattr(world.vault._keys._cached, "_most", 2)
     users = [user_key("acme", f"u{n}") for n in range(3)]
     entries = [await write(world.vault, f"text {user}", user) for user in users]
     assert world.vault.seal_nowait(users[0], CHAT, "m2", "x") is None

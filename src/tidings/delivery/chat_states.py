@@ -5,12 +5,12 @@ An entry is dispatched to the members of a state that includes every earlier ent
 removed member never receives a later entry, in whatever order events arrive.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -52,8 +52,11 @@ class DeliveryStates:
     def __init__(self, log: Log, deliveries: DeliveryStore) -> None:
         self._log = log
         self._deliveries = deliveries
-        self._by_chat: OrderedDict[ChatId, DeliveryState] = OrderedDict()
-        self._members = 0
+        self._by_chat: LruCache[ChatId, DeliveryState] = LruCache(
+            limits.CACHED_CHATS_MAX,
+            size_of=lambda delivery: len(delivery.state.members),
+            size_max=limits.CACHED_MEMBERS_MAX,
+        )
         self.cold_loads = 0
         self.log_reads = 0
 
@@ -70,7 +73,8 @@ class DeliveryStates:
             NotInLog: The log does not have all the entries.
             StoreUnavailable: The log cannot be read now.
         """
-        delivery = self._evict(chat)
+        # Not cached meanwhile: after a failure half-way it must not stay there.
+        delivery = self._by_chat.pop(chat)
         if delivery is None or goal - delivery.dispatched > RUN_ENTRIES_MAX:
             # Not used for long: other workers delivered the chat meanwhile. Start anew.
             start = max(first, goal - RUN_ENTRIES_MAX + 1)
@@ -90,12 +94,12 @@ class DeliveryStates:
         for entry in entries:
             if entry.sequence > delivery.state.head:
                 delivery.state.fold(entry)
-        self._keep(chat, delivery)
+        self._by_chat.put(chat, delivery)
         return DeliveryRun(entries=entries, state=delivery.state.copy()) if entries else None
 
     def mark_dispatched(self, run: DeliveryRun) -> None:
         """Record that a run was dispatched, so that a repeat of its events is not."""
-        delivery = self._by_chat.get(run.state.chat_id)
+        delivery = self._by_chat.peek(run.state.chat_id)
         if delivery is None:
             return
         first, last = run.entries[0].sequence, run.entries[-1].sequence
@@ -106,12 +110,12 @@ class DeliveryStates:
 
     def known(self, chat: ChatId) -> ChatState | None:
         """Return a chat's state if it is cached."""
-        delivery = self._by_chat.get(chat)
+        delivery = self._by_chat.peek(chat)
         return delivery.state if delivery is not None else None
 
     def forget(self, chat: ChatId) -> None:
         """Evict a chat after a failure, so that its entries are dispatched again."""
-        self._evict(chat)
+        self._by_chat.pop(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
         """Return a chat's state from the cache or the log, for frames without a sequence."""
@@ -143,22 +147,6 @@ class DeliveryStates:
             entries += found
             after = found[-1].sequence
         return entries
-
-    def _evict(self, chat: ChatId) -> DeliveryState | None:
-        """Remove a chat from the cache: after a failure half-way it must not stay there."""
-        delivery = self._by_chat.pop(chat, None)
-        if delivery is not None:
-            self._members -= len(delivery.state.members)
-        return delivery
-
-    def _keep(self, chat: ChatId, delivery: DeliveryState) -> None:
-        self._by_chat[chat] = delivery
-        self._members += len(delivery.state.members)
-        while (
-            len(self._by_chat) > limits.CACHED_CHATS_MAX
-            or self._members > limits.CACHED_MEMBERS_MAX
-        ) and len(self._by_chat) > 1:
-            self._evict(next(iter(self._by_chat)))
 
 
 def _run_from_events(

@@ -8,10 +8,10 @@ members.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from tidings.caches import LruCache
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import SECOND_MS
@@ -39,7 +39,9 @@ class Pushing:
         self._push = push
         self._deliveries = deliveries
         self._clock = clock
-        self._mutes: OrderedDict[ChatId, tuple[float, Mapping[UserKey, int]]] = OrderedDict()
+        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, int]]] = LruCache(
+            MUTED_CHATS_MAX
+        )
         self.noticed = 0
 
     async def notify(
@@ -74,13 +76,11 @@ class Pushing:
 
     async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, int]:
         now = asyncio.get_running_loop().time()
-        read_at, mutes = self._mutes.get(chat, (None, {}))
-        if read_at is None or now - read_at > MUTES_SECONDS:
-            mutes = await self._deliveries.mutes(chat)
-            self._mutes[chat] = (now, mutes)
-            self._mutes.move_to_end(chat)
-            if len(self._mutes) > MUTED_CHATS_MAX:
-                self._mutes.popitem(last=False)
+        cached = self._mutes.get(chat)
+        if cached is not None and now - cached[0] <= MUTES_SECONDS:
+            return cached[1]
+        mutes = await self._deliveries.mutes(chat)
+        self._mutes.put(chat, (now, mutes))
         return mutes
 
 

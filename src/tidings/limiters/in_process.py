@@ -6,11 +6,11 @@ evicted first. The debt of a bucket is the time until then, in microseconds: 0 i
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.ports.buckets import Bucket, Verdict
 
@@ -67,9 +67,8 @@ class InProcessBuckets:
     ) -> None:
         """`now_ns` is monotonic, in nanoseconds."""
         self._now_ns = now_ns
-        self._most = most
-        self._full_at: OrderedDict[tuple[str, str], int] = OrderedDict()
-        """Time when each bucket is full again; the most recently used is last."""
+        self._full_at: LruCache[tuple[str, str], int] = LruCache(most)
+        """Time when each bucket is full again."""
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -77,7 +76,7 @@ class InProcessBuckets:
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
         """Take this many tokens from each bucket, or from none if any of them has fewer."""
         now = self._now_ns() // 1_000
-        debts = [max(0, self._full_at.get(_name(bucket), 0) - now) for bucket in buckets]
+        debts = [max(0, (self._full_at.peek(_name(bucket)) or 0) - now) for bucket in buckets]
         is_allowed = all(
             debt <= most_debt_us(bucket, tokens)
             for bucket, debt in zip(buckets, debts, strict=True)
@@ -85,7 +84,7 @@ class InProcessBuckets:
         if is_allowed:
             for index, bucket in enumerate(buckets):
                 debts[index] += price_us(bucket, tokens)
-                self._keep(_name(bucket), now + debts[index])
+                self._full_at.put(_name(bucket), now + debts[index])
         return verdict(buckets, debts, tokens, is_allowed=is_allowed)
 
     def take_now(self, bucket: Bucket) -> int:
@@ -95,23 +94,14 @@ class InProcessBuckets:
         """
         name = (bucket.policy, bucket.subject)
         now = self._now_ns() // 1_000
-        full_at = self._full_at.get(name, 0)
+        full_at = self._full_at.peek(name) or 0
         interval = interval_us(bucket.per_second)
         if full_at < now:
             full_at = now
         elif (missing := full_at - now - (bucket.burst - 1) * interval) > 0:
             return milliseconds(missing)
-        self._full_at[name] = full_at + interval
-        self._full_at.move_to_end(name)
-        if len(self._full_at) > self._most:
-            self._full_at.popitem(last=False)
+        self._full_at.put(name, full_at + interval)
         return 0
-
-    def _keep(self, name: tuple[str, str], full_at: int) -> None:
-        self._full_at[name] = full_at
-        self._full_at.move_to_end(name)
-        if len(self._full_at) > self._most:
-            self._full_at.popitem(last=False)
 
 
 def _name(bucket: Bucket) -> tuple[str, str]:

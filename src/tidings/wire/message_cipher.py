@@ -10,7 +10,6 @@ the salt, so a counter is enough for nonces that never repeat.
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 from itertools import count
@@ -18,6 +17,8 @@ from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tidings.caches import LruCache
 
 log = logging.getLogger("tidings.messages")
 
@@ -47,7 +48,7 @@ class MessageCipher:
         self._header = _VERSION + salt
         self._own = AESGCM(self._derived(salt))
         self._counter = count()
-        self._others: OrderedDict[bytes, AESGCM] = OrderedDict()
+        self._others: LruCache[bytes, AESGCM] = LruCache(SENDERS_MAX)
         self._now = now
         self._log_at = float("-inf")
 
@@ -68,16 +69,13 @@ class MessageCipher:
         if len(sealed) < _HEADER_BYTES + _TAG_BYTES or not sealed.startswith(_VERSION):
             return None
         salt, counter = sealed[1 : 1 + SALT_BYTES], sealed[1 + SALT_BYTES : _HEADER_BYTES]
-        cipher = self._others.get(salt) or AESGCM(self._derived(salt))
+        cipher = self._others.peek(salt) or AESGCM(self._derived(salt))
         try:
             payload = cipher.decrypt(counter + _NONCE_PADDING, sealed[_HEADER_BYTES:], bound_to)
         except InvalidTag:
             return None
         # Only after success: an invented salt must not evict a salt that is in use.
-        self._others[salt] = cipher
-        self._others.move_to_end(salt)
-        if len(self._others) > SENDERS_MAX:
-            self._others.popitem(last=False)
+        self._others.put(salt, cipher)
         return payload
 
     def _derived(self, salt: bytes) -> bytes:

@@ -9,7 +9,6 @@ other processes may have cached it, an erasure waits longer than that before it 
 import asyncio
 import logging
 import math
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, data_key_purpose, digest_key
 from tidings.actions.identity.revocation_watch import FeedListener, RevocationIndex, RevocationWatch
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable
@@ -77,7 +77,7 @@ class CachedKeys:
         self._chance = chance
         self._leases = leases
         self._met_ending = met_ending
-        self._cached: OrderedDict[UserKey, CachedKey] = OrderedDict()
+        self._cached: LruCache[UserKey, CachedKey] = LruCache(limits.CACHED_DATA_KEYS_MAX)
         self._locks: WeakValueDictionary[UserKey, asyncio.Lock] = WeakValueDictionary()
         self._watch: RevocationWatch | None = None
         self._now: Callable[[], float] = monotonic
@@ -95,7 +95,7 @@ class CachedKeys:
     def revoked(self, revocations: Sequence[Revocation]) -> None:
         """Drop the keys of authors whose content is being erased."""
         for author in RevocationIndex(revocations).data_keys:
-            self._cached.pop(UserKey(author), None)
+            self._cached.pop(UserKey(author))
 
     def saw(self, at: float) -> None:
         """Note that the feed was read up to this time.
@@ -120,7 +120,7 @@ class CachedKeys:
 
     def seals(self, author: UserKey, generation: int) -> bool:
         """Return whether content sealed with this key may be written now."""
-        cached = self._cached.get(author)
+        cached = self._cached.peek(author)
         return (
             cached is not None
             and cached.generation == generation
@@ -132,7 +132,6 @@ class CachedKeys:
         cached = self._cached.get(author)
         if cached is None or not self._is_leased(cached, seconds):
             return None
-        self._cached.move_to_end(author)
         return cached
 
     def _is_leased(self, cached: CachedKey, seconds: float) -> bool:
@@ -156,7 +155,7 @@ class CachedKeys:
                 raise StoreUnavailable("the author's content is being erased")
             if cached is None:
                 raise StoreUnavailable("the author's key cannot be opened")
-            self._cache(author, cached)
+            self._cached.put(author, cached)
 
     async def load(self, author: UserKey, generation: int) -> None:
         """Cache this generation of the author's keys, or the fact that it cannot be used.
@@ -169,7 +168,7 @@ class CachedKeys:
             if cached is None or cached.generation < generation:
                 began = self._now()
                 _, cached = await self._open(lambda: self._keys.get(author, generation))
-                self._cache(author, cached or CachedKey(generation, None, began))
+                self._cached.put(author, cached or CachedKey(generation, None, began))
 
     @asynccontextmanager
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
@@ -179,7 +178,7 @@ class CachedKeys:
         with it afterwards.
         """
         async with self._lock(author):
-            self._cached.pop(author, None)
+            self._cached.pop(author)
             yield
 
     async def _current_or_new(self, author: UserKey) -> WrappedKey:
@@ -219,12 +218,6 @@ class CachedKeys:
     @property
     def _place(self) -> int:
         return self._watch.place if self._watch is not None else 0
-
-    def _cache(self, author: UserKey, key: CachedKey) -> None:
-        self._cached[author] = key
-        self._cached.move_to_end(author)
-        while len(self._cached) > limits.CACHED_DATA_KEYS_MAX:
-            self._cached.popitem(last=False)
 
     def _report(self, key: WrappedKey, reason: CannotUnwrap) -> None:
         self.unusable += 1

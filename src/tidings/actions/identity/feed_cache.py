@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cache of consistent store reads, valid until the revocation feed reports a change."""
 
-from collections import OrderedDict
 from typing import Generic, TypeVar
 
 from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.caches import LruCache
 
 T = TypeVar("T")
 
@@ -17,8 +17,7 @@ class FeedBackedCache(Generic[T]):
 
     def __init__(self, watch: RevocationWatch, most: int) -> None:
         self._watch = watch
-        self._most = most
-        self._values: OrderedDict[str, T] = OrderedDict()
+        self._values: LruCache[str, T] = LruCache(most)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -29,23 +28,16 @@ class FeedBackedCache(Generic[T]):
 
     def peek(self, name: str) -> T | None:
         """Return the cached value, even if it may be revoked."""
-        value = self._values.get(name)
-        if value is not None:
-            self._values.move_to_end(name)
-        return value
+        return self._values.get(name)
 
     def keep(self, name: str, value: T, place: int) -> None:
         """Cache a value that was read after the watch was at this position.
 
         Do nothing if the watch has advanced: it may have reported this name, and reports it once.
         """
-        if place != self._watch.place:
-            return
-        self._values[name] = value
-        self._values.move_to_end(name)
-        while len(self._values) > self._most:
-            self._values.popitem(last=False)
+        if place == self._watch.place:
+            self._values.put(name, value)
 
     def forget(self, name: str) -> None:
         """Remove a name, so that its next use reads the store."""
-        self._values.pop(name, None)
+        self._values.pop(name)

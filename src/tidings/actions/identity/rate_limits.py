@@ -6,13 +6,13 @@ are counted in the store instead.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.addresses import site_of
 from tidings.model.ids import UserKey
@@ -45,7 +45,7 @@ class RateLimits:
         """Number of refused requests, sends and connects."""
         self._shared = shared
         self._own = own
-        self._refused_connects: OrderedDict[UserKey, int] = OrderedDict()
+        self._refused_connects: LruCache[UserKey, int] = LruCache(HASTY_USERS_MAX)
         """Number of consecutive refused connects, by user."""
 
     # Requests.
@@ -120,12 +120,10 @@ class RateLimits:
         )
         outcome = await self._take(self._shared, (bucket,))
         if outcome is None or outcome.verdict.is_allowed:
-            self._refused_connects.pop(user, None)
+            self._refused_connects.pop(user)
             return 0
-        times = self._refused_connects.pop(user, 0)
-        self._refused_connects[user] = times + 1
-        if len(self._refused_connects) > HASTY_USERS_MAX:
-            self._refused_connects.popitem(last=False)
+        times = self._refused_connects.peek(user) or 0
+        self._refused_connects.put(user, times + 1)
         return min(CONNECT_WAIT_MS_MAX, limits.SECOND_MS << min(times, 10))
 
     def handshake(self, address: str | None) -> int:

@@ -6,12 +6,12 @@ a view contains every entry that was in the log by then.
 """
 
 import asyncio
-from collections import OrderedDict
 from time import monotonic
 from typing import Final
 
 import msgspec
 
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.inbox_reading import LogView, fold
 from tidings.model.notifications import Broadcast
@@ -46,8 +46,11 @@ class LogViews:
     def __init__(self, notifications: Notifications, clock: Clock) -> None:
         self._notifications = notifications
         self._clock = clock
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
-        self._bytes = 0
+        self._known: LruCache[_Key, _Known] = LruCache(
+            limits.INBOX_VIEW_BYTES_MAX // _ENTRY_BYTES,
+            size_of=lambda known: known.size,
+            size_max=limits.INBOX_VIEW_BYTES_MAX,
+        )
         self._readings: dict[_Key, _LogReading] = {}
 
     async def get(self, tenant: str, inbox: str, *, age_ms: int | None = None) -> LogView:
@@ -62,7 +65,6 @@ class LogViews:
         while True:
             known = self._known.get(key)
             if known is not None and known.begun >= since:
-                self._known.move_to_end(key)
                 return known.view
             reading = self._readings.get(key) or self._begin(key)
             if reading.begun >= since:
@@ -78,7 +80,7 @@ class LogViews:
         """
         for _ in range(READINGS_MAX):
             await self.get(tenant, inbox)
-            if (known := self._known.get((tenant, inbox))) is not None and self._is_fresh(known):
+            if (known := self._known.peek((tenant, inbox))) is not None and self._is_fresh(known):
                 return known.view
         raise StoreUnavailable
 
@@ -90,7 +92,7 @@ class LogViews:
     def learn(self, entry: Broadcast) -> None:
         """Add an entry to the cached view if it is the next entry; otherwise do nothing."""
         key = entry.tenant, entry.inbox
-        known = self._known.get(key)
+        known = self._known.peek(key)
         if known is not None and known.view.head + 1 == entry.sequence:
             self._keep(key, fold(known.view, [entry], self._clock.now()), known.begun)
 
@@ -108,7 +110,7 @@ class LogViews:
             task.exception()  # mark it as retrieved: callers that wait get it anyway
 
     async def _read(self, key: _Key, begun: float) -> LogView:
-        known = self._known.get(key)
+        known = self._known.peek(key)
         view = await self._read_back(key) if known is None else known.view
         while True:
             entries = await self._notifications.announcements(
@@ -141,21 +143,13 @@ class LogViews:
         return fold(LogView(), found[::-1], now)
 
     def _keep(self, key: _Key, view: LogView, begun: float) -> None:
-        before = self._known.pop(key, None)
+        before = self._known.peek(key)
         if before is not None:
-            self._bytes -= before.size
             begun = max(begun, before.begun)
             if before.view.head >= view.head:
-                self._put(key, _Known(before.view, begun, before.size))
+                self._known.put(key, _Known(before.view, begun, before.size))
                 return
-        self._put(key, _Known(view, begun, _size(view)))
-
-    def _put(self, key: _Key, known: _Known) -> None:
-        self._known[key] = known
-        self._bytes += known.size
-        while self._bytes > limits.INBOX_VIEW_BYTES_MAX and len(self._known) > 1:
-            _, least = self._known.popitem(last=False)
-            self._bytes -= least.size
+        self._known.put(key, _Known(view, begun, _size(view)))
 
 
 def _size(view: LogView) -> int:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write a tenant's settings and the configuration of its inboxes, cached for a second."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Generic, TypeVar
@@ -10,6 +9,7 @@ import msgspec
 
 from tidings.actions.identity.users import check_visible_text
 from tidings.actions.inbox.message_schemas import check_schema
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.invites import Invites, invites_in, login_settings_in
 from tidings.model.notifications import INBOX, InboxConfig
@@ -27,7 +27,7 @@ class TtlCache(Generic[K, V]):
 
     def __init__(self, read: Callable[[K], Awaitable[V | None]]) -> None:
         self._read = read
-        self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._values: LruCache[K, tuple[V, float]] = LruCache(limits.CACHED_INBOXES_MAX)
         self._forgotten = 0
 
     async def get(self, key: K) -> V | None:
@@ -35,21 +35,17 @@ class TtlCache(Generic[K, V]):
         now, forgotten = monotonic(), self._forgotten
         known = self._values.get(key)
         if known is not None and now - known[1] < limits.INBOX_CONFIG_AGE_MS / limits.SECOND_MS:
-            self._values.move_to_end(key)
             return known[0]
         value = await self._read(key)
         if value is not None and forgotten == self._forgotten:
             # The age starts with the read; nothing is cached if the value may have changed since.
-            self._values[key] = value, now
-            self._values.move_to_end(key)
-            while len(self._values) > limits.CACHED_INBOXES_MAX:
-                self._values.popitem(last=False)
+            self._values.put(key, (value, now))
         return value
 
     def forget(self, key: K) -> None:
         """Remove a value that has changed."""
         self._forgotten += 1
-        self._values.pop(key, None)
+        self._values.pop(key)
 
 
 class Settings:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encrypt the texts of notifications with the tenant's key, and decrypt them for readers."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import msgspec
 
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.inbox.log_views import LogViews
+from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.notifications import Broadcast, Notification
@@ -67,7 +67,7 @@ class NotificationReader:
         self._views = views
         self._texts = texts
         self._clock = clock
-        self._joined: OrderedDict[UserKey, int] = OrderedDict()
+        self._joined: LruCache[UserKey, int] = LruCache(limits.CACHED_JOINS_MAX)
 
     async def copy_text(
         self, tenant: str, inbox: str, notification_id: str
@@ -97,14 +97,11 @@ class NotificationReader:
         """Return when the user was created; the end of time for an unknown user."""
         joined = self._joined.get(user)
         if joined is not None:
-            self._joined.move_to_end(user)
             return joined
         found = await self._users.get(user)
         if found is None:
             return TIME_MS_MAX
-        self._joined[user] = found.created_at
-        while len(self._joined) > limits.CACHED_JOINS_MAX:
-            self._joined.popitem(last=False)
+        self._joined.put(user, found.created_at)
         return found.created_at
 
     async def _shown(

@@ -16,12 +16,12 @@ A copy also has the member count, as of the last entry that changed the count.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from tidings.caches import LruCache
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
@@ -80,7 +80,7 @@ class Heads:
         """With `writes`, appends of this process advance the copies, as there are no workers."""
         self._dynamo = dynamo
         self._writes = writes
-        self._known: OrderedDict[ChatId, Head] = OrderedDict()
+        self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX)
         self._pending: dict[ChatId, HeadCopy] = {}
         self._in_flight: set[ChatId] = set()
         self._waiting: dict[ChatId, list[asyncio.Future[None]]] = {}
@@ -89,7 +89,7 @@ class Heads:
 
     def known(self, chat: ChatId) -> Head:
         """Return the last head that this process saw; the log is at least this long."""
-        return self._known.get(chat, Head())
+        return self._known.peek(chat) or Head()
 
     def appended(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
         """Note an append of this process up to `head`; the count only if the entries changed it."""
@@ -99,7 +99,7 @@ class Heads:
 
     def must_look(self, chat: ChatId) -> bool:
         """Return whether the copy may be old: a process may have died before it wrote a new one."""
-        return self._writes and chat not in self._known
+        return self._writes and self._known.peek(chat) is None
 
     def looked(self, chat: ChatId, copy: HeadCopy) -> None:
         """Note what the log and the chat themselves show, and correct a copy that is behind."""
@@ -109,12 +109,9 @@ class Heads:
 
     def saw(self, chat: ChatId, head: Head) -> None:
         """Note that the log reaches this head."""
-        if head.sequence > self.known(chat).sequence:
-            self._known[chat] = head
-        if chat in self._known:
-            self._known.move_to_end(chat)
-        if len(self._known) > KNOWN_HEADS_MAX:
-            self._known.popitem(last=False)
+        known = self._known.get(chat) or Head()
+        if head.sequence > known.sequence:
+            self._known.put(chat, head)
 
     def advance(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
         """Write the copy in the background: now, or one second after the last write."""

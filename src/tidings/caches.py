@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounded cache, for everything that a process keeps in memory because it may be used again."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LruCache(Generic[K, V]):
+    """Cache of at most `most` values; the least recently used are evicted first.
+
+    With `size_of`, the sizes of all values are at most `size_max` in total as well. The value put
+    last stays whatever its size. No value may be None.
+    """
+
+    __slots__ = ("_most", "_size_max", "_size_of", "_sizes", "_touch", "_values", "peek", "size")
+
+    def __init__(
+        self, most: int, *, size_of: Callable[[V], int] | None = None, size_max: int = 0
+    ) -> None:
+        self.size = 0
+        """Total size of the values; 0 without `size_of`."""
+        self._most = most
+        self._size_of = size_of
+        self._size_max = size_max
+        self._sizes: dict[K, int] = {}
+        """Size of each value when it was put: a value may change while it is cached."""
+        self._values: OrderedDict[K, V] = OrderedDict()
+        # Bound methods, not methods of our own: these run several times for every message.
+        self._touch = self._values.move_to_end
+        self.peek: Callable[[K], V | None] = self._values.get
+        """Return the value without marking it as used; None if it is not cached."""
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K) -> V | None:
+        """Return the value and mark it as just used; None if it is not cached."""
+        if (value := self.peek(key)) is not None:
+            self._touch(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Cache a value as just used, in place of the key's earlier one."""
+        self._values[key] = value
+        self._touch(key)
+        if self._size_of is not None:
+            self._put_size(key, self._size_of(value))
+        elif len(self._values) > self._most:
+            self._values.popitem(last=False)
+
+    def pop(self, key: K) -> V | None:
+        """Remove a value and return it; None if it is not cached."""
+        if self._size_of is not None:
+            self.size -= self._sizes.pop(key, 0)
+        return self._values.pop(key, None)
+
+    def _put_size(self, key: K, size: int) -> None:
+        self.size += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+        while len(self) > 1 and (len(self) > self._most or self.size > self._size_max):
+            self.pop(next(iter(self._values)))
