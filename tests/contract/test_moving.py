@@ -35,10 +35,10 @@ from tests.support.spare_tables import spare_tables
 from tidings.actions.export import importing
 from tidings.actions.export.importing import OtherImport, check, import_all
 from tidings.model.ids import ChatId
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import RequestKeyFact
 from tidings.ports.log import Kept
 from tidings.stores.dynamodb.export.exporting import CHATS_AT_ONCE
-from tidings.stores.errors import StoreRefused
 
 # There and back.
 
@@ -166,10 +166,10 @@ async def test_a_kill_at_any_point_loses_and_doubles_nothing(
     async with place.target() as target:
         with pytest.raises(Killed):
             await import_all(DiesWriting(target, write), lines_of(export), lambda _: None)
-    with pytest.raises(StoreRefused, match="not finished"):
+    with pytest.raises(SetupError, match="not finished"):
         async with place.open():
             pass
-    with pytest.raises(StoreRefused, match="not finished"):
+    with pytest.raises(SetupError, match="not finished"):
         await export_from(place)
     await import_into(place, export)
     assert await export_from(place) == export
@@ -207,7 +207,7 @@ async def test_another_export_does_not_go_on_with_what_was_begun(
 async def test_only_an_empty_store_is_imported_into(place: Place, places: Places) -> None:
     export = await small_export(places)
     await import_into(place, export)
-    with pytest.raises(StoreRefused, match="not empty"):
+    with pytest.raises(SetupError, match="not empty"):
         await import_into(place, export)
 
 

@@ -40,8 +40,8 @@ from tidings.actions.export import importing
 from tidings.actions.export.importing import check, import_all
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import PhoneTaken
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import RevocationFact, TenantFact, UserFact
-from tidings.stores.errors import StoreRefused
 
 COUNTS: Final = {
     "tenant": 2,
@@ -190,5 +190,5 @@ async def test_a_store_with_only_a_login_is_not_empty(place: Place, kind: str) -
             await store.sessions.open(a_session())
         else:
             await store.tenants.put_issuer(an_issuer(), [])
-    with pytest.raises(StoreRefused, match="not empty"):
+    with pytest.raises(SetupError, match="not empty"):
         await import_into(place, export_of())

@@ -38,6 +38,7 @@ from tidings.actions.export.importing import check, import_all
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import UserKey
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import Fact, Source
 from tidings.ports.export_inbox_facts import CopyFact, converted
 from tidings.ports.jobs import Job
@@ -46,7 +47,6 @@ from tidings.stores.dynamodb.export import exporting_inbox
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.inbox.inbox_patterns import SCAN_INBOX
 from tidings.stores.dynamodb.tables import TTL
-from tidings.stores.errors import StoreRefused
 
 COUNTS: Final = {
     "tenant_settings": 2,
@@ -270,7 +270,7 @@ async def test_jobs_that_are_in_no_queue_of_the_store_are_told_of(place: Place) 
 async def test_a_store_with_only_an_inbox_is_not_empty(place: Place) -> None:
     async with place.open() as store:
         await store.inbox_settings.put_settings(TENANT, {})
-    with pytest.raises(StoreRefused, match="not empty"):
+    with pytest.raises(SetupError, match="not empty"):
         await import_into(place, export_of())
 
 

@@ -26,9 +26,9 @@ from tests.contract.moving_places import Places, small_export
 from tidings.actions.export.exporting import ChangedDuringExport, Tally, encode, export_all
 from tidings.actions.export.importing import Damaged, check
 from tidings.model.ids import ChatId
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import Fact, Source
 from tidings.ports.log import Kept
-from tidings.stores.errors import StoreRefused
 
 
 async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
@@ -140,7 +140,7 @@ async def test_what_a_damaged_stream_leaves_is_not_opened(place: Place, places: 
     cut = export[: export.rindex(b'{"fact":"end"')]
     with pytest.raises(Damaged):
         await import_into(place, cut)
-    with pytest.raises(StoreRefused, match="not finished"):
+    with pytest.raises(SetupError, match="not finished"):
         async with place.open():
             pass
     await import_into(place, export)
@@ -168,11 +168,11 @@ async def test_nothing_of_an_engine_is_in_an_export(places: Places) -> None:
 
 
 async def test_an_export_of_nothing_is_refused_or_empty(places: Places, tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match="no store"):
+    with pytest.raises(SetupError, match="no store"):
         await export_from(FolderPlace(tmp_path / "nowhere"))
     assert not (tmp_path / "nowhere").exists()
     async with places.new("dynamodb") as place:
-        with pytest.raises(StoreRefused, match="empty"):
+        with pytest.raises(SetupError, match="empty"):
             await export_from(place)
 
 

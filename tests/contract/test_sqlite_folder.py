@@ -22,10 +22,10 @@ from tests.contract.builders import (
     some_users,
 )
 from tests.contract.engines import SqliteEngine
+from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import WrappedKey
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.schema import VERSION
-from tidings.stores.sqlite.errors import StoreRefused
 
 OPEN_IN_A_PROCESS = """
 import asyncio, sys
@@ -62,7 +62,7 @@ async def test_a_second_process_is_refused_by_name(engine: SqliteEngine) -> None
         _, errors = open_in_a_process(engine.folder).communicate(timeout=60)
 
     last = errors.strip().splitlines()[-1]
-    assert "StoreRefused" in last
+    assert "SetupError" in last
     assert str(engine.folder) in last
     assert f"pid {os.getpid()}" in last
 
@@ -73,7 +73,7 @@ async def test_a_killed_process_leaves_no_lock_behind(engine: SqliteEngine) -> N
     with open_in_a_process(engine.folder) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(StoreRefused, match=rf"\(pid {other.pid}\)"):
+        with pytest.raises(SetupError, match=rf"\(pid {other.pid}\)"):
             async with engine.open():
                 pass
         other.kill()
@@ -86,7 +86,7 @@ async def test_a_killed_process_leaves_no_lock_behind(engine: SqliteEngine) -> N
 async def test_a_refused_folder_can_be_opened_once_it_is_free(engine: SqliteEngine) -> None:
     async with engine.open() as store:
         state = await a_chat(store)
-        with pytest.raises(StoreRefused):
+        with pytest.raises(SetupError):
             async with engine.open():
                 pass
         await append(store, state, message(ANN))
@@ -103,7 +103,7 @@ async def test_a_newer_schema_is_refused_and_left_alone(engine: SqliteEngine) ->
     db.close()
 
     for _ in range(2):  # the first refusal lets go of the folder
-        with pytest.raises(StoreRefused, match=f"schema {VERSION + 1}.*supports up to {VERSION}"):
+        with pytest.raises(SetupError, match=f"schema {VERSION + 1}.*supports up to {VERSION}"):
             async with engine.open():
                 pass
     db = apsw.Connection(str(engine.folder / DATABASE))
@@ -115,7 +115,7 @@ async def test_a_file_that_is_no_store_is_refused(engine: SqliteEngine) -> None:
     engine.folder.mkdir()
     (engine.folder / DATABASE).write_bytes(b"something else altogether" * 100)
 
-    with pytest.raises(StoreRefused, match="cannot be opened"):
+    with pytest.raises(SetupError, match="cannot be opened"):
         async with engine.open():
             pass
 

@@ -17,10 +17,10 @@ from tidings.delivery import relay as relay_module
 from tidings.delivery.relay import Delivers, Relay, Republishing
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
 from tidings.ports.bus import Appended, Event
 from tidings.ports.delivery import Changes, ContentExpired, EntryWritten
 from tidings.stores.dynamodb.chat.items import body_key
-from tidings.stores.dynamodb.client.errors import StoreRefused
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.stream import open_changes
 
@@ -259,6 +259,6 @@ async def test_a_running_relay_ends_when_it_is_told_to(
 
 
 async def test_tables_without_a_stream_are_refused(dynamodb_endpoint: str) -> None:
-    with pytest.raises(StoreRefused, match="there is no table"):
+    with pytest.raises(SetupError, match="there is no table"):
         async with open_streams(dynamodb_endpoint, new_prefix()):
             pass

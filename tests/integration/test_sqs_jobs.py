@@ -21,8 +21,8 @@ from tidings.aws.transport import Transport
 from tidings.buses.job_codec import encode_job
 from tidings.buses.sqs import ATTEMPTS_MAX, SqsJobs
 from tidings.config import Config
+from tidings.model.setup_error import SetupError
 from tidings.ports.jobs import JobsUnavailable, Taken
-from tidings.stores.errors import StoreRefused
 
 VISIBLE_SECONDS = 2
 
@@ -190,6 +190,6 @@ async def test_a_queue_of_aws_needs_credentials(monkeypatch: pytest.MonkeyPatch)
         sqs_queue_url="https://sqs.eu-west-1.amazonaws.com/000000000000/jobs",
         sqs_region="eu-west-1",
     )
-    with pytest.raises(StoreRefused, match="credentials"):
+    with pytest.raises(SetupError, match="credentials"):
         async with open_jobs(config, None, a_cipher(), SystemClock()):  # type: ignore[arg-type]
             pass

@@ -11,6 +11,7 @@ from scripts.write_cost import PAGE
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
 from tidings.model.notifications import Copy
+from tidings.model.setup_error import SetupError
 from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.chat.items import entry_item
 from tidings.stores.dynamodb.identity.sessions import session_item
@@ -20,7 +21,6 @@ from tidings.stores.dynamodb.tables import TABLES
 from tidings.tools.capacity import costs, identity_costs, inbox_costs
 from tidings.tools.capacity.charges import (
     Prices,
-    PricesRefused,
     Units,
     read_prices,
     relaxed_units,
@@ -276,5 +276,5 @@ def test_the_file_in_the_repository_says_what_is_built_in() -> None:
 )
 def test_prices_that_cannot_be_right_are_refused(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text(text)
-    with pytest.raises(PricesRefused, match=says):
+    with pytest.raises(SetupError, match=says):
         read_prices(tmp_path / "prices.toml")

@@ -23,8 +23,8 @@ from tidings.config import Config
 from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import ensure_root_key
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.secrets import KeyRefused, master_key
-from tidings.stores.sqlite.errors import StoreRefused
+from tidings.model.setup_error import SetupError
+from tidings.ports.secrets import master_key
 
 
 @pytest.fixture(autouse=True)
@@ -142,8 +142,8 @@ def test_serving_announces_itself_and_exits_with_its_code(
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
-        (StoreRefused("in use"), "tidings: in use"),
-        (KeyRefused("the wrong key"), "tidings: the wrong key"),
+        (SetupError("in use"), "tidings: in use"),
+        (SetupError("the wrong key"), "tidings: the wrong key"),
         (OSError(errno.EADDRINUSE, "Address in use"), "cannot listen on 127.0.0.1:8080: Address"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), "tidings: /x: Permission"),
     ],

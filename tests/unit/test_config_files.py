@@ -9,7 +9,7 @@ from tests.support.certificates import Authority
 from tests.unit.test_config import KEY, NO_FILE, STRONG, load, mistakes, toml
 from tests.unit.test_config_engines import MANY, the_mistake, without
 from tidings.assembly.jobs import kafka_servers, redis_servers
-from tidings.stores.errors import StoreRefused
+from tidings.model.setup_error import SetupError
 
 ELSEWHERE = {
     **without(MANY, "PLAIN_ENGINES"),
@@ -96,7 +96,7 @@ def test_a_certificate_belongs_to_its_key(tmp_path: Path) -> None:
         "KAFKA_CERTIFICATE": str(one.certificate),
         "KAFKA_CERTIFICATE_KEY": str(other.key),
     }
-    with pytest.raises(StoreRefused, match="not a certificate and its key"):
+    with pytest.raises(SetupError, match="not a certificate and its key"):
         kafka_servers(load(None, NO_FILE, **ELSEWHERE, **pair))
 
 

@@ -12,11 +12,12 @@ from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tests.support.dynamo_tables import REGION
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Rejected, StoreRefused
+from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Rejected
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
 
 CHAT = {"chat_id": "c"}
@@ -197,7 +198,7 @@ async def test_without_credentials_aws_is_not_even_asked(monkeypatch: pytest.Mon
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, "/nonexistent")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    with pytest.raises(StoreRefused, match="credentials"):
+    with pytest.raises(SetupError, match="credentials"):
         async with open_client(
             endpoint=None,
             region=REGION,

@@ -12,7 +12,8 @@ from tests.unit.worlds import Urandom
 from tidings.keyrings import private_file
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import ensure_root_key, read_root_key
-from tidings.ports.secrets import KeyRefused, master_key
+from tidings.model.setup_error import SetupError
+from tidings.ports.secrets import master_key
 
 
 def secrets_in(folder: Path) -> list[bytes]:
@@ -89,7 +90,7 @@ async def test_a_write_that_fails_leaves_file_and_keyring_as_they_were(
     for call in ("os.fsync", "pathlib.Path.replace"):
         with monkeypatch.context() as patch:
             patch.setattr(call, fail)
-            with pytest.raises(KeyRefused, match=r"cannot be written: .*No space left"):
+            with pytest.raises(SetupError, match=r"cannot be written: .*No space left"):
                 await keyring.begin_rotation()
         assert (tmp_path / "master.key").read_text() == before
         assert (keyring.current, keyring.previous) == (key, ())
@@ -122,7 +123,7 @@ async def test_a_key_is_on_disk_before_it_counts(
 async def test_a_key_file_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
     await made(tmp_path)
     (tmp_path / "master.key").chmod(mode)
-    with pytest.raises(KeyRefused, match=f"mode {mode:04o}.*chmod 600"):
+    with pytest.raises(SetupError, match=f"mode {mode:04o}.*chmod 600"):
         FileKeyring(tmp_path, Urandom())
 
 
@@ -141,22 +142,22 @@ def test_a_key_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) ->
     path = tmp_path / "master.key"
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(KeyRefused, match=r"master\.key"):
+    with pytest.raises(SetupError, match=r"master\.key"):
         FileKeyring(tmp_path, Urandom())
 
 
 def test_only_a_file_is_a_key_file(tmp_path: Path) -> None:
     (tmp_path / "master.key").mkdir(mode=0o700)
-    with pytest.raises(KeyRefused):
+    with pytest.raises(SetupError):
         FileKeyring(tmp_path, Urandom())
     (tmp_path / "root.key").symlink_to("/dev/null")
-    with pytest.raises(KeyRefused, match="is not a file"):
+    with pytest.raises(SetupError, match="is not a file"):
         read_root_key(tmp_path)
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    with pytest.raises(KeyRefused):
+    with pytest.raises(SetupError):
         ensure_root_key(tmp_path / "data", Urandom())
 
 
@@ -181,14 +182,14 @@ def test_the_root_key_is_made_once_long_and_private(tmp_path: Path) -> None:
     assert key == ensure_root_key(tmp_path, Urandom()) == read_root_key(tmp_path)
     assert mode_of(tmp_path / "root.key") == 0o600
     (tmp_path / "root.key").chmod(0o644)
-    with pytest.raises(KeyRefused, match="chmod 600"):
+    with pytest.raises(SetupError, match="chmod 600"):
         ensure_root_key(tmp_path, Urandom())
 
 
 @pytest.mark.parametrize("text", ["", "\n", "two words\n", "two\nlines\n"])
 def test_a_root_key_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
     private_file.make(tmp_path / "root.key", text)
-    with pytest.raises(KeyRefused, match="one key on one line"):
+    with pytest.raises(SetupError, match="one key on one line"):
         read_root_key(tmp_path)
 
 
@@ -197,7 +198,7 @@ async def test_keys_from_the_environment_are_the_operator_s_to_change() -> None:
     await keyring.ensure()
     assert keyring.current == master_key(b"a" * 32)
     assert keyring.previous == ()
-    with pytest.raises(KeyRefused, match="TIDINGS_MASTER_KEY_PREVIOUS"):
+    with pytest.raises(SetupError, match="TIDINGS_MASTER_KEY_PREVIOUS"):
         await keyring.begin_rotation()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tidings.cli.notify import read_users
 from tidings.cli.progress_line import bar
-from tidings.cli.server_access import CommandRefused
+from tidings.model.setup_error import SetupError
 
 
 def read(folder: Path, content: bytes) -> list[str]:
@@ -47,14 +47,14 @@ def test_only_the_first_line_may_be_a_heading(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, content: bytes, told: str) -> None:
-    with pytest.raises(CommandRefused) as refused:
+    with pytest.raises(SetupError) as refused:
         read(tmp_path, content)
     assert told in str(refused.value)
     assert len(str(refused.value)) < 300
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CommandRefused, match="nowhere: No such file"):
+    with pytest.raises(SetupError, match="nowhere: No such file"):
         read_users(str(tmp_path / "nowhere"))
 
 
@@ -62,7 +62,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("uid\nalice\n"))
     assert read_users("-") == ["alice"]
     monkeypatch.setattr("sys.stdin", io.StringIO("a b\n"))
-    with pytest.raises(CommandRefused, match="standard input, line 1"):
+    with pytest.raises(SetupError, match="standard input, line 1"):
         read_users("-")
 
 

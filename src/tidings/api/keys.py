@@ -9,7 +9,7 @@ from tidings.actions.identity.caller import Caller, require_root
 from tidings.api.callers import IdentityVerbs
 from tidings.api.operations import operation
 from tidings.model.refusals import Conflict, TenantNotFound, UserNotFound
-from tidings.ports.secrets import KeyRefused
+from tidings.model.setup_error import SetupError
 
 TAG: Final = "Keys"
 
@@ -47,7 +47,7 @@ async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord
     require_root(caller)
     try:
         rotated = await identity.rotate_keys()
-    except KeyRefused as reason:
+    except SetupError as reason:
         raise RotationRefused(str(reason)) from None
     return RotationRecord(rotated.master_key_id, rotated.secrets)
 

@@ -10,12 +10,11 @@ from tidings.actions.identity.rate_limits import RateLimits
 from tidings.actions.remote_gateways import RemoteGateways
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers, redis_servers
-from tidings.assembly.stores import needs
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config
 from tidings.limiters.in_process import InProcessBuckets
+from tidings.model.setup_error import optional_import
 from tidings.ports.cluster import HandoverTarget
-from tidings.stores.errors import StoreRefused
 
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher
@@ -55,17 +54,15 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
     """Open and start the links; None for the only process of a deployment.
 
     Raises:
-        StoreRefused: A library is not installed.
+        SetupError: A library is not installed.
     """
     if config.is_alone:
         yield None
         return
-    try:
+    with optional_import():
         from tidings.cluster.handover import RedisHandover
         from tidings.cluster.redis_link import RedisLink
         from tidings.cluster.registry import RedisRegistry
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     name = core.chance.token(NAME_BYTES).hex()
     async with AsyncExitStack() as stack:
         link = RedisLink(redis_servers(config), config.redis_prefix, core.vault.messages)
@@ -82,11 +79,9 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
 
 
 def _publisher(config: Config, core: Core) -> "KafkaPublisher":
-    try:
+    with optional_import():
         from tidings.buses.kafka import KafkaPublisher
         from tidings.buses.kafka_clients import Topics
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     return KafkaPublisher(
         core.bus,
         servers=kafka_servers(config),

@@ -96,7 +96,7 @@ async def open_core(
     A test may pass its own clock and failpoints.
 
     Raises:
-        StoreRefused, KeyRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
     clock, chance = clock or SystemClock(), SystemChance()

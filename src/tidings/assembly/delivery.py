@@ -28,7 +28,7 @@ async def run_delivery(
     """Run the delivery that the roles of this process include; a single process runs all of it.
 
     Raises:
-        StoreRefused: The tables have no stream.
+        SetupError: The tables have no stream.
         StoreUnavailable: The tables cannot be reached now.
     """
     async with AsyncExitStack() as stack:

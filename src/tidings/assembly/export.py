@@ -7,12 +7,11 @@ from typing import TypedDict
 
 from tidings.actions.export.exporting import ExportProof
 from tidings.assembly.core import master_keys
-from tidings.assembly.stores import needs
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.config import Config
+from tidings.model.setup_error import optional_import
 from tidings.ports.export_facts import Source, Target
 from tidings.ports.world import Chance, Clock
-from tidings.stores.errors import StoreRefused
 from tidings.stores.folder import only_process
 
 
@@ -32,7 +31,7 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
     """Open the store to read all facts from.
 
     Raises:
-        StoreRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
     if config.store == "sqlite":
@@ -41,10 +40,8 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
         async with embedded.open_source(config.data) as source:
             yield source
         return
-    try:
+    with optional_import():
         from tidings.stores.dynamodb.export import exporting as tables
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     with _nobody_else(config):
         async with tables.open_source(**_where(config)) as source:
             yield source
@@ -59,10 +56,8 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
         async with embedded.open_target(config.data) as target:
             yield target
         return
-    try:
+    with optional_import():
         from tidings.stores.dynamodb.export import importing as tables
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     with _nobody_else(config):
         async with tables.open_target(**_where(config)) as target:
             yield target
@@ -72,7 +67,7 @@ def export_proof(config: Config) -> ExportProof:
     """Return the proof that an export comes from this deployment.
 
     Raises:
-        KeyRefused: The file of the master key cannot be read.
+        SetupError: The file of the master key cannot be read.
     """
     return ExportProof(master_keys(config, SystemChance()))
 

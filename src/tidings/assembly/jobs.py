@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from tidings.assembly.stores import needs
 from tidings.assembly.system import wait_patiently
 from tidings.aws.errors import NoCredentials
 from tidings.config import Config
+from tidings.model.setup_error import SetupError, optional_import
 from tidings.ports.jobs import Jobs
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
-from tidings.stores.errors import StoreRefused
 from tidings.wire.message_cipher import MessageCipher
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def kafka_servers(config: Config) -> "KafkaServers":
     """Return the Kafka servers with TLS and credentials.
 
     Raises:
-        StoreRefused: The certificate and its key are not valid or do not belong together.
+        SetupError: The certificate and its key are not valid or do not belong together.
     """
     from tidings.buses.kafka_clients import KafkaServers, Sasl
 
@@ -46,7 +45,7 @@ def _tls(config: Config) -> ssl.SSLContext | None:
                 config.kafka_certificate, config.kafka_certificate_key, password=lambda: ""
             )
         except ssl.SSLError as error:
-            raise StoreRefused(
+            raise SetupError(
                 "TIDINGS_KAFKA_CERTIFICATE and TIDINGS_KAFKA_CERTIFICATE_KEY are not a "
                 f"certificate and its key: {error.reason or error}"
             ) from error
@@ -77,7 +76,7 @@ async def open_jobs(
     """Open the queue, which need not be reachable yet.
 
     Raises:
-        StoreRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
     """
     try:
         match config.queue:
@@ -92,15 +91,14 @@ async def open_jobs(
                     yield jobs
             case _:
                 yield store.jobs
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     except NoCredentials as none:
-        raise StoreRefused(str(none)) from none
+        raise SetupError(str(none)) from none
 
 
 def _kafka(config: Config, cipher: MessageCipher) -> Jobs:
-    from tidings.buses.kafka_clients import Topics
-    from tidings.buses.kafka_jobs import KafkaJobs
+    with optional_import():
+        from tidings.buses.kafka_clients import Topics
+        from tidings.buses.kafka_jobs import KafkaJobs
 
     return KafkaJobs(
         servers=kafka_servers(config),
@@ -112,7 +110,8 @@ def _kafka(config: Config, cipher: MessageCipher) -> Jobs:
 
 @asynccontextmanager
 async def _sqs(config: Config, cipher: MessageCipher, clock: Clock) -> AsyncIterator[Jobs]:
-    from tidings.buses.sqs import open_sqs_jobs
+    with optional_import():
+        from tidings.buses.sqs import open_sqs_jobs
 
     assert config.sqs_queue_url and config.sqs_region, "settings are checked"
     async with open_sqs_jobs(

@@ -21,15 +21,14 @@ from tidings.actions.identity.sessions import (
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
-from tidings.assembly.stores import needs
 from tidings.aws.errors import NoCredentials
 from tidings.config import Config
 from tidings.model import limits
+from tidings.model.setup_error import SetupError, optional_import
 from tidings.ports.push import Sms
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
 from tidings.sms.log import LogSms
-from tidings.stores.errors import StoreRefused
 from tidings.wire.signatures import secrets_of
 
 
@@ -38,7 +37,7 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
     """Open the sender of text messages; None if there is none, or this process needs none.
 
     Raises:
-        StoreRefused: A library or credentials are missing.
+        SetupError: A library or credentials are missing.
     """
     try:
         match config.texts if "api" in config.roles else "off":
@@ -52,16 +51,15 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
                     yield sms
             case _:
                 yield None
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     except NoCredentials as none:
-        raise StoreRefused(str(none)) from none
+        raise SetupError(str(none)) from none
 
 
 @asynccontextmanager
 async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
     # Imported here, as below: without text messages the libraries are not needed.
-    from tidings.sms.webhook import WebhookSms
+    with optional_import():
+        from tidings.sms.webhook import WebhookSms
 
     assert config.sms_url and config.sms_secret, "settings are checked"
     async with aclosing(
@@ -76,7 +74,8 @@ async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
 
 @asynccontextmanager
 async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
-    from tidings.sms.sns import open_sns
+    with optional_import():
+        from tidings.sms.sns import open_sns
 
     assert config.sms_region is not None, "settings are checked"
     async with open_sns(
@@ -101,7 +100,7 @@ async def open_texts(config: Config, clock: Clock) -> AsyncIterator[SmsSending]:
     """Open the sender and its queue; on exit the queue is sent, for a bounded time.
 
     Raises:
-        StoreRefused: A library or credentials are missing.
+        SetupError: A library or credentials are missing.
     """
     queue = BackgroundQueue(
         "login codes",

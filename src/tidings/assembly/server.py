@@ -173,7 +173,7 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
     """Serve until a signal to stop; return the exit code: 0, or 1 if the store broke.
 
     Raises:
-        StoreRefused, KeyRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
         OSError: The address is not available.
     """

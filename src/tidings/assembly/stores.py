@@ -6,10 +6,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.config import Config
+from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
-from tidings.stores.errors import StoreRefused
 from tidings.stores.folder import only_process
 from tidings.stores.sqlite.errors import StoreBroken
 
@@ -24,7 +24,7 @@ def open_store(
     """Open the store, and its side for delivery if other processes deliver.
 
     Raises:
-        StoreRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
     if config.store == "dynamodb":
@@ -47,10 +47,8 @@ async def _tables(
     config: Config, clock: Clock, chance: Chance, failpoints: Failpoints
 ) -> AsyncIterator[tuple[Store, DeliveryStore]]:
     # Imported here: the embedded server neither needs these libraries nor waits for them to load.
-    try:
+    with optional_import():
         from tidings.stores.dynamodb.store import open_store
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     assert config.dynamodb_region is not None, "settings are checked"
     # A single process may keep keys in its folder: commands that change them must go through it.
     with only_process(config.data) if config.is_alone else nullcontext():
@@ -70,15 +68,13 @@ async def make_local_tables(config: Config) -> None:
     """Create missing tables if DynamoDB runs on this machine; never anywhere else.
 
     Raises:
-        StoreRefused: A library is missing.
+        SetupError: A library is missing.
         StoreUnavailable: DynamoDB cannot be reached.
     """
     if not config.has_local_tables:
         return
-    try:
+    with optional_import():
         from tidings.stores.dynamodb.schema.requests import make_missing
-    except ModuleNotFoundError as missing:
-        raise StoreRefused(needs(missing)) from missing
     assert config.dynamodb_endpoint and config.dynamodb_region, "settings are checked"
     await make_missing(
         endpoint=config.dynamodb_endpoint,
@@ -87,8 +83,3 @@ async def make_local_tables(config: Config) -> None:
         clock=SystemClock(),
         chance=SystemChance(),
     )
-
-
-def needs(missing: ModuleNotFoundError) -> str:
-    """Return how to install a library that only larger deployments need."""
-    return f"this needs {missing.name}: pip install 'tidings[scale]'"

@@ -9,16 +9,13 @@ from tidings.cli.keys import running_server
 from tidings.cli.progress_line import progress_line
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
+from tidings.model.setup_error import SetupError
 
 if TYPE_CHECKING:
     from tidings.tools.load.crowd import Crowd
     from tidings.tools.load.results import Result
 
 CHART: Final = Path("tidings-bench.svg")
-
-
-class BenchRefused(Exception):
-    """The measurement cannot start; the text tells the operator why."""
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +65,7 @@ def bench(config: Config, options: argparse.Namespace) -> int:
     """Measure, print a table and draw a chart; return the exit code: 1 if a message was lost.
 
     Raises:
-        BenchRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
     """
     # Imported here because the other commands start faster without it.
     import msgspec
@@ -84,7 +81,7 @@ def bench(config: Config, options: argparse.Namespace) -> int:
         if options.json is not None:
             options.json.write_bytes(msgspec.json.encode(results))
     except (LoadStopped, OSError) as error:
-        raise BenchRefused(str(error)) from error
+        raise SetupError(str(error)) from error
     print(f"chart: {options.chart}")
     return 1 if any(result.missing for result in results) else 0
 
@@ -123,7 +120,7 @@ async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Resu
 def _url(config: Config, options: argparse.Namespace) -> str:
     url: str | None = options.url or running_server(config.data)
     if url is None:
-        raise BenchRefused(
+        raise SetupError(
             f"no server has the folder {config.data} open: name a server with --url or --data"
         )
     return url
@@ -134,10 +131,10 @@ def _root_key(config: Config, options: argparse.Namespace) -> str:
         try:
             return str(options.root_key_file.read_text().strip())
         except OSError as error:
-            raise BenchRefused(f"{options.root_key_file}: {error.strerror}") from error
+            raise SetupError(f"{options.root_key_file}: {error.strerror}") from error
     key = config.root_key or read_root_key(config.data)
     if key is None:
-        raise BenchRefused(
+        raise SetupError(
             f"there is no root key in {config.data}: name its file with --root-key-file, or set "
             "TIDINGS_ROOT_KEY"
         )

@@ -71,7 +71,7 @@ def capacity(options: argparse.Namespace) -> int:
     """Print the plan; return the exit code.
 
     Raises:
-        PricesRefused: The file of prices cannot be used.
+        SetupError: The file of prices cannot be used.
     """
     prices = read_prices(options.prices) if options.prices else Prices()
     machine = Machine(**_given(Machine, options))

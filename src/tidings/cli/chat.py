@@ -7,9 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.server_access import CommandRefused, known_root_key, need_client, server_url
+from tidings.cli.server_access import known_root_key, need_client, server_url
 from tidings.cli.terminal import Terminal
 from tidings.config import Config
+from tidings.model.setup_error import SetupError
 
 if TYPE_CHECKING:
     import httpx
@@ -29,7 +30,7 @@ def chat(config: Config, options: Namespace) -> int:
 
     me, other = options.me, options.other or ("alice" if options.me == "bob" else "bob")
     if me == other:
-        raise CommandRefused("both users are the same: name another user with --with")
+        raise SetupError("both users are the same: name another user with --with")
     url = server_url(config, options.server, "--server")
     root_key = known_root_key(config)
     try:
@@ -37,7 +38,7 @@ def chat(config: Config, options: Namespace) -> int:
     except KeyboardInterrupt:
         pass
     except (TidingsError, OSError) as error:
-        raise CommandRefused(str(error)) from error
+        raise SetupError(str(error)) from error
     return 0
 
 
@@ -70,9 +71,9 @@ async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
             (await http.put(path, json={})).raise_for_status()
             answer = await http.post(f"{path}/tokens", json=wanted)
         if answer.is_error:
-            raise CommandRefused(f"no token for {user}: {answer.json().get('detail')}")
+            raise SetupError(f"no token for {user}: {answer.json().get('detail')}")
     except (httpx.HTTPError, ValueError) as error:
-        raise CommandRefused(f"{http.base_url} gave an unexpected answer: {error!r}") from None
+        raise SetupError(f"{http.base_url} gave an unexpected answer: {error!r}") from None
     return str(answer.json()["token"])
 
 

@@ -11,23 +11,18 @@ from typing import Final
 
 from tidings import __version__
 from tidings.cli import export, keys
-from tidings.cli.bench import BenchRefused, add_bench_options, bench
+from tidings.cli.bench import add_bench_options, bench
 from tidings.cli.capacity import add_capacity_options, capacity
 from tidings.cli.chat import chat
-from tidings.cli.jobs import JobsRefused, add_jobs_options, jobs
+from tidings.cli.jobs import add_jobs_options, jobs
 from tidings.cli.logs import start_logging
 from tidings.cli.notify import TENANT_KEY, add_notify_options, notify
 from tidings.cli.schema import add_schema_options, schema
-from tidings.cli.server_access import CommandRefused
 from tidings.cli.welcome import welcome
-from tidings.config import FILE_NAME, ROLES, Config, ConfigMistakes, load_config
+from tidings.config import FILE_NAME, ROLES, Config, load_config
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.secrets import KeyRefused
-from tidings.stores.errors import SchemaRefused, StoreRefused
-from tidings.tools.capacity.charges import PricesRefused
+from tidings.model.setup_error import SetupError
 
-REFUSED: Final = 2
-"""Exit code when the operator has to change something first."""
 UNREACHED: Final = 1
 """Exit code when a retry may succeed."""
 
@@ -40,18 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         return _run(options)
-    except ConfigMistakes as mistakes:
-        return _refuse(f"the configuration is not valid:\n{mistakes}")
-    except (
-        StoreRefused,
-        KeyRefused,
-        CommandRefused,
-        JobsRefused,
-        BenchRefused,
-        SchemaRefused,
-        PricesRefused,
-    ) as reason:
-        return _refuse(str(reason))
+    except SetupError as error:
+        return _fail(str(error), error.exit_code)
     except StoreUnavailable as reason:
         return _fail(f"{reason.title}: {reason.__cause__ or reason.detail}", UNREACHED)
 
@@ -106,7 +91,7 @@ def _serve(config: Config) -> int:
     try:
         return uvloop.run(server.serve(config, announce))
     except OSError as error:
-        return _refuse(_in_words(error, config))
+        raise SetupError(_in_words(error, config)) from error
 
 
 def _in_words(error: OSError, config: Config) -> str:
@@ -116,10 +101,6 @@ def _in_words(error: OSError, config: Config) -> str:
     if error.errno in _ADDRESS_TROUBLE:
         return f"cannot listen on {config.host}:{config.port}: {error.strerror}"
     raise error
-
-
-def _refuse(reason: str) -> int:
-    return _fail(reason, REFUSED)
 
 
 def _fail(reason: str, exit_code: int) -> int:

@@ -22,8 +22,8 @@ from tidings.actions.export.exporting import (
 from tidings.actions.export.importing import Damaged, Imported, OtherImport, check, import_all
 from tidings.assembly.system import SystemClock
 from tidings.config import Config
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import ExportEnd
-from tidings.stores.errors import StoreRefused
 
 STANDARD: Final = "-"
 """Stands for standard output or standard input."""
@@ -86,20 +86,19 @@ def export(config: Config, file: str) -> int:
     """Write all facts to a file; return the exit code.
 
     Raises:
-        StoreRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
         StoreUnavailable: The store does not answer.
     """
     try:
         exported = asyncio.run(_export(config, file))
     except Unproven as reason:
-        raise StoreRefused(str(reason)) from None
+        raise SetupError(str(reason)) from None
     except ChangedDuringExport as changed:
         named = ", ".join(changed.names[:NAMED_MAX])
-        print(
-            f"tidings: {changed}: stop all servers and export again. Among them: {named}",
-            file=sys.stderr,
-        )
-        return CHANGED
+        raise SetupError(
+            f"{changed}: stop all servers and export again. Among them: {named}",
+            exit_code=CHANGED,
+        ) from None
     print(f"Exported {_facts(exported.closing)}.", file=sys.stderr)
     if exported.jobs_elsewhere:
         print(
@@ -129,20 +128,20 @@ def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
     `unsigned`: the operator vouches for the file.
 
     Raises:
-        StoreRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
         StoreUnavailable: The store does not answer; the same command continues the import.
     """
     try:
         done = asyncio.run(_import(config, file, unsigned=unsigned))
     except Unproven as reason:
-        raise StoreRefused(
+        raise SetupError(
             f"{_named(file)} cannot be trusted: {reason}. If you know where it comes from, "
             "import it with --unsigned"
         ) from None
     except Damaged as reason:
-        raise StoreRefused(f"{_named(file)} is not a complete export: {reason}") from None
+        raise SetupError(f"{_named(file)} is not a complete export: {reason}") from None
     except OtherImport:
-        raise StoreRefused(
+        raise SetupError(
             "the store contains part of another export: continue with that one, or start over "
             "with an empty store"
         ) from None
@@ -188,12 +187,12 @@ def _written(file: str) -> Iterator[IO[bytes]]:
         return
     path = Path(file)
     if path.exists():
-        raise StoreRefused(f"{file} already exists")
+        raise SetupError(f"{file} already exists")
     part = path.with_name(path.name + _PART)
     try:
         opened = os.open(part, _NEW_FILE, 0o600)
     except OSError as error:
-        raise StoreRefused(f"{part} cannot be created: {error.strerror or error}") from error
+        raise SetupError(f"{part} cannot be created: {error.strerror or error}") from error
     try:
         with os.fdopen(opened, "wb") as out:
             # Names, numbers and who talks to whom: for the owner only, whatever the umask is.
@@ -203,7 +202,7 @@ def _written(file: str) -> Iterator[IO[bytes]]:
             os.fsync(out.fileno())
         part.rename(path)
     except OSError as error:
-        raise StoreRefused(f"{file} cannot be written: {error.strerror or error}") from error
+        raise SetupError(f"{file} cannot be written: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
 
@@ -217,7 +216,7 @@ def _read(file: str) -> Iterator[Iterator[bytes]]:
     try:
         opened = Path(file).open("rb")
     except OSError as error:
-        raise StoreRefused(f"{file} cannot be read: {error.strerror}") from error
+        raise SetupError(f"{file} cannot be read: {error.strerror}") from error
     with opened:
         yield _lines(opened)
 

@@ -13,12 +13,9 @@ from tidings.cli.keys import running_server
 from tidings.cli.root_request import ask, detail
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
+from tidings.model.setup_error import SetupError
 
 ANSWER_SECONDS_MAX: Final = 30.0
-
-
-class JobsRefused(Exception):
-    """The command failed; the text tells the operator why."""
 
 
 class _Aside(msgspec.Struct):
@@ -55,17 +52,17 @@ def jobs(config: Config, options: argparse.Namespace) -> int:
     """Run the action; return the exit code.
 
     Raises:
-        JobsRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
     """
     url = options.server or running_server(config.data)
     if url is None:
-        raise JobsRefused(
+        raise SetupError(
             f"no server has {config.data} open: start one with `tidings serve`, or name one with "
             "--data or --server"
         )
     root_key = config.root_key or read_root_key(config.data)
     if root_key is None:
-        raise JobsRefused(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
+        raise SetupError(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
     where = f"{url.rstrip('/')}/v1/jobs/aside"
     match options.action:
         case "list":
@@ -98,6 +95,6 @@ def _ask(method: str, url: str, root_key: str) -> bytes:
     try:
         return ask(method, url, root_key, ANSWER_SECONDS_MAX)
     except urllib.error.HTTPError as error:
-        raise JobsRefused(f"the server declined: {detail(error)}") from None
+        raise SetupError(f"the server declined: {detail(error)}") from None
     except (http.client.HTTPException, OSError) as error:
-        raise JobsRefused(f"the server does not answer: {error}") from None
+        raise SetupError(f"the server does not answer: {error}") from None

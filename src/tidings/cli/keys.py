@@ -16,7 +16,8 @@ from tidings.cli.root_request import ask, detail
 from tidings.config import Config
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import read_root_key
-from tidings.ports.secrets import KeyRefused, MasterKeys
+from tidings.model.setup_error import SetupError
+from tidings.ports.secrets import MasterKeys
 from tidings.stores.folder import is_in_use
 
 SERVER_FILE: Final = "server.json"
@@ -89,7 +90,7 @@ def _keyring(config: Config) -> MasterKeys:
 def _root_key(config: Config) -> str:
     key = config.root_key or read_root_key(config.data)
     if key is None:
-        raise KeyRefused(
+        raise SetupError(
             "the running server requires the root key: set TIDINGS_ROOT_KEY to the server's"
         )
     return key
@@ -102,13 +103,13 @@ def _ask(url: str, root_key: str) -> Rotation | None:
         answer = ask("POST", where, root_key, ROTATION_SECONDS_MAX)
         return msgspec.json.decode(answer, type=Rotation)
     except urllib.error.HTTPError as error:
-        raise KeyRefused(f"the server at {url} declined: {detail(error)}") from None
+        raise SetupError(f"the server at {url} declined: {detail(error)}") from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, ConnectionRefusedError):
             return None
-        raise KeyRefused(f"the server at {url} does not answer: {error.reason}") from None
+        raise SetupError(f"the server at {url} does not answer: {error.reason}") from None
     except (http.client.HTTPException, OSError, msgspec.MsgspecError) as error:
-        raise KeyRefused(
+        raise SetupError(
             f"the server at {url} broke off ({error}): "
             "`tidings keys status` shows whether the key has changed"
         ) from None

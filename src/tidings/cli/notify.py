@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidings.cli.progress_line import bar, progress_line
-from tidings.cli.server_access import CommandRefused, known_root_key, need_client, server_url
+from tidings.cli.server_access import known_root_key, need_client, server_url
 from tidings.config import Config
 from tidings.model.ids import USER
 from tidings.model.limits import AUDIENCE_USERS_MAX
+from tidings.model.setup_error import SetupError
 
 HEADINGS: Final = ("user_id", "uid")
 BYTE_ORDER_MARK: Final = "\ufeff"
@@ -27,7 +28,7 @@ def read_users(name: str) -> list[str]:
     """Return the users in a file, each once and in its order; `-` is standard input.
 
     Raises:
-        CommandRefused: The file cannot be read, or a line is not a user id; the text says which.
+        SetupError: The file cannot be read, or a line is not a user id; the text says which.
     """
     try:
         if name == "-":
@@ -36,7 +37,7 @@ def read_users(name: str) -> list[str]:
         with Path(name).open(encoding="utf-8", errors="replace", newline="") as lines:
             return _users_in(lines, name)
     except OSError as error:
-        raise CommandRefused(f"{name}: {error.strerror}") from error
+        raise SetupError(f"{name}: {error.strerror}") from error
 
 
 def _users_in(lines: Iterable[str], name: str) -> list[str]:
@@ -48,14 +49,12 @@ def _users_in(lines: Iterable[str], name: str) -> list[str]:
             if not first or (number == 0 and first.lower() in HEADINGS):
                 continue
             if USER.fullmatch(first) is None:
-                raise CommandRefused(
-                    f"{name}, line {reader.line_num}: {first!r:.80} is not a user id"
-                )
+                raise SetupError(f"{name}, line {reader.line_num}: {first!r:.80} is not a user id")
             found[first] = None
     except csv.Error as error:
-        raise CommandRefused(f"{name}, line {reader.line_num}: {error}") from error
+        raise SetupError(f"{name}, line {reader.line_num}: {error}") from error
     if not found:
-        raise CommandRefused(f"{name} contains no user id")
+        raise SetupError(f"{name} contains no user id")
     return list(found)
 
 
@@ -104,7 +103,7 @@ def notify(config: Config, options: argparse.Namespace) -> int:
     """Post the notification and show its progress; return the exit code: 1 if unfinished.
 
     Raises:
-        CommandRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
     """
     need_client()
     from tidings_client import Refused, Unavailable
@@ -116,7 +115,7 @@ def notify(config: Config, options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_notify(url, access, options, users, request_key))
     except Refused as refused:
-        raise CommandRefused(f"the server at {url} declined: {refused.detail}") from refused
+        raise SetupError(f"the server at {url} declined: {refused.detail}") from refused
     except Unavailable as error:
         why = f"the server at {url} does not answer: {error}"
     except KeyboardInterrupt:
@@ -124,8 +123,7 @@ def notify(config: Config, options: argparse.Namespace) -> int:
     again = (
         f"Repeat the command with --key {request_key}: it continues, and nobody is notified twice."
     )
-    print(f"tidings: {why}\n{again}", file=sys.stderr)
-    return UNFINISHED
+    raise SetupError(f"{why}\n{again}", exit_code=UNFINISHED)
 
 
 async def _notify(

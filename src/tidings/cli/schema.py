@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.config.settings import local_region
-from tidings.stores.errors import SchemaRefused
+from tidings.model.setup_error import SetupError, optional_import
 
 if TYPE_CHECKING:
     from tidings.stores.dynamodb.schema.differences import Difference
@@ -58,7 +58,7 @@ def schema(options: argparse.Namespace) -> int:
     """Run the action; return the exit code.
 
     Raises:
-        SchemaRefused: The operator has to change something first.
+        SetupError: The operator has to change something first.
     """
     if options.action in ("cloudformation", "terraform"):
         return _write_files(options.action, options.to)
@@ -67,10 +67,8 @@ def schema(options: argparse.Namespace) -> int:
 
 async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
     # Imported here because the other commands start faster without the SDK.
-    try:
+    with optional_import():
         from tidings.stores.dynamodb.schema.live import live_tables
-    except ModuleNotFoundError as missing:
-        raise SchemaRefused(f"this needs {missing.name}: pip install 'tidings[scale]'") from missing
 
     prefix = options.prefix or environment.get("TIDINGS_DYNAMODB_PREFIX") or PREFIX
     endpoint = options.endpoint or environment.get("TIDINGS_DYNAMODB_ENDPOINT")
@@ -136,7 +134,7 @@ def _write_files(kind: str, folder: Path) -> int:
             (folder / name).write_text(as_text(content))
             print(folder / name)
     except OSError as error:
-        raise SchemaRefused(f"{error.filename}: {error.strerror}") from error
+        raise SetupError(f"{error.filename}: {error.strerror}") from error
     return 0
 
 

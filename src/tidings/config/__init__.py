@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings from flags, environment and file, checked, with all mistakes reported at once."""
 
-from tidings.config.loading import FILE_NAME, ConfigMistakes, load_config
+from tidings.config.loading import FILE_NAME, load_config
 from tidings.config.settings import ROLES, Config
 
-__all__ = ["FILE_NAME", "ROLES", "Config", "ConfigMistakes", "load_config"]
+__all__ = ["FILE_NAME", "ROLES", "Config", "load_config"]

@@ -13,7 +13,7 @@ from tidings.config.settings import ROLES
 from tidings.keyrings import private_file
 from tidings.keyrings.root import MAKES_A_GOOD_ONE, why_weak
 from tidings.model.addresses import Networks
-from tidings.ports.secrets import KeyRefused
+from tidings.model.setup_error import SetupError
 
 PREFIX_CHARS_MAX: Final = 100
 SECRET_CHARS_MIN: Final = 32
@@ -163,7 +163,7 @@ def secrets_in_files(
             continue
         try:
             content = private_file.read(Path(text))
-        except KeyRefused as error:
+        except SetupError as error:
             mistakes.append(f"{source}: {error}")
             continue
         if content is None:

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from tidings.config.settings import ROLES, Config, is_local_url, is_this_machine
 from tidings.keyrings.root import MAKES_A_GOOD_ONE, read_root_key
-from tidings.ports.secrets import KeyRefused
+from tidings.model.setup_error import SetupError
 
 
 def plain_connections(config: Config) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _root_key(config: Config) -> Iterator[str]:
     """Yield a mistake if the root key is missing or weak."""
     try:
         key = config.root_key or read_root_key(config.data)
-    except KeyRefused as error:
+    except SetupError as error:
         yield str(error)
         return
     # Behind a proxy the first start makes a strong key, as on any loopback address.

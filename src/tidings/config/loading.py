@@ -16,6 +16,7 @@ from tidings.config.addresses import FILE_SUFFIX, secrets_in_files
 from tidings.config.checks import combined_mistakes
 from tidings.config.settings import Config, local_region
 from tidings.config.values import PARSE
+from tidings.model.setup_error import SetupError
 
 PREFIX: Final = "TIDINGS_"
 FILE_NAME: Final = "tidings.toml"
@@ -41,14 +42,6 @@ _IN_REGIONS: Final = (
 )
 
 
-class ConfigMistakes(Exception):
-    """Every mistake in the settings, in words for the operator."""
-
-    def __init__(self, mistakes: list[str]) -> None:
-        self.mistakes = mistakes
-        super().__init__("\n".join(f"- {mistake}" for mistake in mistakes))
-
-
 assert set(PARSE) == {setting.name for setting in fields(Config)}, "every setting is read"
 
 
@@ -58,7 +51,7 @@ def load_config(
     """Return the checked settings.
 
     Raises:
-        ConfigMistakes: At least one setting is wrong; the exception lists all mistakes.
+        SetupError: At least one setting is wrong; the text lists all mistakes.
     """
     mistakes: list[str] = []
     given = _from_file(file, mistakes)
@@ -79,7 +72,8 @@ def load_config(
         config = replace(config, dynamodb_region=local_region(config.dynamodb_endpoint))
     mistakes += combined_mistakes(config, given, given.keys() - values.keys())
     if mistakes:
-        raise ConfigMistakes(mistakes)
+        listed = "\n".join(f"- {mistake}" for mistake in mistakes)
+        raise SetupError(f"the configuration is not valid:\n{listed}")
     return config
 
 

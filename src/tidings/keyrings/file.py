@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from tidings.keyrings import private_file
+from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import (
     MASTER_KEY_BYTES,
-    KeyRefused,
     MasterKey,
     MasterKeys,
     master_key,
@@ -37,7 +37,7 @@ class FileKeyring:
         """Read the file, if it exists.
 
         Raises:
-            KeyRefused: Others may read the file, or it does not contain keys.
+            SetupError: Others may read the file, or it does not contain keys.
         """
         self.path = folder / FILE_NAME
         self._chance = chance
@@ -86,7 +86,7 @@ def _read(path: Path) -> tuple[MasterKey, ...]:
     lines = [line.strip() for line in text.splitlines()]
     secrets = [_secret(path, line) for line in lines if line and not line.startswith("#")]
     if not 1 <= len(secrets) <= KEYS_MAX:
-        raise KeyRefused(
+        raise SetupError(
             f"{path} contains {len(secrets)} keys, expected one, or two during a rotation"
         )
     return tuple(master_key(secret) for secret in secrets)
@@ -98,7 +98,7 @@ def _secret(path: Path, line: str) -> bytes:
     except binascii.Error:
         secret = b""
     if len(secret) != MASTER_KEY_BYTES:
-        raise KeyRefused(f"{path} contains a line that is not a key of 32 bytes in base64")
+        raise SetupError(f"{path} contains a line that is not a key of 32 bytes in base64")
     return secret
 
 
@@ -126,7 +126,7 @@ class EnvironmentKeyring:
 
     async def begin_rotation(self) -> None:
         if not self._given:
-            raise KeyRefused(
+            raise SetupError(
                 "the master key comes from the environment, so the new key has to come from there: "
                 "set TIDINGS_MASTER_KEY to the new key and TIDINGS_MASTER_KEY_PREVIOUS to the "
                 "current key, restart, and rotate again"

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from tidings.ports.secrets import KeyRefused
+from tidings.model.setup_error import SetupError
 
 _OWNER_ONLY: Final = 0o600
 _FILE_BYTES_MAX: Final = 65_536
@@ -17,7 +17,7 @@ def read(path: Path) -> str | None:
     """Return the text of a file; None if it does not exist.
 
     Raises:
-        KeyRefused: Others may read or change the file, or it cannot be read.
+        SetupError: Others may read or change the file, or it cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -27,14 +27,14 @@ def read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise KeyRefused(f"{path} cannot be read: {error}") from error
+        raise SetupError(f"{path} cannot be read: {error}") from error
 
 
 def make(path: Path, text: str) -> bool:
     """Write a new file durably; return False and change nothing if it exists.
 
     Raises:
-        KeyRefused: The file cannot be written.
+        SetupError: The file cannot be written.
     """
     return _write(path, text, keep_existing=True)
 
@@ -43,16 +43,16 @@ def replace(path: Path, text: str) -> None:
     """Replace the content of a file atomically and durably.
 
     Raises:
-        KeyRefused: The file cannot be written; it is unchanged.
+        SetupError: The file cannot be written; it is unchanged.
     """
     _write(path, text, keep_existing=False)
 
 
 def _check(path: Path, state: os.stat_result) -> None:
     if not stat.S_ISREG(state.st_mode):
-        raise KeyRefused(f"{path} is not a file")
+        raise SetupError(f"{path} is not a file")
     if state.st_mode & 0o077:
-        raise KeyRefused(
+        raise SetupError(
             f"{path} may be read or changed by others (mode {stat.S_IMODE(state.st_mode):04o}). "
             f"If nobody has read the key: chmod 600 {path}; otherwise use a new key"
         )
@@ -69,7 +69,7 @@ def _write(path: Path, text: str, *, keep_existing: bool) -> bool:
             return False
         _sync_folder(path.parent)
     except OSError as error:
-        raise KeyRefused(f"{path} cannot be written: {error}") from error
+        raise SetupError(f"{path} cannot be written: {error}") from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()

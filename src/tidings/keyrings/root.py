@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tidings.keyrings import private_file
-from tidings.ports.secrets import KeyRefused
+from tidings.model.setup_error import SetupError
 from tidings.ports.world import Chance
 
 CHARS_MIN: Final = 32
@@ -52,7 +52,7 @@ def read_root_key(folder: Path) -> str | None:
     """Return the root key stored in the folder; None if there is none.
 
     Raises:
-        KeyRefused: Others may read its file, it is not a single line, or the key is weak.
+        SetupError: Others may read its file, it is not a single line, or the key is weak.
     """
     path = folder / FILE_NAME
     text = private_file.read(path)
@@ -60,9 +60,9 @@ def read_root_key(folder: Path) -> str | None:
         return None
     key = text.strip()
     if not key or len(key.split()) != 1:
-        raise KeyRefused(f"{path} does not contain exactly one key on one line")
+        raise SetupError(f"{path} does not contain exactly one key on one line")
     if reason := why_weak(key):
-        raise KeyRefused(
+        raise SetupError(
             f"the root key in {path} is weak: {reason}; {MAKES_A_GOOD_ONE}, and if the file is "
             "deleted, the next start creates a key"
         )
@@ -73,7 +73,7 @@ def ensure_root_key(folder: Path, chance: Chance) -> str:
     """Return the root key stored in the folder; a missing key is created.
 
     Raises:
-        KeyRefused: As in `read_root_key`, or the file cannot be written.
+        SetupError: As in `read_root_key`, or the file cannot be written.
     """
     key = read_root_key(folder)
     if key is None:

@@ -351,7 +351,7 @@ class Target(Protocol):
         From now on the store is marked as half imported, and no server opens it.
 
         Raises:
-            StoreRefused: The store already contains other data.
+            SetupError: The store already contains other data.
         """
         ...
 

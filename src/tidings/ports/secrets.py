@@ -11,10 +11,6 @@ from tidings.model.ids import UserKey
 MASTER_KEY_BYTES: Final = 32
 
 
-class KeyRefused(Exception):
-    """A master or root key cannot be used; the text gives the operator the reason."""
-
-
 class MasterKey(msgspec.Struct, frozen=True):
     """A key that wraps other keys and never seals content itself."""
 
@@ -48,7 +44,7 @@ class MasterKeys(Protocol):
         """Make the first key, durably, if there is none. Only for an empty store.
 
         Raises:
-            KeyRefused: The key cannot be stored.
+            SetupError: The key cannot be stored.
         """
         ...
 
@@ -58,7 +54,7 @@ class MasterKeys(Protocol):
         Nothing is wrapped by the new key before this returns. An unfinished rotation is resumed.
 
         Raises:
-            KeyRefused: This kind of key source cannot make a key, or the key cannot be stored.
+            SetupError: This kind of key source cannot make a key, or the key cannot be stored.
         """
         ...
 
@@ -66,7 +62,7 @@ class MasterKeys(Protocol):
         """Remove the previous keys, durably where Tidings stores them itself.
 
         Raises:
-            KeyRefused: They cannot be removed; the rotation stays unfinished.
+            SetupError: They cannot be removed; the rotation stays unfinished.
         """
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidings.stores.errors import StoreRefused
+from tidings.model.setup_error import SetupError
 
 LOCK = "lock"
 
@@ -29,7 +29,7 @@ def only_process(folder: Path) -> Iterator[None]:
     """Hold the folder's lock; the kernel releases it when the process ends, even by SIGKILL.
 
     Raises:
-        StoreRefused: Another process holds the lock.
+        SetupError: Another process holds the lock.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (folder / LOCK).open("a+") as lock:
@@ -37,7 +37,7 @@ def only_process(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise StoreRefused(
+            raise SetupError(
                 f"{folder} is in use by another Tidings process (pid {lock.read().strip()}): "
                 "stop that process first, or choose another folder with --data"
             ) from None

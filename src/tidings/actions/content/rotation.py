@@ -21,8 +21,9 @@ from tidings.actions.content.wrapping import (
     deployment_secret_purpose,
     signing_key_purpose,
 )
+from tidings.model.setup_error import SetupError
 from tidings.ports.people import Tenants
-from tidings.ports.secrets import DataKeys, Deployment, KeyRefused, MasterKeys
+from tidings.ports.secrets import DataKeys, Deployment, MasterKeys
 
 log = logging.getLogger("tidings.vault")
 
@@ -54,7 +55,7 @@ class RotateKeys:
         Nothing is lost if it raises: the old key is kept, and the rotation can be resumed.
 
         Raises:
-            KeyRefused: There is no next key, or the old key does not open a secret.
+            SetupError: There is no next key, or the old key does not open a secret.
             StoreUnavailable: The store cannot write now.
         """
         async with self.turn:
@@ -91,7 +92,7 @@ class RotateKeys:
                 + await self._rewrap_deployment_secrets()
             )
         except CannotUnwrap as reason:
-            raise KeyRefused(f"the rotation stopped, and nothing is lost: {reason}") from None
+            raise SetupError(f"the rotation stopped, and nothing is lost: {reason}") from None
 
     async def _rewrap_data_keys(self) -> int:
         done = 0

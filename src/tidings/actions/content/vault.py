@@ -29,7 +29,8 @@ from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.model.entries import Entry, Gone
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.secrets import DataKeys, Deployment, KeyRefused, MasterKeys, WrappedKey
+from tidings.model.setup_error import SetupError
+from tidings.ports.secrets import DataKeys, Deployment, MasterKeys, WrappedKey
 from tidings.ports.world import Chance
 from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
 
@@ -116,12 +117,12 @@ class Vault:
         """Load the deployment's secrets, or create them in a new store.
 
         Raises:
-            KeyRefused: The master key does not open this store.
+            SetupError: The master key does not open this store.
         """
         if await self._deployment.sealed(DIGEST_KEY) is None:
             await self._master.ensure()
         elif self._master.current is None:
-            raise KeyRefused(
+            raise SetupError(
                 "the master key of this store is missing: put master.key back into the data "
                 "folder, or set TIDINGS_MASTER_KEY to the key the store was sealed with"
             )
@@ -154,8 +155,8 @@ class Vault:
         for key in await self._data_keys.wrapped_by_others(self.wrapping.key_id, 1):
             raise self._does_not_open(f"a data key is wrapped by master key {key.master_key_id}")
 
-    def _does_not_open(self, reason: str) -> KeyRefused:
-        return KeyRefused(
+    def _does_not_open(self, reason: str) -> SetupError:
+        return SetupError(
             f"the master key does not open this store: {reason} (the given key has the id "
             f"{self.wrapping.key_id}); give the key that the store was sealed with. After a change "
             "of TIDINGS_MASTER_KEY set TIDINGS_MASTER_KEY_PREVIOUS to the old key until "

@@ -71,7 +71,7 @@ async def import_all(
         Unproven: The file was changed. The store stays half imported, and no server opens it.
         Damaged: The file is incomplete. The store is left in the same way.
         OtherImport: The store contains the beginning of another export.
-        StoreRefused: The store is not empty.
+        SetupError: The store is not empty.
         StoreUnavailable: Repeat the import; it resumes where it stopped.
     """
     reading = _FileReading(lines, proof)

@@ -8,6 +8,7 @@ from typing import Final
 
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
 from tidings.ports.store import Sweeping
 from tidings.ports.world import Chance, Clock, Failpoints
 from tidings.stores.dynamodb.chat.chat_list import DynamoChatList
@@ -21,7 +22,7 @@ from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.client.access import Recorder
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.errors import Rejected, StoreRefused
+from tidings.stores.dynamodb.client.errors import Rejected
 from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
@@ -46,14 +47,14 @@ async def first_answer(dynamo: Dynamo) -> str | None:
     """Return the epoch, if there is one, and thereby check that the tables exist.
 
     Raises:
-        StoreRefused: The tables do not exist.
+        SetupError: The tables do not exist.
     """
     try:
         found = await dynamo.get(READ_VALUE, EPOCH)
     except StoreUnavailable as unavailable:
         cause = unavailable.__cause__
         if isinstance(cause, Rejected) and cause.code == "ResourceNotFoundException":
-            raise StoreRefused(
+            raise SetupError(
                 f"there are no tables with the prefix {dynamo.prefix!r}: "
                 "`tidings schema apply` creates them"
             ) from cause
@@ -65,10 +66,10 @@ async def refuse_unfinished(dynamo: Dynamo) -> None:
     """Refuse to open tables whose import is not finished.
 
     Raises:
-        StoreRefused: An import is not finished.
+        SetupError: An import is not finished.
     """
     if await dynamo.get(READ_VALUE, IMPORT) is not None:
-        raise StoreRefused(
+        raise SetupError(
             "an import into these tables is not finished: run `tidings import` with the same file "
             "again, which resumes where it stopped, or start over with another prefix"
         )
@@ -137,7 +138,7 @@ async def open_store(
     without delivery workers: a head copy means "delivered up to here".
 
     Raises:
-        StoreRefused: There are no credentials or no such tables, or an import is not finished.
+        SetupError: There are no credentials or no such tables, or an import is not finished.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_client(

@@ -16,9 +16,10 @@ from typing import Any, Final, TypeVar
 
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
 from tidings.ports.delivery import Change, Changes, ContentExpired, EntryWritten
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.client.errors import Rejected, StoreRefused
+from tidings.stores.dynamodb.client.errors import Rejected
 from tidings.stores.dynamodb.client.retrying import Budget, Retrying, gather_bounded
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.client.writes import item_from_wire
@@ -199,7 +200,7 @@ async def open_changes(
     """Open the streams of the tables with this prefix.
 
     Raises:
-        StoreRefused: A table does not exist or has no stream.
+        SetupError: A table does not exist or has no stream.
         StoreUnavailable: The streams cannot be reached.
     """
     retrying = Retrying(chance, Budget())
@@ -230,13 +231,13 @@ async def _arn(call: Call, table: str) -> str:
         answer = await call("DescribeTable", {"TableName": table})
     except Rejected as rejected:
         if rejected.code == "ResourceNotFoundException":
-            raise StoreRefused(
+            raise SetupError(
                 f"there is no table {table!r}: `tidings schema apply` creates it"
             ) from rejected
         raise StoreUnavailable from rejected
     arn: str | None = answer["Table"].get("LatestStreamArn")
     if arn is None:
-        raise StoreRefused(f"the table {table!r} has no stream: `tidings schema apply` enables it")
+        raise SetupError(f"the table {table!r} has no stream: `tidings schema apply` enables it")
     return arn
 
 

@@ -5,8 +5,6 @@ from typing import Final
 
 import apsw
 
-from tidings.stores.errors import StoreRefused as StoreRefused
-
 DISK_TROUBLE: Final = (
     apsw.IOError,
     apsw.FullError,

@@ -72,7 +72,7 @@ async def open_store(
     `broken` is called once if the disk fails later; the server must stop then.
 
     Raises:
-        StoreRefused: Another process has the store open, a newer version wrote it, the file is
+        SetupError: Another process has the store open, a newer version wrote it, the file is
             not a store, or an import into it is not finished.
     """
     with only_process(folder), ExitStack() as opened:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tidings.model.setup_error import SetupError
+
 KIB: Final = 1_024
 READ_BYTES: Final = 4 * KIB
 
@@ -84,10 +86,6 @@ def requests_by_pattern(charges: Iterable[Charge]) -> dict[str, float]:
     return found
 
 
-class PricesRefused(Exception):
-    """A file of prices cannot be used; the text says why."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
     """Prices in US dollars: us-east-1, standard table class, free tier not deducted."""
@@ -109,21 +107,21 @@ def read_prices(path: Path) -> Prices:
     """Read prices from a file; a price that it leaves out keeps its default.
 
     Raises:
-        PricesRefused: The file cannot be read, or contains something that is not a price.
+        SetupError: The file cannot be read, or contains something that is not a price.
     """
     try:
         given = tomllib.loads(path.read_text())
     except OSError as error:
-        raise PricesRefused(f"{path}: {error.strerror}") from error
+        raise SetupError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PricesRefused(f"{path}: {error}") from error
+        raise SetupError(f"{path}: {error}") from error
     known = {field.name for field in fields(Prices)}
     for name, value in given.items():
         if name not in known:
-            raise PricesRefused(f"{path}: {name} is unknown; known are {', '.join(sorted(known))}")
+            raise SetupError(f"{path}: {name} is unknown; known are {', '.join(sorted(known))}")
         is_right = isinstance(value, str) if name == "region" else _is_price(value)
         if not is_right:
-            raise PricesRefused(f"{path}: {name} = {value!r} is not valid")
+            raise SetupError(f"{path}: {name} = {value!r} is not valid")
     return Prices(**given)
 
 

@@ -8,7 +8,6 @@ from tidings.aws.errors import RequestError as RequestError
 from tidings.aws.errors import Throttled as Throttled
 from tidings.aws.errors import Unanswered as Unanswered
 from tidings.aws.errors import Unsent as Unsent
-from tidings.stores.errors import StoreRefused as StoreRefused
 
 Item = dict[str, Any]
 """Plain values by attribute name: str, int, bytes, bool, None, list, dict, frozenset of int."""

@@ -11,6 +11,7 @@ from tidings.aws.signing import Service
 from tidings.aws.transport import CONNECTIONS_DEFAULT as CONNECTIONS_DEFAULT
 from tidings.aws.transport import Transport as Transport
 from tidings.aws.transport import error_code, error_message, find_endpoint
+from tidings.model.setup_error import SetupError
 from tidings.ports.world import Clock
 from tidings.stores.dynamodb.client.errors import (
     Canceled,
@@ -19,7 +20,6 @@ from tidings.stores.dynamodb.client.errors import (
     Reason,
     Rejected,
     RequestError,
-    StoreRefused,
     Throttled,
     Unanswered,
 )
@@ -89,7 +89,7 @@ async def open_transport(
     needs no credentials.
 
     Raises:
-        StoreRefused: There are no credentials for AWS.
+        SetupError: There are no credentials for AWS.
     """
     at = endpoint or await find_endpoint("dynamodbstreams" if streams else "dynamodb", region)
     try:
@@ -104,4 +104,4 @@ async def open_transport(
         ) as opened:
             yield opened
     except NoCredentials as none:
-        raise StoreRefused(str(none)) from none
+        raise SetupError(str(none)) from none

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from tidings.model import limits
 from tidings.model.deletions import emptied
 from tidings.model.ids import ChatId
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -43,7 +44,7 @@ from tidings.stores.dynamodb.chat.entries import head_of_chat, items_after, to_e
 from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
-from tidings.stores.dynamodb.client.errors import Item, StoreRefused
+from tidings.stores.dynamodb.client.errors import Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded
 from tidings.stores.dynamodb.export.exporting_inbox import InboxSource
 from tidings.stores.dynamodb.export.identity_items import session_facts
@@ -268,7 +269,7 @@ async def open_source(
     """Open the tables with this prefix for an export; no server may write to them meanwhile.
 
     Raises:
-        StoreRefused: The tables do not exist, are empty, or an import into them is unfinished.
+        SetupError: The tables do not exist, are empty, or an import into them is unfinished.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_patient(
@@ -282,7 +283,7 @@ async def open_source(
         epoch = await first_answer(dynamo)
         await refuse_unfinished(dynamo)
         if epoch is None:
-            raise StoreRefused(f"the tables with the prefix {prefix!r} are empty")
+            raise SetupError(f"the tables with the prefix {prefix!r} are empty")
         yield DynamoSource(dynamo, epoch)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry, SendKey
 from tidings.model.invites import Invite
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -48,7 +49,7 @@ from tidings.stores.dynamodb.chat.items import (
 )
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item, StoreRefused
+from tidings.stores.dynamodb.client.errors import Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded
 from tidings.stores.dynamodb.export.identity_items import (
     IS_SESSION,
@@ -103,7 +104,7 @@ class DynamoTarget:
         for pattern, only in _MUST_BE_EMPTY:
             async for page in whole_table(self._dynamo, pattern, only):
                 if any({"pk": item.get("pk"), "sk": item.get("sk")} != EPOCH for item in page):
-                    raise StoreRefused(
+                    raise SetupError(
                         "the tables are not empty: an import needs empty tables, named by "
                         "TIDINGS_DYNAMODB_PREFIX"
                     )
@@ -243,7 +244,7 @@ async def open_target(
     """Open the existing tables with this prefix for an import.
 
     Raises:
-        StoreRefused: The tables do not exist.
+        SetupError: The tables do not exist.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_patient(

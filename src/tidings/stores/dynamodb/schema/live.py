@@ -13,10 +13,10 @@ from typing import Any, Final
 from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tidings.model.setup_error import SetupError
 from tidings.stores.dynamodb.schema import requests
 from tidings.stores.dynamodb.schema.differences import DescribedTable, Difference, differences
 from tidings.stores.dynamodb.tables import TABLES, Range, Table
-from tidings.stores.errors import SchemaRefused
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
@@ -156,7 +156,7 @@ class LiveTables:
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             name = self._prefix + table.name
-            raise SchemaRefused(f"{name} is still being changed: repeat the command") from None
+            raise SetupError(f"{name} is still being changed: repeat the command") from None
 
 
 @asynccontextmanager
@@ -166,7 +166,7 @@ async def live_tables(
     """Connect to AWS, or to a custom endpoint, which needs no credentials.
 
     Raises:
-        SchemaRefused: The endpoint cannot be reached, or refuses a request.
+        SetupError: The endpoint cannot be reached, or refuses a request.
     """
     session = get_session()
     try:
@@ -179,7 +179,7 @@ async def live_tables(
         ) as client:
             yield LiveTables(client, prefix)
     except (ClientError, BotoCoreError) as error:
-        raise SchemaRefused(f"DynamoDB at {endpoint or 'AWS'}: {error}") from error
+        raise SetupError(f"DynamoDB at {endpoint or 'AWS'}: {error}") from error
 
 
 def code_of(error: ClientError) -> str:

@@ -16,7 +16,8 @@ from typing import Final
 
 import apsw
 
-from tidings.stores.sqlite.errors import DISK_TROUBLE, StoreRefused
+from tidings.model.setup_error import SetupError
+from tidings.stores.sqlite.errors import DISK_TROUBLE
 
 DATABASE = "tidings.db"
 SMALL_CACHE_KIB: Final = 1_024
@@ -29,7 +30,7 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
     """Open the database file, creating it if there is none; only its owner may read it.
 
     Raises:
-        StoreRefused: The file cannot be opened, or is not a database.
+        SetupError: The file cannot be opened, or is not a database.
     """
     try:
         db = apsw.Connection(str(path))
@@ -42,7 +43,7 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
         )
         settings.fetchall()  # a statement runs only after the rows before it were fetched
     except DISK_TROUBLE as error:
-        raise StoreRefused(f"{path} cannot be opened: {error}") from error
+        raise SetupError(f"{path} cannot be opened: {error}") from error
     return db
 
 

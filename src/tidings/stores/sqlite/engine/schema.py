@@ -5,6 +5,7 @@ from typing import Final
 
 import apsw
 
+from tidings.model.setup_error import SetupError
 from tidings.stores.sqlite.engine.schema_steps import (
     AUDIT_TABLE,
     CHAT_COUNTS,
@@ -17,7 +18,6 @@ from tidings.stores.sqlite.engine.schema_steps import (
     OWN_CHATS,
     OWN_CHATS_BEFORE,
 )
-from tidings.stores.sqlite.errors import StoreRefused
 
 _CHAT_TABLES: Final = """
 CREATE TABLE messages (
@@ -313,11 +313,11 @@ def migrate(db: apsw.Connection) -> None:
     """Migrate the file to the schema of this version, one durable step at a time.
 
     Raises:
-        StoreRefused: A newer version wrote the file.
+        SetupError: A newer version wrote the file.
     """
     found = db.pragma("user_version")
     if found > VERSION:
-        raise StoreRefused(
+        raise SetupError(
             f"the store has schema {found}, this version of Tidings supports up to {VERSION}: "
             "run the newer version, or restore a backup made before the upgrade"
         )

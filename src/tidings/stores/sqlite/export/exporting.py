@@ -14,6 +14,7 @@ from tidings.model.deletions import emptied
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.limits import AUDIT_MS
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -40,7 +41,6 @@ from tidings.stores.folder import only_process
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
 from tidings.stores.sqlite.engine.schema import migrate
-from tidings.stores.sqlite.errors import StoreRefused
 from tidings.stores.sqlite.export.exporting_inbox import inbox_facts
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
@@ -167,11 +167,11 @@ async def open_source(folder: Path) -> AsyncIterator[SqliteSource]:
     """Open the store in this folder for an export; no server can open it meanwhile.
 
     Raises:
-        StoreRefused: There is no store, another process has it, or it is half imported itself.
+        SetupError: There is no store, another process has it, or it is half imported itself.
     """
     path = folder / DATABASE
     if not path.exists():
-        raise StoreRefused(f"there is no store in {folder}")
+        raise SetupError(f"there is no store in {folder}")
     with only_process(folder), closing(connect(path)) as db:
         migrate(db)
         refuse_unfinished(db)

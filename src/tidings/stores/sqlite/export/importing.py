@@ -17,6 +17,7 @@ import msgspec
 from tidings.model.audit import AuditEntry
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
+from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -60,7 +61,7 @@ from tidings.stores.folder import only_process
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate
-from tidings.stores.sqlite.errors import DISK_TROUBLE, StoreRefused
+from tidings.stores.sqlite.errors import DISK_TROUBLE
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.inbox.jobs import KEEP_ASIDE, PUT_JOB, aside_to_row, job_to_row
 from tidings.stores.sqlite.inbox.notifications import ANNOUNCE, PUT_NOTIFICATION
@@ -171,7 +172,7 @@ class SqliteTarget:
             return found
         for table in _TABLES:
             if self._db.execute(f"SELECT 1 FROM {table} LIMIT 1").get:
-                raise StoreRefused(
+                raise SetupError(
                     "the store is not empty: an import needs a folder of its own, choose another "
                     "folder with --data"
                 )
@@ -206,10 +207,10 @@ def refuse_unfinished(db: apsw.Connection) -> None:
     """Refuse to open a store that is half imported.
 
     Raises:
-        StoreRefused: An import into the store is not finished.
+        SetupError: An import into the store is not finished.
     """
     if _progress(db) is not None:
-        raise StoreRefused(
+        raise SetupError(
             "an import into this store is not finished: run `tidings import` with the same file "
             "again, which continues where it stopped, or start over in another folder"
         )
@@ -294,7 +295,7 @@ async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
     """Open the store in this folder for an import, creating it if there is none.
 
     Raises:
-        StoreRefused: Another process has the store, or the file is not a store.
+        SetupError: Another process has the store, or the file is not a store.
     """
     with only_process(folder), closing(connect(folder / DATABASE)) as db:
         migrate(db)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error for operators: a setting, a key, a file or a library has to change first."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+OPERATOR_MUST_ACT: Final = 2
+
+
+class SetupError(Exception):
+    """The operator has to change something first; the text says what.
+
+    The command line prints it and exits with its code.
+    """
+
+    def __init__(self, message: str, exit_code: int = OPERATOR_MUST_ACT) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@contextmanager
+def optional_import() -> Iterator[None]:
+    """Import libraries that only larger deployments need.
+
+    Raises:
+        SetupError: A library is missing; the text says how to install it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise SetupError(f"this needs {missing.name}: pip install 'tidings[scale]'") from missing
