@@ -41,23 +41,32 @@ def main() -> int:
 
 
 def _obtain() -> int:
-    """Get what the tests need. What cannot be had is an error only where every test must run."""
-    missing = False
+    """Get what the tests need. What cannot be had is an error only where every test must run.
+
+    What is there and does not start is an error everywhere.
+    """
+    missing, died = False, False
     for name, obtain in _OBTAIN.items():
         try:
             obtain()
         except Unavailable as error:
             missing = True
             print(f"NOT AVAILABLE: {name}: {error}. Tests that need it will not run.")
-    return 1 if missing and must_be_had() else 0
+        except ServiceDied as error:
+            died = True
+            print(error, file=sys.stderr)
+    return 1 if died or (missing and must_be_had()) else 0
 
 
 def _start() -> int:
     for service in running.services():
         try:
             running.start(service)
-        except (Unavailable, ServiceDied) as error:
+        except Unavailable as error:
             print(f"{service.name}: {error}", file=sys.stderr)
+            return 1
+        except ServiceDied as error:
+            print(error, file=sys.stderr)
             return 1
         print(f"{service.name:<16}{service.address}", flush=True)
     return 0

@@ -5,12 +5,18 @@ import shutil
 import socket
 import struct
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import ClassVar, Final
 
 from scripts.services.maven import copy_jars, java_with_jars, version_of
 from scripts.services.obtaining import FOLDER, kept, run
-from scripts.services.process import HOST, ServiceProcess, free_port
+from scripts.services.process import (
+    HOST,
+    START_SECONDS_MAX,
+    ServiceDied,
+    ServiceProcess,
+    free_port,
+)
 
 POM: Final = Path(__file__).with_name("kafka.pom.xml")
 DIGESTS: Final = Path(__file__).with_name("kafka.sha256")
@@ -143,6 +149,8 @@ def format_data(home: Path, folder: Path, *options: str) -> None:
 class _FirstStart(KafkaBroker):
     """A broker that writes down, when it stops, which classes it had loaded."""
 
+    stop_seconds_max = START_SECONDS_MAX  # it writes the archive only then
+
     def command(self) -> list[str]:
         home, archive = self.folder.parent, self.folder / _ARCHIVE
         return self._command(home, f"-XX:ArchiveClassesAtExit={archive}")
@@ -155,10 +163,15 @@ def _archive_classes(home: Path) -> None:
     """
     if (home / _ARCHIVE).exists():
         return
-    with TemporaryDirectory(dir=home) as folder:
-        with _FirstStart(Path(folder)):
-            pass
-        (Path(folder) / _ARCHIVE).replace(home / _ARCHIVE)
+    folder = Path(mkdtemp(dir=home))
+    with _FirstStart(folder) as broker:
+        pass
+    if not (folder / _ARCHIVE).exists():
+        raise ServiceDied(
+            f"{broker.name} wrote no archive of classes; its log is {broker.log_file}"
+        )
+    (folder / _ARCHIVE).replace(home / _ARCHIVE)
+    shutil.rmtree(folder)  # it stays after a failure, as the log is there
 
 
 def _write_settings(folder: Path, port: int, controller_port: int, more: str = "") -> None:

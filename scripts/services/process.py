@@ -16,11 +16,12 @@ from typing import ClassVar, Final, Self
 
 HOST: Final = "127.0.0.1"
 LOG_FILE: Final = "service.log"
-START_SECONDS_MAX: Final = 60.0
+START_SECONDS_MAX: Final = 120.0
+"""A busy machine takes most of it for the first start of a Java service."""
 STOP_SECONDS_MAX: Final = 20.0
 
 _POLL_SECONDS: Final = 0.02
-_LOG_CHARACTERS_MAX: Final = 2_000
+_LINE_CHARACTERS_MAX: Final = 300
 # Below what the system hands out for outgoing connections. A client that keeps trying the port of
 # a stopped service would otherwise be given that very port one day, and connect to itself.
 _PORTS: Final = range(20_000, 30_000)
@@ -34,7 +35,7 @@ _GUARD: Final = 'read -r _; kill -9 "$1"'
 
 
 class ServiceDied(Exception):
-    """The process ended, or did not answer in time; carries what it said."""
+    """The process ended, or did not start or stop in time; one line that names its log."""
 
 
 def free_port() -> int:
@@ -82,6 +83,9 @@ class ServiceProcess(Service):
     service ends with the process that started it, even if that one is killed; without, it stays.
     """
 
+    start_seconds_max: float = START_SECONDS_MAX
+    stop_seconds_max: float = STOP_SECONDS_MAX
+
     def __init__(self, folder: Path, port: int | None = None, *, guarded: bool = True) -> None:
         self.folder = folder.absolute()
         self.port = free_port() if port is None else port
@@ -110,6 +114,11 @@ class ServiceProcess(Service):
         return self._process.pid
 
     @property
+    def log_file(self) -> Path:
+        """What the process prints, over all starts."""
+        return self.folder / LOG_FILE
+
+    @property
     def is_running(self) -> bool:
         """Whether the process is there; a paused one is."""
         return self._process is not None and self._process.poll() is None
@@ -119,7 +128,7 @@ class ServiceProcess(Service):
         assert not self.is_running, "still running"
         command = self.command()
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / LOG_FILE).open("ab") as log:
+        with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -145,7 +154,12 @@ class ServiceProcess(Service):
         self._process.terminate()
         self._process.send_signal(signal.SIGCONT)  # a paused one would not hear the first
         try:
-            self._process.wait(STOP_SECONDS_MAX)
+            self._process.wait(self.stop_seconds_max)
+        except subprocess.TimeoutExpired:
+            raise ServiceDied(
+                f"{self.name} did not end within {self.stop_seconds_max:g} s and was killed; "
+                f"its log is {self.log_file}"
+            ) from None
         finally:
             self.kill()
 
@@ -176,12 +190,23 @@ class ServiceProcess(Service):
         return {}
 
     def _wait_for_answer(self) -> None:
-        end = time.monotonic() + START_SECONDS_MAX
+        began = time.monotonic()
         while not self.answers():
-            if not self.is_running or time.monotonic() > end:
-                said = (self.folder / LOG_FILE).read_text(errors="replace")[-_LOG_CHARACTERS_MAX:]
-                raise ServiceDied(f"{self.name} did not start: {said}")
-            time.sleep(_POLL_SECONDS)
+            waited = time.monotonic() - began
+            if not self.is_running:
+                what = f"ended {waited:.0f} s after its start"
+            elif waited > self.start_seconds_max:
+                what = f"did not answer within {self.start_seconds_max:g} s"
+            else:
+                time.sleep(_POLL_SECONDS)
+                continue
+            raise ServiceDied(
+                f"{self.name} {what}; its log is {self.log_file} and ends with: {self._last_line()}"
+            )
+
+    def _last_line(self) -> str:
+        lines = self.log_file.read_text(errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "")[:_LINE_CHARACTERS_MAX]
 
     def _dismiss_guard(self) -> None:
         if self._guard is None:

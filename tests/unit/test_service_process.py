@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 
+from scripts.services import __main__ as services
 from scripts.services import running
 from scripts.services.process import HOST, ServiceDied, ServiceProcess, free_port
 
@@ -44,6 +45,27 @@ class Failing(Sleeper):
         return False
 
 
+class Silent(Failing):
+    """A service that runs and never answers."""
+
+    start_seconds_max = 0.1
+
+    def command(self) -> list[str]:
+        return ["sh", "-c", "echo booting; exec sleep 600"]
+
+
+class Stubborn(Sleeper):
+    """A service that does not end when it is asked to."""
+
+    stop_seconds_max = 0.1
+
+    def command(self) -> list[str]:
+        return ["sh", "-c", "trap '' TERM; touch deaf; exec sleep 600"]
+
+    def answers(self) -> bool:
+        return (self.folder / "deaf").exists()
+
+
 def is_alive(pid: int) -> bool:
     """Whether it runs; one that waits to be buried does not."""
     try:
@@ -65,6 +87,33 @@ def test_a_service_that_dies_tells_what_it_said(tmp_path: Path) -> None:
     with pytest.raises(ServiceDied, match="no disk left"):
         service.start()
     assert not service.is_running
+
+
+def test_a_service_that_never_answers_is_one_line_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def obtain() -> Path:
+        with Silent(tmp_path / "obtain"):
+            return tmp_path
+
+    monkeypatch.setattr(services, "_OBTAIN", {"Sleeper": obtain})
+    monkeypatch.setattr(running, "services", lambda: [Silent(tmp_path / "start", guarded=False)])
+    for verb in ("obtain", "start"):
+        monkeypatch.setattr(sys, "argv", ["services", verb])
+        assert services.main() == 1
+        log = tmp_path / verb / "service.log"
+        assert capsys.readouterr().err.startswith(
+            f"Sleeper did not answer within 0.1 s; its log is {log} and ends with: "
+        )
+
+
+def test_a_service_that_does_not_end_is_killed_and_named(tmp_path: Path) -> None:
+    service = Stubborn(tmp_path)
+    service.start()
+    pid = service.pid
+    with pytest.raises(ServiceDied, match=r"^Sleeper did not end within 0.1 s and was killed; "):
+        service.stop()
+    assert not is_alive(pid)
 
 
 def test_a_restart_keeps_the_port_and_changes_the_process(tmp_path: Path) -> None:
