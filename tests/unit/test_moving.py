@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tidings.actions.export.exporting import Tally
-from tidings.cli.export import Ticker
+from tidings.cli.export import TallyLine
 from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
@@ -190,11 +190,11 @@ def test_progress_is_told_now_and_then(is_terminal: bool, monkeypatch: pytest.Mo
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
     monkeypatch.setattr("sys.stderr", screen)
-    ticker, tally = Ticker("exported"), Tally()
-    for _ in range(1_000):
-        tally.add(b"{}\n")
-        ticker(tally)
-    ticker.end()
+    tally = Tally()
+    with TallyLine("exported") as line:
+        for _ in range(1_000):
+            tally.add(b"{}\n")
+            line(tally)
     told = screen.getvalue()
     assert "exported 1 lines, 0 chats" in told
     assert told.count("exported") < 1_000

@@ -4,6 +4,8 @@
 import asyncio
 import os
 import pty
+import re
+import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +17,9 @@ import pytest
 from tests.support.server import ServerProcess
 
 WAIT_SECONDS: Final = 20.0
+POLL_SECONDS: Final = 0.05
+LEFT: Final = "\x1b[D"
+ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Pane:
@@ -24,7 +29,12 @@ class Pane:
         self.process = process
         self._keys = keys
         self._screen = screen
-        self.printed = ""
+        self._printed = ""
+
+    @property
+    def printed(self) -> str:
+        """What it printed, without the colours and movements of a terminal."""
+        return ESCAPES.sub("", self._printed)
 
     def type(self, text: str) -> None:
         os.write(self._keys, text.encode())
@@ -38,9 +48,17 @@ class Pane:
                 except OSError:
                     chunk = b""
                 assert chunk, f"no {text!r} in {self.printed!r}"
-                self.printed += chunk.decode()
-        before, _, self.printed = self.printed.partition(text)
+                self._printed += chunk.decode()
+        before, _, self._printed = self.printed.partition(text)
         return before
+
+    async def prompt(self, text: str) -> None:
+        """Have the terminal drawn anew, as after a change of its size, until this is its prompt."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            self.process.send_signal(signal.SIGWINCH)
+            while not (await self.until(">")).endswith(text):
+                await asyncio.sleep(POLL_SECONDS)
+                self.process.send_signal(signal.SIGWINCH)
 
     async def end(self) -> int:
         async with asyncio.timeout(WAIT_SECONDS):
@@ -73,7 +91,9 @@ async def a_pane(user: str, data: Path, *, is_terminal: bool) -> AsyncIterator[P
 
 
 def _environment() -> dict[str, str]:
-    return {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
+    own = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
+    # Nobody here answers where the cursor is.
+    return own | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
 
 
 @pytest.mark.slow
@@ -87,14 +107,14 @@ async def test_two_terminals_talk(server: ServerProcess) -> None:
         bob.type("hello\n")
         await alice.until("bob    hello")
         await bob.until("(read)")
-        alice.type("half a li")
-        await alice.until("> half a li")
+        alice.type("alf a 行")
+        await alice.until("alf a 行")
         bob.type("\x1b[31mand again\x07\n")
         await alice.until("and again")
-        await alice.until("> half a li")
-        alice.type("xx\x7f\x7fne\n")
+        await alice.until("> alf a 行")
+        alice.type("\x7f" + LEFT * 6 + "h\x05line\n")
         await bob.until("alice  half a line\n")
-        await alice.until("[read] > ")
+        await alice.prompt("[read] ")
         alice.type("goodbye\n/quit\n")
         assert await alice.end() == 0
         await bob.until("alice  goodbye\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidings.cli.keys import running_server
-from tidings.cli.progress_line import progress_line
+from tidings.cli.progress_line import ProgressLine
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
 from tidings.model.setup_error import SetupError
@@ -108,11 +108,12 @@ async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Resu
     from tidings.tools.load.runs import throughput
 
     what = f"{pairs} pairs, window {window}"
-    with progress_line(f"{what}: connecting") as say:
+    with ProgressLine() as progress:
+        progress.show(f"{what}: connecting")
 
         def tick(sent: int, elapsed: float) -> None:
             left = max(0, seconds - elapsed)
-            say(f"{what}: {sent / max(elapsed, 0.1):,.0f} messages/s, {left:.0f} s left")
+            progress.show(f"{what}: {sent / max(elapsed, 0.1):,.0f} messages/s, {left:.0f} s left")
 
         return await throughput(crowd, pairs, window, seconds, tick=tick)
 

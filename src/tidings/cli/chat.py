@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidings.cli.server_access import known_root_key, need_client, server_url
-from tidings.cli.terminal import Terminal
+from tidings.cli.terminal import Terminal, open_terminal
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 
@@ -54,7 +54,7 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
         token = partial(_token, http, tenant, me)
         async with Client(url, token=token, device="terminal") as client:
             direct = await client.api.create_direct(other)
-            with Terminal() as terminal:
+            with open_terminal() as terminal:
                 terminal.show(f"You are {me}, talking to {other} at {url}. /quit ends it.")
                 await Talk(client, direct.chat_id, me, other, terminal).run()
 

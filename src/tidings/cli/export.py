@@ -5,7 +5,6 @@ import argparse
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from tidings.actions.export.exporting import (
 )
 from tidings.actions.export.importing import Damaged, Imported, OtherImport, check, import_all
 from tidings.assembly.system import SystemClock
+from tidings.cli.progress_line import ProgressLine
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import ExportEnd
@@ -34,34 +34,19 @@ NAMED_MAX: Final = 10
 _PART: Final = ".part"
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 """An existing file belongs to somebody else, or to an export that is running."""
-_TERMINAL_SECONDS: Final = 0.2
 _LOG_SECONDS: Final = 10.0
 
 
-class Ticker:
-    """Progress on standard error: in place on a terminal, else one line every ten seconds."""
+class TallyLine(ProgressLine):
+    """Progress of an export or import; in a log, a line every ten seconds."""
 
     def __init__(self, word: str) -> None:
+        super().__init__(_LOG_SECONDS)
         self._word = word
-        self._is_terminal = sys.stderr.isatty()
-        self._next = time.monotonic()
 
     def __call__(self, tally: Tally) -> None:
-        if time.monotonic() >= self._next:
-            pause = _TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS
-            self._next = time.monotonic() + pause
-            self._show(f"{self._word} {tally.lines:,} lines, {tally.counts['chat']:,} chats")
-
-    def end(self) -> None:
-        """Clear the line for further output."""
-        if self._is_terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-    def _show(self, text: str) -> None:
-        if self._is_terminal:
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        if self.is_due:
+            self.show(f"{self._word} {tally.lines:,} lines, {tally.counts['chat']:,} chats")
 
 
 def add_moving_options(parser: argparse.ArgumentParser) -> None:
@@ -112,14 +97,11 @@ def export(config: Config, file: str) -> int:
 async def _export(config: Config, file: str) -> Exported:
     from tidings.assembly.export import export_proof, open_source
 
-    ticker = Ticker("exported")
     proof = export_proof(config)
     with _written(file) as out:
         async with open_source(config) as source:
-            try:
-                return await export_all(source, SystemClock().now(), out.write, ticker, proof)
-            finally:
-                ticker.end()
+            with TallyLine("exported") as line:
+                return await export_all(source, SystemClock().now(), out.write, line, proof)
 
 
 def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
@@ -158,13 +140,10 @@ async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
         # Refuses a damaged file before anything is written; a pipe can be read only once.
         with _read(file) as lines:
             check(lines, proof)
-    ticker = Ticker("imported")
     with _read(file) as lines:
         async with open_target(config) as target:
-            try:
-                return await import_all(target, lines, ticker, proof)
-            finally:
-                ticker.end()
+            with TallyLine("imported") as line:
+                return await import_all(target, lines, line, proof)
 
 
 def _facts(closing: ExportEnd) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.progress_line import bar, progress_line
+from tidings.cli.progress_line import ProgressLine, bar
 from tidings.cli.server_access import known_root_key, need_client, server_url
 from tidings.config import Config
 from tidings.model.ids import USER
@@ -161,13 +161,13 @@ async def _post(
     """Post in portions as large as a request allows. Each portion has its own key; the first has
     the given key, so that the server can tell a longer file from a repeat."""
     posted: list[Posted] = []
-    with progress_line("") as say:
+    with ProgressLine() as line:
         for start in range(0, len(users), AUDIENCE_USERS_MAX):
-            say(f"posting {bar(start, len(users))}")
+            line.show(f"posting {bar(start, len(users))}")
             portion = users[start : start + AUDIENCE_USERS_MAX]
             key = request_key if start == 0 else f"{request_key}.{len(posted) + 1}"
             post = await api.post_to_users(inbox, portion, notification, key=key)
-            say("")
+            line.clear()
             print(f"{post.id}  {_users(post.recipients)}", flush=True)
             posted.append(post)
     return posted
@@ -177,7 +177,7 @@ async def _follow(api: "TenantApi", inbox: str, posted: "list[Posted]") -> int:
     """Show the progress until all users have it; return the exit code."""
     total = sum(post.recipients for post in posted)
     over: dict[str, Progress] = {}
-    with progress_line("") as say:
+    with ProgressLine() as line:
         while True:
             delivered = 0
             for post in posted:
@@ -187,7 +187,7 @@ async def _follow(api: "TenantApi", inbox: str, posted: "list[Posted]") -> int:
                     over[post.id] = progress
             if len(over) == len(posted):
                 break
-            say(bar(delivered, total))
+            line.show(bar(delivered, total))
             await asyncio.sleep(LOOK_SECONDS)
     is_redacted = any(progress.status == "redacted" for progress in over.values())
     print(f"{delivered:,} of {total:,} users have it.")
