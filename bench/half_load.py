@@ -20,7 +20,7 @@ from bench.steadiness import idle_share, spans_of, took_ms, witnessed
 from bench.throughput import throughput
 from tidings.tools.load import runs
 from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.results import Latency, Result, latency_of
+from tidings.tools.load.runs import Latency, Result, latency_of
 
 PAIRS: Final = 200
 ALONE: Final = 1

@@ -19,7 +19,7 @@ from bench.server import Target, own_folder, unpin
 from bench.steadiness import Span, spans_of, told, took_ms, witnessed
 from tidings.tools.load import runs
 from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.results import Latency, latency_of
+from tidings.tools.load.runs import Latency, latency_of
 
 PACE_SECONDS: Final = 0.01
 OTHERS_RATE: Final = 20.0

@@ -24,7 +24,7 @@ from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.redis_server import RedisServer
 from tidings.tools.load import runs
 from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.results import HEAD, Result, line
+from tidings.tools.load.runs import HEAD, Result, line
 
 ROLES: Final = ("gateway,api", "gateway,api", "worker,relay", "worker")
 REGION: Final = "eu-west-1"

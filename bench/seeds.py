@@ -21,11 +21,10 @@ from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.ports.log import Kept, Outcome, Run
+from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.stores.sqlite.engine.schema import MIGRATIONS
-from tidings.stores.sqlite.errors import StoreBroken
 from tidings.tools.load.crowd import People
-from tidings.tools.load.rest import Rest
-from tidings.tools.load.talker import CONTENT
+from tidings.tools.load.talker import CONTENT, Rest
 
 TENANT: Final = "bench"
 WRITER: Final = "ann"

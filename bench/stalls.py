@@ -21,8 +21,8 @@ from bench.steadiness import witnessed
 from tidings.stores.sqlite.engine.connections import DATABASE
 from tidings.tools.load import runs
 from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.rest import Rest
-from tidings.tools.load.results import HEAD, Latency, Result, latency_of, line
+from tidings.tools.load.runs import HEAD, Latency, Result, latency_of, line
+from tidings.tools.load.talker import Rest
 
 STALL_MS: Final = 20.0
 TTL_SECONDS: Final = 2

@@ -26,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.tools.load.results import Latency
+from tidings.tools.load.runs import Latency
 from tidings.tools.load.talker import Talker
 
 INTERVAL_SECONDS: Final = 0.002

@@ -7,11 +7,10 @@ from typing import Final
 from bench.server import OUTPUT, Target, own_server
 from tidings.tools.load import runs
 from tidings.tools.load.chart import picture
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.results import HEAD, Result, line
+from tidings.tools.load.crowd import Crowd, allow_connections
+from tidings.tools.load.runs import HEAD, Result, line
 from tidings.tools.load.talker import CONTENT as CONTENT
 from tidings.tools.load.talker import RECEIVED_EVERY as RECEIVED_EVERY
-from tidings.tools.load.watch import allow_connections
 
 ABOUT: Final = (
     "Durable 1:1 messages: encrypted, idempotent, fsync before each answer, stored receipts, "

@@ -18,7 +18,7 @@ from tests.attacks.matrix import CALLERS, DEAD, FOREIGNER, MEMBERS, OUTSIDERS
 from tests.integration.rest_world import NOWHERE, Actor, Json, Rest
 from tests.support.phones import PHONE_LOGIN
 from tidings.api.operations import Operation
-from tidings.ports.jobs import DeadLetter, Job
+from tidings.ports.bus import DeadLetter, Job
 
 SHORT_SECONDS: Final = 60
 EXPIRED_MS: Final = 100_000

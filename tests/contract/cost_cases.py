@@ -19,7 +19,7 @@ from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.tools.capacity.charges import Units
-from tidings.tools.capacity.use_cases import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from tidings.tools.capacity.cost_page import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
 
 Reading = dict[str, Units]
 Chat = tuple[ChatId, list[UserKey]]

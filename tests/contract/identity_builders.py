@@ -11,9 +11,8 @@ from tests.contract.engines import Store
 from tests.contract.test_people import a_signing_key, a_tenant
 from tidings.model.ids import UserKey, ulid
 from tidings.model.limits import CODE_MS, DAY_MS, SESSION_MS
-from tidings.ports.logins import Allowance, LoginCode
 from tidings.ports.people import TokenIssuer
-from tidings.ports.sessions import Session
+from tidings.ports.sessions import Allowance, LoginCode, Session
 
 PHONE: Final = "+491701234567"
 OTHER_PHONE: Final = "+491709876543"

@@ -20,7 +20,7 @@ from tidings.actions.identity.sessions import TokenPair
 from tidings.actions.identity.signing_keys import SigningKeyMaker
 from tidings.actions.identity.tenants import MakeToken, PutTenant
 from tidings.model.ids import UserKey, user_id
-from tidings.tools.capacity import identity_cases as cases
+from tidings.tools.capacity import cost_page as cases
 
 TENANT = "acme"
 DEVICE = "phone"

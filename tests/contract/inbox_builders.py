@@ -11,8 +11,8 @@ from tests.contract.engines import Store
 from tidings.model.ids import ulid
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Broadcast, Copy, Notification
+from tidings.ports.bus import Job, Taken
 from tidings.ports.inboxes import PostKey
-from tidings.ports.jobs import Job, Taken
 
 TENANT: Final = "acme"
 INBOX: Final = "news"

@@ -13,13 +13,12 @@ from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
 from tests.integration.inbox_world import running_jobs
 from tests.support.canary import canary
-from tidings.actions.inbox import log_views, settings
+from tidings.actions.inbox import broadcast_log, settings
 from tidings.actions.inbox.posting import Posted
 from tidings.actions.inbox.reading import ListFilter
 from tidings.model.ids import UserKey, user_id
-from tidings.model.notifications import Copy, InboxConfig
-from tidings.model.postings import Posting
-from tidings.tools.capacity.inbox_cases import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
+from tidings.model.notifications import Copy, InboxConfig, Posting
+from tidings.tools.capacity.cost_page import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
 
 TENANT = "acme"
 INBOX = "default"
@@ -104,7 +103,7 @@ async def inbox_bills(endpoint: str, folder: Path) -> dict[str, Bill]:
     """Every use case, by its name."""
     time = HandTime()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_views, "monotonic", time)
+        patch.setattr(broadcast_log, "monotonic", time)
         patch.setattr(settings, "monotonic", time)
         async with a_ground(endpoint, folder) as ground:
             inbox = InboxGround(ground, time)

@@ -23,7 +23,7 @@ from tidings.model.chats import HeldChat
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
-from tidings.ports.receipts import Move
+from tidings.ports.chats import Move
 from tidings.stores.dynamodb import store as store_module
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore

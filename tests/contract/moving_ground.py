@@ -36,12 +36,12 @@ from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, tenant_itself
-from tidings.model.invites import Invite
 from tidings.model.limits import DAY_MS
+from tidings.model.roles import Invite
+from tidings.ports.chats import Move
 from tidings.ports.export_facts import ExportProgress, ExportStart, Fact, Source, Target, Written
 from tidings.ports.log import Kept
 from tidings.ports.people import SigningKey, Tenant, TenantKey
-from tidings.ports.receipts import Move
 from tidings.ports.secrets import WrappedKey
 from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb.client.dynamo import open_client

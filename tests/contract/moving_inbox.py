@@ -19,7 +19,7 @@ from tests.contract.inbox_builders import (
 from tests.contract.moving_ground import LATER
 from tidings.model.ids import UserKey
 from tidings.model.notifications import InboxConfig
-from tidings.ports.jobs import DeadLetter
+from tidings.ports.bus import DeadLetter
 
 OTHER_TENANT: Final = "acme-2"
 OTHER_ANN: Final = UserKey(f"{OTHER_TENANT}:ann")

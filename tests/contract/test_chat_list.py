@@ -24,10 +24,9 @@ from tests.contract.builders import (
     some_users,
 )
 from tests.contract.engines import Store
-from tidings.model.chats import ChatRow
+from tidings.model.chats import ChatRow, Receipt, Unread
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread
 
 
 async def test_a_row_has_all_that_a_list_shows(store: Store) -> None:

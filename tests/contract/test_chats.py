@@ -25,10 +25,10 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import Engine, Store
 from tidings.model import limits
+from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.model.limits import DAY_MS
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import LimitReached, RequestConflict
 from tidings.ports.chats import Created
 

@@ -23,8 +23,7 @@ from tests.contract.builders import (
 from tests.contract.engines import Engine, SqliteEngine, Store
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.deletions import Deletion, Phase, chat_of
-from tidings.model.entries import Entry
+from tidings.model.entries import Deletion, Entry, Phase, chat_of
 from tidings.model.ids import ChatId, UserKey, tenant_itself
 from tidings.ports.log import Kept, SlotTaken
 from tidings.stores.sqlite.chat import deletions

@@ -9,9 +9,9 @@ import pytest
 from tests.contract.cost_cases import Bill
 from tests.contract.cost_checks import Budget, check_budget, check_cost, check_requests
 from tests.contract.identity_cost_cases import identity_bills
-from tidings.tools.capacity import identity_cases as cases
+from tidings.tools.capacity import cost_page as cases
 from tidings.tools.capacity.charges import Units
-from tidings.tools.capacity.identity_cases import IdentityCase, identity_cases
+from tidings.tools.capacity.cost_page import IdentityCase, identity_cases
 
 CASES = list(identity_cases())
 

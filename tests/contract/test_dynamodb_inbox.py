@@ -28,7 +28,7 @@ from tidings.model import limits
 from tidings.model.ids import ulid_time, user_key
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
 from tidings.stores.dynamodb.client.errors import Item
-from tidings.stores.dynamodb.identity import user_counts
+from tidings.stores.dynamodb.identity import phone_claims
 from tidings.stores.dynamodb.inbox import jobs
 from tidings.stores.dynamodb.inbox.items import (
     copy_key,
@@ -225,7 +225,7 @@ async def test_what_a_process_made_is_added_in_a_while(
     other: AbstractAsyncContextManager[DynamoStore],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(user_counts, "ADD_SECONDS", 0.01)
+    monkeypatch.setattr(phone_claims, "ADD_SECONDS", 0.01)
     await store.users.put(BOB, display_name=None, phone_number=None, now=NOW)
     async with other as second, asyncio.timeout(30):
         while await second.users.about_how_many(TENANT) != 1:

@@ -25,7 +25,7 @@ from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.ids import user_id, user_key
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.jobs import Job, JobsUnavailable
+from tidings.ports.bus import Job, JobsUnavailable
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Item, Throttled, Unanswered

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.inbox_builders import in_order, some_jobs, take_so_many
-from tidings.ports.jobs import DeadLetter, Job, Taken
+from tidings.ports.bus import DeadLetter, Job, Taken
 
 
 def jobs_of(taken: Sequence[Taken]) -> list[Job]:

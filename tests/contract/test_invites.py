@@ -7,7 +7,7 @@ from tests.contract.builders import ANN, BOB, CAT, DAN, NOW, new_chat_id
 from tests.contract.engines import Engine, Store
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.invites import Invite
+from tidings.model.roles import Invite
 
 
 def an_invite(

@@ -19,7 +19,7 @@ from tidings.assembly.system import SystemClock
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_jobs import KafkaJobs
 from tidings.buses.sqs import open_sqs_jobs
-from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
+from tidings.ports.bus import Job, Jobs, JobsUnavailable, Taken
 
 Open = Callable[[], AbstractAsyncContextManager[Jobs]]
 """Opens the same queue again, as another process would."""

@@ -26,8 +26,8 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import Store
 from tidings.model import limits
+from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
-from tidings.model.receipts import Receipt
 from tidings.model.roles import Member
 from tidings.ports.log import Declined, Kept
 

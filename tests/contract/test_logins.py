@@ -7,7 +7,7 @@ from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import OTHER_PHONE, PHONE, a_code, an_allowance, at_once
 from tidings.model import limits
-from tidings.ports.logins import KeptCode, LoginCode
+from tidings.ports.sessions import KeptCode, LoginCode
 
 MANY = 20
 

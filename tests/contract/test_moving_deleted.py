@@ -20,8 +20,7 @@ from tests.contract.moving_ground import Place, export_from, export_of, import_i
 from tests.contract.moving_places import OTHER, Places
 from tidings.actions.export.importing import Damaged, check
 from tidings.model.chats import ChatState, ChatType
-from tidings.model.deletions import Phase
-from tidings.model.entries import Kind
+from tidings.model.entries import Kind, Phase
 from tidings.model.ids import tenant_itself
 from tidings.ports.export_facts import ChatFact, EntryFact
 from tidings.ports.log import Kept

@@ -39,9 +39,9 @@ from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.setup_error import SetupError
+from tidings.ports.bus import Job
 from tidings.ports.export_facts import Fact, Source
 from tidings.ports.export_inbox_facts import CopyFact, converted
-from tidings.ports.jobs import Job
 from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.export import exporting_inbox
 from tidings.stores.dynamodb.export.scanning import whole_table

@@ -18,12 +18,11 @@ from tests.contract.builders import (
     some_users,
 )
 from tests.contract.engines import Engine, Store
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Head
 from tidings.model.ids import UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.receipts import Move, OwnSends, OwnSpan
+from tidings.ports.chats import Move, OwnSends, OwnSpan
 
 
 async def receipt_of(store: Store, state: ChatState, user: UserKey) -> Receipt:

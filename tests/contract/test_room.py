@@ -20,8 +20,8 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey
 from tidings.model.refusals import LimitReached
+from tidings.ports.chats import OwnSends, OwnSpan
 from tidings.ports.log import Declined, Kept
-from tidings.ports.receipts import OwnSends, OwnSpan
 
 
 @pytest.fixture(autouse=True)

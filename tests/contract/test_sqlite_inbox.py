@@ -11,7 +11,7 @@ import pytest
 from tests.contract.builders import ANN, NOW, some_users
 from tests.contract.engines import SqliteEngine, Store
 from tests.contract.inbox_builders import INBOX, some_jobs, take_so_many
-from tidings.ports.jobs import JobsUnavailable
+from tidings.ports.bus import JobsUnavailable
 from tidings.stores.sqlite.engine.connections import DATABASE
 from tidings.stores.sqlite.engine.schema import MIGRATIONS
 

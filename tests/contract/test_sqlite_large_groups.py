@@ -26,7 +26,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import LimitReached, RateLimited
-from tidings.ports.requesters import on_behalf_of, user_requester
+from tidings.ports.store import on_behalf_of, user_requester
 from tidings.stores.sqlite.chat import chats, members
 
 EVE = user_key("other", "eve")

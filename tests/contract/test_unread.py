@@ -25,11 +25,10 @@ from tests.contract.builders import (
 )
 from tests.contract.engines import Store
 from tidings.model import limits
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Unread, counts_as_unread
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
-from tidings.model.receipts import Unread, counts_as_unread
-from tidings.ports.receipts import Move
+from tidings.ports.chats import Move
 
 USERS = (ANN, BOB, CAT)
 LATER = NOW + 10

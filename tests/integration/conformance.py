@@ -8,7 +8,7 @@ import httpx
 import schemathesis
 
 from tidings.api.app import OPERATIONS
-from tidings.api.openapi import make_document
+from tidings.api.documents import make_document
 
 DOCUMENT: Final = make_document(OPERATIONS)
 OF_NO_OPERATION: Final = frozenset({"not_found", "method.not_allowed", "server.failed"})

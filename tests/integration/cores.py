@@ -13,10 +13,10 @@ from tests.support.adding import anybody
 from tests.support.canary import canary
 from tests.unit.worlds import HandClock
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import Removing
+from tidings.actions.chat.deleting import Sweeper
 from tidings.actions.chat.members import PutMember, RemoveMember
-from tidings.actions.chat.removing import Removing
 from tidings.actions.chat.sending import Post
-from tidings.actions.chat.sweeper import Sweeper
 from tidings.assembly import Core, open_core
 from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus

@@ -18,21 +18,19 @@ from tests.unit.gateway_bench import GatewayBench
 from tests.unit.gateway_bench import a_gateway as a_bench
 from tidings.actions.remote_gateways import RemoteGateways
 from tidings.assembly.system import SystemChance
-from tidings.cluster.handover import RedisHandover
-from tidings.cluster.handover_receiver import RedisHandoverReceiver
+from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
 from tidings.gateway.context import GatewayContext, WriteLease
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.hub import Hub
-from tidings.gateway.reconcile import HeadReconciler
-from tidings.gateway.registration import GatewayRegistration
+from tidings.gateway.registration import GatewayRegistration, HeadReconciler
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Appended, Event, InboxEvent
-from tidings.ports.cluster import EncodedEntry
+from tidings.ports.delivery import EncodedEntry
 from tidings.wire.frames import encode_entry
 
 GAP_SECONDS: Final = 0.05

@@ -13,9 +13,8 @@ from tests.integration.engines import no_limits as no_limits
 from tests.support.server import ServerProcess
 from tidings.cli import main
 from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.rest import LoadStopped
-from tidings.tools.load.results import Result
-from tidings.tools.load.runs import paced
+from tidings.tools.load.runs import Result, paced
+from tidings.tools.load.talker import LoadStopped
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -17,8 +17,8 @@ from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed
 from tidings.delivery.deliverer import UnreadRecount
 from tidings.delivery.worker import Worker
+from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Unread
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from tests.support.town import Device, ListFeed
 from tests.unit.worlds import Gate, Watched
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.worker import ATTEMPTS_MAX, Worker
+from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Unread
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.delivery import DeliveryStore
 from tidings.wire.events import CleanedEvent, HintEvent, encode_event

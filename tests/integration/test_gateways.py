@@ -14,7 +14,7 @@ from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import HeldChat
 from tidings.model.ids import UserKey
-from tidings.ports.cluster import RegistryUnavailable
+from tidings.ports.delivery import RegistryUnavailable
 from tidings.wire.codes import Close
 
 

@@ -12,13 +12,11 @@ from tests.integration.engines import engine as engine
 from tests.integration.inbox_world import Newsroom, open_newsroom
 from tests.integration.inbox_world import delivering as delivering
 from tests.integration.rest_world import Rest
-from tidings.actions.inbox.announcing import BroadcastAppender
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.assembly.system import back_off
-from tidings.model.notifications import Broadcast
-from tidings.model.postings import Posting
+from tidings.model.notifications import Broadcast, Posting
 from tidings.model.refusals import QueueUnavailable, StoreUnavailable
-from tidings.ports.jobs import Job, Jobs, JobsUnavailable
+from tidings.ports.bus import Job, Jobs, JobsUnavailable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -19,7 +19,7 @@ from tests.support.people import Town
 from tests.support.server import ServerProcess
 from tidings.assembly.system import SystemClock
 from tidings.model.limits import DAY_MS
-from tidings.ports.jobs import DeadLetter, Job
+from tidings.ports.bus import DeadLetter, Job
 
 
 @pytest.fixture

@@ -15,11 +15,16 @@ from tests.support.canary import MARK, canary
 from tests.support.delivery_office import ANN, at_once, until
 from tests.support.message_cipher import a_cipher
 from tests.support.services import KafkaBroker
-from tidings.buses import kafka, kafka_closing
+from tidings.buses import kafka, kafka_clients
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
-from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics, start_producer
-from tidings.buses.kafka_closing import stop_producer
+from tidings.buses.kafka_clients import (
+    KafkaServers,
+    Topics,
+    ensure_topics,
+    start_producer,
+    stop_producer,
+)
 from tidings.buses.kafka_feed import KafkaFeed
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -315,7 +320,7 @@ async def test_a_group_that_does_not_say_good_bye_is_left_all_the_same(
         )
         await take(feed, 1)
     connections = list(feed._consumer._client._conns.values())
-    monkeypatch.setattr(kafka_closing, "CONSUMER_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(kafka_clients, "CONSUMER_SECONDS_MAX", 0.0)
     await feed.close()
     assert connections
     assert not any(one.connected() for one in connections)

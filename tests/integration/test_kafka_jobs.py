@@ -13,11 +13,15 @@ from tests.contract.inbox_builders import some_jobs
 from tests.support.message_cipher import a_cipher
 from tests.support.services import KafkaBroker
 from tidings.buses import kafka_jobs
-from tidings.buses.job_codec import encode_job
-from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics, start_producer
-from tidings.buses.kafka_closing import stop_producer
+from tidings.buses.kafka_clients import (
+    KafkaServers,
+    Topics,
+    ensure_topics,
+    start_producer,
+    stop_producer,
+)
 from tidings.buses.kafka_jobs import KafkaJobs
-from tidings.ports.jobs import JobsUnavailable, Taken
+from tidings.ports.bus import JobsUnavailable, Taken, encode_job
 
 
 @pytest.fixture

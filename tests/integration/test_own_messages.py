@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tests.integration.cores import ANN, BOB, Deployment
 from tidings.actions.chat.receipts import OWN_SPANS_MAX, CoalescedReceipts
+from tidings.model.chats import Receipt
 from tidings.model.ids import ChatId
-from tidings.model.receipts import Receipt
-from tidings.ports.receipts import Move, OwnSends, Receipts
+from tidings.ports.chats import Move, OwnSends, Receipts
 
 
 class Watched:

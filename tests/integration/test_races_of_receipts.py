@@ -7,11 +7,11 @@ import random
 import pytest
 
 from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of
+from tidings.model.chats import Receipt
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.bus import ReceiptMoved
-from tidings.ports.receipts import Move
+from tidings.ports.chats import Move
 
 MESSAGES = 60
 

@@ -12,13 +12,12 @@ from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
 from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
 from tidings.assembly.system import SystemChance
-from tidings.cluster.handover import RedisHandover
-from tidings.cluster.handover_messages import Notice, encode
-from tidings.cluster.handover_receiver import RedisHandoverReceiver
+from tidings.cluster.channels import Notice, encode
+from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxEvent, InboxRead, Retracted
-from tidings.ports.cluster import EncodedEntry, HandoverTarget
+from tidings.ports.delivery import EncodedEntry, HandoverTarget
 
 CHAT = ChatId("0" * 26)
 

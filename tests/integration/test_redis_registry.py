@@ -14,7 +14,7 @@ from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import REFRESHED_AT_ONCE, RedisRegistry
 from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.ports.cluster import ConnectionAddress, Refreshed, RegistryUnavailable
+from tidings.ports.delivery import ConnectionAddress, Refreshed, RegistryUnavailable
 
 SHORT_MS = 40
 

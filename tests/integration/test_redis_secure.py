@@ -43,7 +43,7 @@ from tidings.config import Config
 from tidings.limiters.redis import RedisBuckets
 from tidings.ports.buckets import Bucket
 from tidings.ports.bus import BroadcastPosted
-from tidings.ports.cluster import ConnectionAddress, RegistryUnavailable
+from tidings.ports.delivery import ConnectionAddress, RegistryUnavailable
 
 # What one Redis does, these do, too: `link` is one to each of them in turn.
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.rest_world import TENANT, Actor, Rest, open_rest, problem
-from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.rate_limits import RateLimits
 from tidings.api.access import Access
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits

@@ -12,7 +12,7 @@ from tests.integration.login_world import phones as phones
 from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import Json, Rest, open_rest, problem
 from tests.support.phones import Phones, new_number
-from tidings.actions.identity import login_budgets
+from tidings.actions.identity import phone_numbers
 from tidings.actions.identity.code_sending import ProviderHealth
 from tidings.model import limits
 
@@ -182,7 +182,7 @@ async def test_numbers_that_the_provider_rejects_do_not_make_it_look_down(
 async def test_codes_that_are_used_do_not_count_for_their_prefix(
     rest: Rest, phones: Phones, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(login_budgets._MOST, "prefix", 2)
+    monkeypatch.setitem(phone_numbers._MOST, "prefix", 2)
     for last in range(4):
         number = f"+4176555{last:04d}"
         code = await ask_for_code(rest, phones, number)
@@ -192,7 +192,7 @@ async def test_codes_that_are_used_do_not_count_for_their_prefix(
 async def test_an_address_gets_so_many_codes_in_a_day(
     rest: Rest, phones: Phones, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(login_budgets._MOST, "address_day", 2)
+    monkeypatch.setitem(phone_numbers._MOST, "address_day", 2)
     somebody = from_address(rest, "203.0.113.77")
     for _ in range(2):
         await somebody.ok("POST", "/v1/auth/codes", wish(new_number()))
@@ -221,7 +221,7 @@ async def test_a_user_gets_a_code_although_strangers_used_up_prefix_and_country(
     code = await ask_for_code(rest, phones, known)
     assert (await try_code(rest, known, code)).status_code == 201
     for kind in ("prefix", "country"):
-        monkeypatch.setitem(login_budgets._MOST, kind, 0)
+        monkeypatch.setitem(phone_numbers._MOST, kind, 0)
         asked = phones.asked
         await rest.nobody.ok("POST", "/v1/auth/codes", wish(stranger))
         assert phones.asked == asked

@@ -16,13 +16,11 @@ from tests.support.queues import a_queue, sqs_transport
 from tests.support.services import ElasticMQ
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemClock
-from tidings.aws.errors import Throttled, Unanswered
-from tidings.aws.transport import Transport
-from tidings.buses.job_codec import encode_job
+from tidings.aws.transport import Throttled, Transport, Unanswered
 from tidings.buses.sqs import ATTEMPTS_MAX, SqsJobs
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
-from tidings.ports.jobs import JobsUnavailable, Taken
+from tidings.ports.bus import JobsUnavailable, Taken, encode_job
 
 VISIBLE_SECONDS = 2
 

@@ -8,8 +8,8 @@ import pytest
 from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of, open_deployment
 from tests.support.canary import canary
 from tidings.model import limits
+from tidings.model.chats import Receipt, Unread
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread
 
 
 async def receipt_of(deployment: Deployment, user: UserKey, chat: ChatId) -> Receipt:

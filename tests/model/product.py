@@ -11,9 +11,9 @@ from tests.integration.cores import Deployment, open_deployment
 from tests.support.engine import Settings
 from tests.unit.worlds import HandClock
 from tidings.actions.verbs import ChatVerbs
+from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import Refusal
 
 T = TypeVar("T")

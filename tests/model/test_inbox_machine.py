@@ -19,8 +19,7 @@ from tests.support.engine import ENGINES
 from tidings.actions.inbox.reading import ListedNotification, ListFilter
 from tidings.actions.verbs import InboxVerbs
 from tidings.model.ids import UserKey, ulid, user_key
-from tidings.model.notifications import Copy, InboxConfig
-from tidings.model.postings import Posting
+from tidings.model.notifications import Copy, InboxConfig, Posting
 from tidings.model.refusals import NotificationNotFound, RequestConflict
 
 TENANT: Final = "acme"

@@ -5,12 +5,12 @@ import os
 import sys
 from typing import Final
 
-from tidings.actions.identity import rate_limits
+from tidings.actions import rate_limits
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.cli import main
 from tidings.model import limits
 from tidings.ports.buckets import Bucket
-from tidings.stores.dynamodb.identity import user_counts
+from tidings.stores.dynamodb.identity import phone_claims
 
 HURRIED: Final = "HURRIED"
 """The variable with the names."""
@@ -21,7 +21,7 @@ def quotas() -> None:
     defaults = TenantQuotas.__init__.__kwdefaults__ or {}
     assert defaults.keys() == {"add_seconds", "look_seconds"}
     defaults.update(add_seconds=0.1, look_seconds=0.2)
-    vars(user_counts).update(ADD_SECONDS=0.2)
+    vars(phone_claims).update(ADD_SECONDS=0.2)
 
 
 def hello() -> None:

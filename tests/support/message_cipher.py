@@ -4,7 +4,7 @@
 import secrets
 from typing import Final
 
-from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
+from tidings.wire.events import SALT_BYTES, MessageCipher
 
 _SECRET: Final = secrets.token_bytes(32)
 

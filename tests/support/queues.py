@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from tests.support.dynamo_tables import REGION
 from tidings.assembly.system import SystemClock
-from tidings.aws.errors import Rejected, RequestError
-from tidings.aws.transport import Transport, open_transport
+from tidings.aws.transport import Rejected, RequestError, Transport, open_transport
 from tidings.buses.sqs import SQS
 
 _SECONDS_MAX: Final = 20.0

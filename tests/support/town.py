@@ -11,15 +11,16 @@ import msgspec
 
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable, InboxEvent
-from tidings.ports.cluster import (
+from tidings.ports.delivery import (
     ConnectionAddress,
     EncodedEntry,
     Handover,
+    Push,
+    PushNotice,
     Refreshed,
     Registry,
     RegistryUnavailable,
 )
-from tidings.ports.push import Push, PushNotice
 
 _numbers = itertools.count(1)
 

@@ -4,7 +4,7 @@
 import pytest
 from starlette.requests import Request
 
-from tidings.api.arguments import Arguments
+from tidings.api.endpoints import Arguments
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Query
 from tidings.model.refusals import ChatNotFound, Invalid

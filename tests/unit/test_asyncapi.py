@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.api.asyncapi import make_socket_document
+from tidings.api.documents import make_socket_document
 from tidings.wire import frames
 
 

@@ -28,9 +28,15 @@ from tidings.tools.capacity.charges import (
     total,
     write_units,
 )
-from tidings.tools.capacity.cost_page import units_in_words
-from tidings.tools.capacity.identity_cases import IdentityCase, identity_cases
-from tidings.tools.capacity.inbox_cases import InboxCase, inbox_cases
+from tidings.tools.capacity.cost_page import (
+    IdentityCase,
+    InboxCase,
+    UseCase,
+    identity_cases,
+    inbox_cases,
+    units_in_words,
+    use_cases,
+)
 from tidings.tools.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
 from tidings.tools.capacity.other_designs import (
     COUNTER_AND_ROWS,
@@ -42,7 +48,6 @@ from tidings.tools.capacity.other_designs import (
 )
 from tidings.tools.capacity.planner import BUSY_MAX, MONTH_HOURS, plan
 from tidings.tools.capacity.traffic import Traffic, flows
-from tidings.tools.capacity.use_cases import UseCase, use_cases
 
 ROOT = PAGE.parents[2]
 PATTERNS = {pattern.name: pattern for pattern in declared()}

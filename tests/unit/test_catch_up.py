@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.gateway.hello import CatchUpPlan, plan_catch_up
+from tidings.gateway.catch_up import CatchUpPlan, plan_catch_up
 from tidings.model import limits
-from tidings.model.chats import HeldChat
+from tidings.model.chats import HeldChat, Receipt
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, user_key
-from tidings.model.receipts import Receipt
 
 PER_CHAT = limits.CATCH_UP_CHAT_ENTRIES_MAX
 PER_HELLO = limits.CATCH_UP_HELLO_ENTRIES_MAX

@@ -13,14 +13,14 @@ import pytest
 
 from tests.support.phones import PHONE_LOGIN
 from tests.unit.worlds import NOW, ROOT, HandClock, Urandom, Watched, World, open_world
-from tidings.actions.identity.background_queue import BackgroundQueue
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
-from tidings.actions.identity.login_budgets import LoginBudgets
 from tidings.actions.identity.logins import RedeemCode, RequestCode
+from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.model import limits
 from tidings.model.refusals import CodeWrong, SmsUnavailable, StoreUnavailable
-from tidings.ports.push import TextRejected
+from tidings.ports.delivery import TextRejected
+from tidings.tasks import BackgroundQueue
 
 NUMBER, OTHER = "+41791234567", "+41781234567"
 HERE = "192.0.2.1"

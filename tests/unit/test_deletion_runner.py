@@ -16,7 +16,7 @@ from tidings.buses.in_process import InProcessBus
 from tidings.delivery import deletion_runner
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model.chats import ChatState
-from tidings.model.deletions import Deletion
+from tidings.model.entries import Deletion
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Appended
 from tidings.stores.sqlite.chat.deletions import SqliteDeletions

@@ -30,8 +30,8 @@ from tests.support.dynamo_tables import open_tables, some_tables
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key
+from tidings.ports.chats import Move
 from tidings.ports.log import Kept
-from tidings.ports.receipts import Move
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.items import entry_item
 from tidings.stores.dynamodb.client.access import Usage

@@ -16,7 +16,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.chats import Created, RequestKey
-from tidings.ports.requesters import (
+from tidings.ports.store import (
     REVOCATIONS,
     Requester,
     on_behalf_of,

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
-from tidings.gateway.http import factory as http_module
+from tidings.gateway.http import listener as http_module
 from tidings.gateway.http import parsing, protocol
 from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
-from tidings.gateway.http.factory import Http
 from tidings.gateway.http.head import Headers
+from tidings.gateway.http.listener import Http
 from tidings.model.limits import PIPELINED_REQUESTS_MAX
 
 REQUEST = b"GET /now HTTP/1.1\r\nHost: x\r\n"

@@ -11,14 +11,13 @@ import pytest
 
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import OpenedNotification
 from tidings.gateway import notices
 from tidings.gateway.notices import COUNTED_AT_ONCE, InboxFrames, InboxUnreadCounts
 from tidings.model.ids import UserKey, user_key
 from tidings.model.inbox_reading import UnreadCount
-from tidings.model.notifications import Broadcast, Copy, InboxConfig
-from tidings.model.postings import Posting
+from tidings.model.notifications import Broadcast, Copy, InboxConfig, Posting
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import BroadcastPosted, CopiesMade, InboxRead, Retracted
 from tidings.ports.inboxes import Notifications

@@ -22,8 +22,17 @@ from tidings.model.inbox_reading import (
     is_for,
     merged,
 )
-from tidings.model.notifications import NOTHING_READ, Broadcast, Copy, InboxConfig, ReadState
-from tidings.model.postings import Posting, check_link, check_open_json, check_posting
+from tidings.model.notifications import (
+    NOTHING_READ,
+    Broadcast,
+    Copy,
+    InboxConfig,
+    Posting,
+    ReadState,
+    check_link,
+    check_open_json,
+    check_posting,
+)
 from tidings.model.refusals import Invalid, SchemaVersionConflict, TooLarge
 
 NOW = 1_800_000_000_000

@@ -9,7 +9,7 @@ import pytest
 from tests.support.canary import canary
 from tests.unit.worlds import World, open_world
 from tidings.actions.inbox.showing import NotificationTexts
-from tidings.model.postings import Text
+from tidings.model.notifications import Text
 
 TEXT = Text(message={"title": canary("title"), "body": "é", "own": [1, None]}, sender="Shop")
 PLACE = ("acme", "news", "01HZZZZZZZZZZZZZZZZZZZZZZZ")

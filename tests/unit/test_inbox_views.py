@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import NOW, Died, World, open_world
-from tidings.actions.inbox import log_views, settings
-from tidings.actions.inbox.announcing import BroadcastAppender
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox import broadcast_log, settings
+from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.settings import TtlCache
 from tidings.model import limits
 from tidings.model.notifications import Broadcast
@@ -78,7 +77,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> Steady:
     clock = Steady()
-    monkeypatch.setattr(log_views, "monotonic", clock)
+    monkeypatch.setattr(broadcast_log, "monotonic", clock)
     return clock
 
 
@@ -154,7 +153,7 @@ async def test_a_cold_view_reads_back_as_far_as_it_counts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = world.store.notifications
-    monkeypatch.setattr(log_views, "PAGE_ENTRIES", 3)
+    monkeypatch.setattr(broadcast_log, "PAGE_ENTRIES", 3)
     await fill(store, [entry(1), entry(2, kind="retraction", target="b1")])
     await fill(store, [entry(place) for place in range(3, 12)])
     views, _ = views_of(world, 0)

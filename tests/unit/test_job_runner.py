@@ -23,15 +23,14 @@ from tests.contract.inbox_builders import (
 )
 from tests.support.delivery_office import at_once, until
 from tests.unit.worlds import HandClock
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.dead_letters import DeadLetterJobs
-from tidings.actions.inbox.log_views import LogViews
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.job_runner import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner, Turns
 from tidings.delivery.pushing import YOUNG_MS_MAX
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import JobNotFound, StoreUnavailable
-from tidings.ports.bus import CopiesMade, Event
-from tidings.ports.jobs import Job, JobsUnavailable, Taken
+from tidings.ports.bus import CopiesMade, Event, Job, JobsUnavailable, Taken
 
 ANN, BOB = user_key(TENANT, "ann"), user_key(TENANT, "bob")
 

@@ -4,9 +4,9 @@
 import apsw
 import pytest
 
-from tidings.stores.sqlite.chat import sweeping
+from tidings.stores.sqlite import sweeping
 from tidings.stores.sqlite.engine.schema import migrate
-from tidings.stores.sqlite.inbox.sweeping import START, WALKED_PER_ROW, Place, walk
+from tidings.stores.sqlite.sweeping import START, WALKED_PER_ROW, Place, walk
 
 NOW = 1_000
 

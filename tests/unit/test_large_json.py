@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.api.large_bodies import LargeBodies
+from tidings.api.endpoints import LargeBodies
 from tidings.api.notifications import post_notification
 from tidings.api.requests import check_names, without_plain_lists
 from tidings.model import limits

@@ -27,7 +27,7 @@ DIGEST_CHARS: Final = 32
 FENCES: Final = {
     "uvicorn": "gateway/http/uvicorn_internals.py",
     "picows": "gateway/http/socket_protocol.py",
-    "aiokafka": "buses/kafka_closing.py",
+    "aiokafka": "buses/kafka_clients.py",
     "redis": "cluster/redis_servers.py",
 }
 """The one module that knows the internals of each library."""

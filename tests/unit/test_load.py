@@ -11,10 +11,8 @@ from picows import WSFrame, WSMsgType, WSTransport
 from picows.picows import _make_test_ws_frame
 
 from tests.unit.stub_server import Asked, stub_server
-from tidings.tools.load.crowd import People
-from tidings.tools.load.rest import LoadStopped, Rest
-from tidings.tools.load.talker import Talker, connect
-from tidings.tools.load.watch import SPARE, Watch, allow_connections, side_by_side
+from tidings.tools.load.crowd import SPARE, People, Watch, allow_connections, side_by_side
+from tidings.tools.load.talker import LoadStopped, Rest, Talker, connect
 
 
 class Wire:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.worlds import NOW, Urandom, open_world
-from tidings.actions.identity import login_budgets
+from tidings.actions.identity import phone_numbers
 from tidings.actions.identity.code_sending import new_code
-from tidings.actions.identity.login_budgets import Kind, LoginBudgets
+from tidings.actions.identity.phone_numbers import Kind, LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.model import limits
 
@@ -74,7 +74,7 @@ async def test_each_budget_ends_by_itself_and_counts_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     if kind != "all":
-        monkeypatch.setitem(login_budgets._MOST, kind, 2)
+        monkeypatch.setitem(phone_numbers._MOST, kind, 2)
     async with open_world(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 2 if kind == "all" else 100)
         spend = partial(budgets.spend, "acme", is_known=kind.startswith("known"))
@@ -105,7 +105,7 @@ async def test_a_number_is_counted_for_each_tenant_by_itself(tmp_path: Path) -> 
 async def test_strangers_cannot_use_up_what_is_kept_for_known_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(login_budgets._MOST, "prefix", 2)
+    monkeypatch.setitem(phone_numbers._MOST, "prefix", 2)
     monkeypatch.setattr(limits, "SHARE_DAY_CODES_MIN", 5)
     known = "+41791230000"
     async with open_world(tmp_path) as world:

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from tests.support.message_cipher import a_cipher
-from tidings.wire import message_cipher
-from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
+from tidings.wire import events
+from tidings.wire.events import SALT_BYTES, MessageCipher
 
 HERE = "tidings:gateway:g1"
 
@@ -55,7 +55,7 @@ def test_what_is_refused_is_logged_once_a_minute(caplog: pytest.LogCaptureFixtur
 
 
 def test_keys_of_many_senders_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_cipher, "SENDERS_MAX", 3)
+    monkeypatch.setattr(events, "SENDERS_MAX", 3)
     receiver, senders = a_cipher(), [a_cipher() for _ in range(10)]
     for _ in range(2):
         for sender in senders:

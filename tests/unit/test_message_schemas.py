@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from tidings.actions.inbox.message_schemas import KEYWORDS_REFUSED, MessageSchemas, check_schema
+from tidings.actions.inbox.message_schemas import (
+    KEYWORDS_REFUSED,
+    MessageSchemas,
+    check_schema,
+    checks_per_value,
+)
 from tidings.checkers.process import ProcessChecker
 from tidings.model import limits
-from tidings.model.postings import Json
+from tidings.model.notifications import Json
 from tidings.model.refusals import InboxBusy, Invalid
-from tidings.model.schema_cost import checks_per_value
-from tidings.ports.checking import CheckerBusy, TookTooLong
+from tidings.ports.inboxes import CheckerBusy, TookTooLong
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 
 from tidings.api.requests import Query, read_json, read_query
 from tidings.model.refusals import Invalid
-from tidings.wire.mistakes import explain
+from tidings.wire.codes import explain
 
 Few = Annotated[int, msgspec.Meta(ge=1, le=100)]
 

@@ -20,6 +20,7 @@ from tidings.model.notifications import (
     ReadState,
 )
 from tidings.model.refusals import StoreUnavailable
+from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_facts import (
     AuditFact,
     EntryFact,
@@ -43,7 +44,6 @@ from tidings.ports.export_inbox_facts import (
     ReadStateFact,
 )
 from tidings.ports.inboxes import PostKey
-from tidings.ports.jobs import DeadLetter, Job
 from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
 from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.errors import Rejected, RequestError, Throttled

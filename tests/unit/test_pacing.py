@@ -8,8 +8,8 @@ import pytest
 
 from tidings.delivery.fan_out import ReceiptPace
 from tidings.model import limits
+from tidings.model.chats import Receipt
 from tidings.model.ids import ChatId, UserKey, user_key
-from tidings.model.receipts import Receipt
 from tidings.ports.bus import ReceiptMoved
 
 ANN = user_key("acme", "ann")

@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.unit.worlds import ALICE, BOB, CHAT, NOW, HandClock
 from tidings.model.ids import user_key
-from tidings.ports.push import PushNotice
+from tidings.ports.delivery import PushNotice
 from tidings.push import webhook
 from tidings.push.log import LogPush
 from tidings.push.webhook import WebhookPush

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from tidings.actions.identity.caller import Caller, Root, TenantCaller, UserCaller
-from tidings.actions.identity.rate_limits import (
+from tidings.actions.rate_limits import (
     CONNECT_WAIT_MS_MAX,
     Kind,
     Outcome,

@@ -10,8 +10,8 @@ import apsw
 import pytest
 
 from tidings.model.refusals import RateLimited, StoreUnavailable
-from tidings.ports.requesters import REVOCATIONS, Requester, on_behalf_of, unknown_requester
-from tidings.stores.sqlite.engine.readers import (
+from tidings.ports.store import REVOCATIONS, Requester, on_behalf_of, unknown_requester
+from tidings.stores.sqlite.engine.connections import (
     READERS,
     USER_READS_AT_ONCE,
     USER_READS_WAITING_MAX,

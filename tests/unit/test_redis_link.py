@@ -8,7 +8,7 @@ import pytest
 from tests.support.message_cipher import a_cipher
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
-from tidings.ports.cluster import RegistryUnavailable
+from tidings.ports.delivery import RegistryUnavailable
 
 NOWHERE = RedisServers("redis://127.0.0.1:1/0")
 

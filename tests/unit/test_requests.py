@@ -11,7 +11,7 @@ import pytest
 from tests.unit.fake_connection import FakeConnection, Frame
 from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
-from tidings.actions.identity.rate_limits import RateLimits, check
+from tidings.actions.rate_limits import RateLimits, check
 from tidings.gateway.requests import page_frame
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits

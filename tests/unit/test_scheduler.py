@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
-from tidings.ports.requesters import BACKGROUND, Requester
+from tidings.ports.store import BACKGROUND, Requester
 from tidings.stores.scheduler import Scheduler, Turn, wait_for_turn
 
 ANN, AMY = Requester("acme", "acme:ann"), Requester("acme", "acme:amy")

@@ -14,9 +14,8 @@ from scripts.write_generated import ROOT, generated
 from tidings.cli import main
 from tidings.cli.schema import as_text
 from tidings.stores.dynamodb.patterns import declared
-from tidings.stores.dynamodb.schema.alarms import all_alarms
+from tidings.stores.dynamodb.schema.alarms import Policy, all_alarms, policies
 from tidings.stores.dynamodb.schema.cloudformation import TEMPLATE_BYTES_MAX, templates
-from tidings.stores.dynamodb.schema.roles import Policy, policies
 from tidings.stores.dynamodb.schema.terraform import files
 from tidings.stores.dynamodb.tables import TABLES, Table
 

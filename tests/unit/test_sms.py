@@ -19,7 +19,7 @@ from tests.support.phones import SECRET, some_phones
 from tests.unit.worlds import HandClock
 from tidings.model.refusals import SmsUnavailable
 from tidings.model.times import EPOCH
-from tidings.ports.push import Sms, TextRejected
+from tidings.ports.delivery import Sms, TextRejected
 from tidings.sms.log import LogSms
 from tidings.sms.sns import SnsSms, open_sns
 from tidings.sms.webhook import WebhookSms

@@ -17,7 +17,7 @@ from tests.unit.gateway_bench import (
     a_gateway,
 )
 from tidings.actions.identity.caller import Caller
-from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.rate_limits import RateLimits
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model import limits
 from tidings.model.ids import UserKey

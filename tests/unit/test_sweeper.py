@@ -4,7 +4,7 @@
 import pytest
 
 from tests.unit.worlds import HandClock
-from tidings.actions.chat.sweeper import Sweeper
+from tidings.actions.chat.deleting import Sweeper
 from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.ids import ChatId

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.rate_limits import RateLimits
 from tidings.api.access import Access, UnnamedProxyWarning
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model.addresses import Networks

@@ -26,8 +26,8 @@ from tests.unit.worlds import (
     sealed_message,
     write,
 )
-from tidings.actions.content.cursors import Cursors
 from tidings.actions.content.vault import LINES_AT_ONCE, Vault
+from tidings.actions.content.wrapping import Cursors
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import CursorInvalid, StoreUnavailable

@@ -8,10 +8,9 @@ import pytest
 from tidings.actions.chat.members import check_name
 from tidings.actions.identity.users import check_user_id, check_visible_text
 from tidings.model import limits
-from tidings.model.ids import DEVICE, USER
+from tidings.model.ids import DEVICE, USER, is_visible
 from tidings.model.notifications import INBOX
 from tidings.model.refusals import Invalid
-from tidings.model.visible_text import is_visible
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import apsw
 
 from tidings.ports.world import Failpoints, Place
-from tidings.stores.sqlite.engine.connections import Checkpoints
+from tidings.stores.sqlite.engine.connections import Checkpoints, StoreBroken
 from tidings.stores.sqlite.engine.jobs import Bulk, JobWritten, UndoWrite, WriteJob
 from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.errors import StoreBroken
 
 INSERT = "INSERT INTO things VALUES (?)"
 

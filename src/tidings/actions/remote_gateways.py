@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
-from tidings.ports.cluster import Handover, Registry, RegistryUnavailable
+from tidings.ports.delivery import Handover, Registry, RegistryUnavailable
 
 
 class RemoteGateways:

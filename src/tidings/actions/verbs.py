@@ -7,7 +7,6 @@ from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.chat.deleting import DeleteChat, GetJob
 from tidings.actions.chat.invites import AcceptInvite, DeclineInvite, ListInvites
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
-from tidings.actions.chat.messages import Edit, React, Redact
 from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
@@ -15,7 +14,7 @@ from tidings.actions.chat.reading import (
     ReadPage,
 )
 from tidings.actions.chat.receipts import MarkReceipt
-from tidings.actions.chat.sending import Post
+from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
@@ -25,7 +24,7 @@ from tidings.actions.identity.sessions import (
     RevokeSessions,
 )
 from tidings.actions.identity.users import FindContacts
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
 from tidings.actions.inbox.redacting import GetProgress, RedactNotification

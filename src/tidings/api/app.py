@@ -8,8 +8,7 @@ import msgspec
 from starlette.middleware import Middleware
 from starlette.routing import Route, Router
 
-from tidings.actions.identity.audit import AuditTrail
-from tidings.actions.identity.audit_reading import ReadAudit
+from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.identity.caller import Caller
 from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
@@ -18,37 +17,24 @@ from tidings.api import (
     auth,
     callers,
     chats,
-    contacts,
     health,
-    history,
-    inbox_settings,
     inboxes,
-    invites,
     jobs,
     keys,
     members,
     messages,
     notifications,
-    reactions,
-    receipts,
-    sessions,
-    signing_keys,
+    reading,
     stack,
-    tenant_chats,
-    tenant_jobs,
     tenants,
-    token_issuers,
     users,
 )
-from tidings.api.access import Access
-from tidings.api.asyncapi import make_socket_document
-from tidings.api.auditing import Recorder
+from tidings.api.access import Access, HeadersMiddleware, PreflightMiddleware
+from tidings.api.audit import Recorder
 from tidings.api.callers import Guard
-from tidings.api.endpoints import JSON, Endpoint, OperationResponder, Responder
-from tidings.api.headers import HeadersMiddleware, PreflightMiddleware
+from tidings.api.documents import make_document, make_socket_document
+from tidings.api.endpoints import JSON, Endpoint, LargeBodies, OperationResponder, Responder
 from tidings.api.health import METHODS, Page, PageResponder
-from tidings.api.large_bodies import LargeBodies
-from tidings.api.openapi import make_document
 from tidings.api.operations import Operation
 from tidings.model.refusals import Unauthenticated
 from tidings.ports.world import Chance
@@ -57,25 +43,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *tenants.OPERATIONS,
     *users.OPERATIONS,
     *auth.OPERATIONS,
-    *sessions.OPERATIONS,
-    *contacts.OPERATIONS,
     *chats.OPERATIONS,
     *members.OPERATIONS,
-    *tenant_chats.OPERATIONS,
-    *tenant_jobs.OPERATIONS,
-    *invites.OPERATIONS,
     *messages.OPERATIONS,
-    *history.OPERATIONS,
-    *reactions.OPERATIONS,
-    *receipts.OPERATIONS,
-    *inbox_settings.OPERATIONS,
+    *reading.OPERATIONS,
     *notifications.OPERATIONS,
     *inboxes.OPERATIONS,
     *stack.OPERATIONS,
-    *keys.OPERATIONS,
     *jobs.OPERATIONS,
-    *signing_keys.OPERATIONS,
-    *token_issuers.OPERATIONS,
+    *keys.OPERATIONS,
     *audit.OPERATIONS,
     *health.OPERATIONS,
 )

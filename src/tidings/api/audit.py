@@ -1,21 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the audit trail of administrative operations."""
+"""The audit trail: every administrative operation is recorded, and can be listed.
 
-from typing import Final, Literal
+The declaration of the operation turns recording on, so that no handler can forget it; an exception
+is declared there with its reason.
+"""
+
+import re
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
+from starlette.requests import Request
 
-from tidings.actions.identity.audit_reading import ReadAudit, RecordedAct
-from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.audit import (
+    AuditTrail,
+    Intent,
+    ReadAudit,
+    RecordedAct,
+    actor_of,
+    is_certain,
+)
+from tidings.actions.identity.caller import Caller, Root, TenantCaller
+from tidings.actions.identity.signing_keys import KEY_ID
+from tidings.actions.inbox.dead_letters import ASIDE
+from tidings.api.access import request_id
 from tidings.api.fields import Limit
-from tidings.api.operations import operation
+from tidings.api.operations import Answer, Audited, Operation, operation
 from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.audit import Actor
-from tidings.model.refusals import CursorInvalid, TenantNotFound
+from tidings.model.refusals import CursorInvalid, Refusal, TenantNotFound
 from tidings.model.times import rfc3339
+from tidings.ports.world import Chance
 
 TAG: Final = "Audit"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+_WORD: Final = re.compile(r"[a-z]{1,10}")
+_FORMS: Final = {
+    "aside_id": ASIDE,
+    "key_id": re.compile(r"[0-9a-f]{16}|" + KEY_ID.pattern),
+    "signing_key_id": KEY_ID,
+}
+"""The form of each kind of target: somebody may have put a whole key where its id belongs."""
 
 
 class AuditQuery(Query, frozen=True):
@@ -105,3 +132,99 @@ def _record(recorded: RecordedAct) -> AuditRecord:
 
 
 OPERATIONS: Final = (list_tenant_audit, list_audit)
+
+
+class Recorder:
+    """Recorder of administrative operations, around the call of their handlers."""
+
+    def __init__(self, trail: AuditTrail, chance: Chance) -> None:
+        self._trail = trail
+        self._chance = chance
+
+    async def record(
+        self, audited: Audited, operation: Operation, request: Request, given: Mapping[str, Any]
+    ) -> Any:  # noqa: ANN401 - what the handler answers
+        """Call the handler, and record it unless the caller is refused in any case."""
+        caller: Caller = request.user
+        actor = actor_of(caller)
+        if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
+            return await operation.handler(**given)
+        path, body = request.path_params, given.get("data")
+        intent = Intent(*actor, operation.name, _tenant(path, caller), _sent_fields(body, audited))
+        names = [name for name in operation.path_parameters if name != "tenant"]
+        target = _target([_part(name, path[name]) for name in names], audited.target, body)
+        called = request_id(request.scope, self._chance)
+        if audited.is_frequent:
+            about = {"target": target, "request_id": called}
+            return await self._record_after(intent, about, operation.handler(**given))
+        async with self._trail.act(intent, target, called) as recorded:
+            answer = await operation.handler(**given)
+            recorded.target = target or _target([], audited.target, _content(answer))
+        return answer
+
+    async def _record_after(
+        self, intent: Intent, about: dict[str, str | None], acting: Awaitable[Any]
+    ) -> Any:  # noqa: ANN401
+        try:
+            answer = await acting
+        except Refusal as refusal:
+            if is_certain(refusal):
+                await self._trail.add(intent, "refused", refusal.code, **about)
+            raise
+        await self._trail.add(intent, "done", **about)
+        return answer
+
+
+def _tenant(path: Mapping[str, Any], caller: Caller) -> str:
+    if "tenant" not in path:
+        return caller.tenant if isinstance(caller, TenantCaller) else ""
+    tenant: str = path["tenant"]
+    return tenant if _NAME.fullmatch(tenant) else ""
+
+
+def _target(path: list[str], name: str | None, source: object) -> str | None:
+    """Return the target, outermost part first; None if nothing names it, or not yet."""
+    value = getattr(source, name, None) if name else None
+    own = [_part(name, value)] if name and isinstance(value, str) else []
+    return "/".join([*path, *own]) or None
+
+
+def _part(name: str, value: str) -> str:
+    return value if _FORMS.get(name, _NAME).fullmatch(value) else "?"
+
+
+def _sent_fields(body: object, audited: Audited) -> tuple[str, ...]:
+    if not isinstance(body, dict):
+        return _fields(body)
+    found = ((name, _within(body, name)) for name in audited.settings)
+    return tuple(f"{name}={str(value).lower()}" for name, value in found if _is_plain(value))
+
+
+def _within(body: object, name: str) -> object:
+    for part in name.split("."):
+        body = body.get(part) if isinstance(body, dict) else None
+    return body
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, str) and bool(_WORD.fullmatch(value)))
+
+
+def _fields(body: object) -> tuple[str, ...]:
+    """Return the names of the fields sent, and no values but true and false, which are never
+    secret."""
+    if not isinstance(body, msgspec.Struct):
+        return ()
+    kind = type(body)
+    defaults = dict(zip(kind.__struct_fields__[::-1], kind.__struct_defaults__[::-1], strict=False))
+    sent = []
+    for name in kind.__struct_fields__:
+        value = getattr(body, name)
+        if name in defaults and value == defaults[name]:
+            continue
+        sent.append(f"{name}={str(value).lower()}" if isinstance(value, bool) else name)
+    return tuple(sent)
+
+
+def _content(answer: object) -> object:
+    return answer.content if isinstance(answer, Answer) else answer

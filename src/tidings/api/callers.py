@@ -30,7 +30,7 @@ from tidings.api.access import Access
 from tidings.api.operations import Operation
 from tidings.api.requests import check_no_query
 from tidings.model.refusals import Forbidden, Unauthenticated
-from tidings.ports.requesters import (
+from tidings.ports.store import (
     OPERATOR,
     Requester,
     set_requester,

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats: create, list, get, rename, mute and delete."""
+"""Chats: create, list, get, rename, mute, delete, and what a tenant moderates."""
 
 from typing import Final, Literal
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit, Name, Time, UserId
+from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
-from tidings.api.tenant_jobs import JobRecord, job_record
-from tidings.model import costs, limits
+from tidings.model import limits
 from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_key
 from tidings.model.refusals import (
     ChatNotFound,
@@ -19,14 +20,53 @@ from tidings.model.refusals import (
     DirectChatFixed,
     Invalid,
     LimitReached,
+    MemberNotFound,
     QuotaReached,
     RequestConflict,
+    TenantNotFound,
     UserNotFound,
 )
 from tidings.model.times import from_rfc3339, rfc3339
 from tidings.wire.records import ChatRecord, chat_record
 
+MODERATION_TAG: Final = "Moderation"
+
 TAG: Final = "Chats"
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/chats/{chat_id}/members/{user_id}",
+    tag=MODERATION_TAG,
+    summary="Remove a member as the tenant",
+    key="tenant",
+    statuses=(204,),
+    refusals=(TenantNotFound, ChatNotFound, MemberNotFound, DirectChatFixed),
+)
+async def remove_member_as_tenant(
+    caller: Caller, tenant: str, chat: ChatId, user_id: str, verbs: ChatVerbs
+) -> None:
+    """Remove any member, owners included. When the last owner goes, the longest-standing admin
+    becomes owner, or the longest-standing member if there is no admin. The entry `removed` has
+    the sender `~tenant`."""
+    await verbs.remove_as_tenant(caller, tenant, chat, user_id)
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/chats/{chat_id}",
+    tag=MODERATION_TAG,
+    summary="Delete a chat as the tenant",
+    key="tenant",
+    statuses=(202,),
+    refusals=(TenantNotFound, ChatNotFound),
+)
+async def delete_chat_as_tenant(
+    caller: Caller, tenant: str, chat: ChatId, verbs: ChatVerbs
+) -> JobRecord:
+    """Delete any chat, direct or group. After the answer the chat accepts nothing; a job removes
+    members and messages. A repeated request returns that job with its progress."""
+    return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
 
 
 class NewChat(Body, frozen=True, kw_only=True):
@@ -77,7 +117,7 @@ class ChatList(msgspec.Struct):
     statuses=(201, 200),
     headers=("Idempotency-Key",),
     refusals=(UserNotFound, ChatNotFound, LimitReached, QuotaReached, RequestConflict),
-    body_cost=lambda chat: costs.group(len(chat.members)),
+    body_cost=lambda chat: rate_limits.group_cost(len(chat.members)),
 )
 async def create_chat(
     user: UserKey,
@@ -100,7 +140,7 @@ async def create_chat(
     tag=TAG,
     summary="List my chats",
     refusals=(CursorInvalid,),
-    cost=lambda asked: costs.chat_list(asked.limit),
+    cost=lambda asked: rate_limits.chat_list_cost(asked.limit),
 )
 async def list_chats(user: UserKey, asked: ChatsQuery, verbs: ChatVerbs) -> ChatList:
     """Return the caller's chats with previews and unread counts, latest activity first."""
@@ -181,4 +221,13 @@ def _time(text: str) -> int:
         raise Invalid(f"until: {error}", "/until") from None
 
 
-OPERATIONS: Final = (create_chat, list_chats, get_chat, rename_chat, mute_chat, delete_chat)
+OPERATIONS: Final = (
+    create_chat,
+    list_chats,
+    get_chat,
+    rename_chat,
+    mute_chat,
+    delete_chat,
+    remove_member_as_tenant,
+    delete_chat_as_tenant,
+)

@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a request to its answer: the application of a path, the responder of an operation.
+"""The way from a request to its answer: arguments of handlers, limits on large bodies.
 
 A request is admitted, its body is read, its handler is called, and the result is encoded. Every
-error on the way becomes an answer, too.
+error on the way becomes an answer, too. The names of a handler's parameters choose its arguments:
+
+- a parameter of the path: its text;
+- `asked`: the query;
+- `caller`, `user`, `address`: the caller, its user, and the client's address;
+- `chat`, `place`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
+- `request_key`: the header `Idempotency-Key`;
+- `data`: the body, which the endpoint reads before all of these;
+- any other name: a service that the application was made with, for example `verbs`.
+
+A request that waits for a slot has not been read yet: the rest of its body stays with the client.
+Large bodies are decoded and posted one at a time: while a body waits for that, it needs its size
+and no more.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -15,20 +29,177 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tidings.api.arguments import Arguments
-from tidings.api.auditing import Recorder
+from tidings.actions.identity.caller import require_user
+from tidings.api import fields
+from tidings.api.audit import Recorder
 from tidings.api.callers import Guard
-from tidings.api.large_bodies import LargeBodies
 from tidings.api.operations import Answer, Audited, Operation
 from tidings.api.problems import MethodNotAllowed, answer_failure, answer_refusal
-from tidings.api.requests import check_host, check_media_type, check_path, read_body, read_value
-from tidings.model.refusals import Invalid, NotFound, Refusal
+from tidings.api.requests import (
+    check_host,
+    check_media_type,
+    check_path,
+    read_body,
+    read_query,
+    read_value,
+)
+from tidings.model import limits
+from tidings.model.refusals import Invalid, NotFound, RateLimited, Refusal
+
+Source = Callable[[Request], object]
+"""Reads the value of one argument from a request."""
+
+_SOURCES: Final[Mapping[str, Source]] = {
+    "caller": lambda request: request.user,
+    "user": lambda request: require_user(request.user).user,
+    "chat": lambda request: fields.chat(request.path_params["chat_id"]),
+    "place": lambda request: fields.sequence_in_path(request.path_params["sequence"]),
+    "limit_in_path": lambda request: fields.limit_in_path(request.path_params["limit"]),
+    "request_key": lambda request: request.headers.get("Idempotency-Key"),
+}
 
 JSON: Final = "application/json"
 NO_CONTENT: Final = 204
 
 Responder = Callable[[Request], Awaitable[Response]]
 """Answers the requests with one method for one path, or raises a refusal."""
+
+
+class LargeBodies:
+    """Slots for large bodies of one process: a few for each tenant, and a few more in total."""
+
+    def __init__(self) -> None:
+        self._in_all = asyncio.Semaphore(limits.LARGE_BODIES_MAX)
+        self._tenants: dict[str, _Slots] = {}
+        self._decoding = asyncio.Semaphore(1)
+
+    def slot(self, scope: Scope, operation: Operation) -> AbstractAsyncContextManager[None]:
+        """Return a context that takes a slot if the body may be large, and frees it at the end.
+
+        Entering raises:
+            RateLimited: Too many requests wait already, or waiting took too long.
+        """
+        if operation.body_bytes_max > limits.REQUEST_BODY_BYTES_MAX and _may_be_large(scope):
+            return self._slot(scope["path_params"]["tenant"])
+        return nullcontext()
+
+    @asynccontextmanager
+    async def turn_to_decode(self, body: bytes) -> AsyncIterator[None]:
+        """Wait until no other large body is decoded or posted; the turn lasts as the context does.
+
+        Raises:
+            RateLimited: Waiting took too long.
+        """
+        if len(body) <= limits.REQUEST_BODY_BYTES_MAX:
+            yield
+            return
+        async with AsyncExitStack() as stack:
+            async with _not_too_long():
+                await stack.enter_async_context(self._decoding)
+            yield
+
+    @asynccontextmanager
+    async def _slot(self, tenant: str) -> AsyncIterator[None]:
+        slots = self._tenants.setdefault(tenant, _Slots())
+        if slots.users >= limits.TENANT_LARGE_BODIES_MAX + limits.LARGE_BODIES_WAITING_MAX:
+            raise _too_many()
+        slots.users += 1
+        try:
+            async with AsyncExitStack() as stack:
+                await self._take(stack, slots)
+                yield
+        finally:
+            slots.users -= 1
+            if not slots.users:
+                self._tenants.pop(tenant, None)
+
+    async def _take(self, stack: AsyncExitStack, slots: "_Slots") -> None:
+        async with _not_too_long():
+            # The tenant's own slot first, so that no tenant has more than its few in the common
+            # queue.
+            await stack.enter_async_context(slots.free)
+            await stack.enter_async_context(self._in_all)
+
+
+class _Slots:
+    """Slots of one tenant."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(limits.TENANT_LARGE_BODIES_MAX)
+        self.users = 0
+        """Requests that have a slot or wait for one."""
+
+
+def _may_be_large(scope: Scope) -> bool:
+    """Return True without a length: that of a chunked body is unknown before it is read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return not value.isdigit() or int(value) > limits.REQUEST_BODY_BYTES_MAX
+    return True
+
+
+@asynccontextmanager
+async def _not_too_long() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(limits.LARGE_BODY_WAIT_MS_MAX / limits.SECOND_MS):
+            yield
+    except TimeoutError:
+        raise _too_many() from None
+
+
+def _too_many() -> RateLimited:
+    return RateLimited(f"a tenant may send {limits.TENANT_LARGE_BODIES_MAX} large bodies at once")
+
+
+class Arguments:
+    """Reader of the arguments of one operation's handler, apart from the body."""
+
+    def __init__(
+        self, operation: Operation, services: Mapping[str, object], address: Source
+    ) -> None:
+        """Find the source of each parameter once.
+
+        Args:
+            operation: The operation of the handler.
+            services: The services of the application, by name.
+            address: Returns the address that rate limits count for a client.
+
+        Raises:
+            TypeError: A parameter has a name without a source.
+        """
+        sources = {**_SOURCES, "address": address}
+        for name in operation.path_parameters:
+            sources[name] = _from_path(name)
+        if operation.query is not None:
+            sources["asked"] = _from_query(operation)
+        self._fixed: dict[str, object] = {}
+        self._sources: dict[str, Source] = {}
+        for name in inspect.signature(operation.handler).parameters:
+            if name in services:
+                self._fixed[name] = services[name]
+            elif name in sources:
+                self._sources[name] = sources[name]
+            elif name != "data":
+                raise TypeError(f"{operation.name}: nothing is called {name}")
+
+    def read(self, request: Request) -> dict[str, object]:
+        """Return the arguments for a request.
+
+        Raises:
+            Refusal: A parameter of the path or the query is not valid.
+        """
+        read = {name: source(request) for name, source in self._sources.items()}
+        return {**self._fixed, **read}
+
+
+def _from_path(name: str) -> Source:
+    return lambda request: request.path_params[name]
+
+
+def _from_query(operation: Operation) -> Source:
+    query = operation.query
+    assert query is not None
+    return lambda request: read_query(request.scope["query_string"], query)
 
 
 class Endpoint:

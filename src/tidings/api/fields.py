@@ -16,7 +16,7 @@ from tidings.actions.identity.refresh_tokens import REFRESH_TOKEN
 from tidings.actions.identity.signing_keys import KEY_ID
 from tidings.actions.inbox.dead_letters import ASIDE
 from tidings.model import limits
-from tidings.model.deletions import JOB
+from tidings.model.entries import JOB
 from tidings.model.ids import (
     CHAT,
     CLIENT_MESSAGE_ID,

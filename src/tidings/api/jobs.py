@@ -1,21 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead letters among the delivery jobs: list, replay and drop, for operators."""
+"""Jobs: the progress of a tenant's, and dead letters of delivery for operators."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from tidings.actions.identity.caller import Caller, require_root
 from tidings.actions.inbox.dead_letters import DeadLetterJobs
+from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit
 from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
-from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable
+from tidings.model.entries import Deletion, Phase
+from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable, TenantNotFound
 from tidings.model.times import rfc3339
-from tidings.ports.jobs import DeadLetter
+from tidings.ports.bus import DeadLetter
 
 TAG: Final = "Jobs"
+
+
+class JobProgress(msgspec.Struct):
+    """How many entries of the chat's log are emptied, and how many there are."""
+
+    done: int
+    of: int
+
+
+class JobRecord(msgspec.Struct):
+    """A job that deletes a chat. From `members_removed` on nobody can read the chat."""
+
+    job: str
+    kind: Literal["chat.delete"]
+    chat_id: str
+    phase: Phase
+    progress: JobProgress
+    created_at: str
+    updated_at: str
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/jobs/{job_id}",
+    tag=TAG,
+    summary="Get a job",
+    key="tenant",
+    refusals=(TenantNotFound, JobNotFound),
+)
+async def get_job(caller: Caller, tenant: str, job_id: str, verbs: ChatVerbs) -> JobRecord:
+    """Return the job. Its phase is `started`, `members_removed`, `keys_removed`, then `done`."""
+    return job_record(await verbs.job(caller, tenant, job_id))
+
+
+def job_record(job: Deletion) -> JobRecord:
+    """Return the public record of a job."""
+    return JobRecord(
+        job=job.job_id,
+        kind="chat.delete",
+        chat_id=job.chat_id,
+        phase=job.phase,
+        progress=JobProgress(job.emptied, job.entries),
+        created_at=rfc3339(job.created_at),
+        updated_at=rfc3339(job.updated_at),
+    )
 
 
 class AsideQuery(Query, frozen=True):
@@ -105,4 +152,4 @@ def _record(aside: DeadLetter) -> AsideRecord:
     )
 
 
-OPERATIONS: Final = (list_jobs_aside, replay_job, drop_job)
+OPERATIONS: Final = (list_jobs_aside, replay_job, drop_job, get_job)

@@ -1,17 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content keys: rotating the master key, and destroying the keys of one author."""
+"""Keys: those that sign users' tokens, a tenant's own issuers, and the keys of content."""
 
 from typing import Final
 
 import msgspec
 
 from tidings.actions.identity.caller import Caller, require_root
+from tidings.actions.identity.json_web_keys import JsonWebKey, JsonWebKeySet
+from tidings.actions.identity.signing_keys import SigningKeyRow
+from tidings.actions.identity.tenants import check_tenant
+from tidings.actions.identity.token_issuers import registered
 from tidings.api.callers import IdentityVerbs
-from tidings.api.operations import operation
-from tidings.model.refusals import Conflict, TenantNotFound, UserNotFound
+from tidings.api.fields import IssuerKeys, Name, TenantName
+from tidings.api.operations import Answer, Audited, operation
+from tidings.api.requests import Body, Query
+from tidings.model.refusals import (
+    Conflict,
+    Invalid,
+    KeyNotFound,
+    LimitReached,
+    StoreUnavailable,
+    TenantNotFound,
+    UserNotFound,
+)
 from tidings.model.setup_error import SetupError
+from tidings.model.times import rfc3339
+from tidings.ports.people import TokenIssuer
 
-TAG: Final = "Keys"
+KEYS_TAG: Final = "Keys"
+
+TAG: Final = "Tokens"
+PUBLISHED_SECONDS: Final = 300
+"""How long anybody may cache the public keys."""
 
 
 class RotationRecord(msgspec.Struct):
@@ -36,7 +56,7 @@ class RotationRefused(Conflict):
 @operation(
     "POST",
     "/v1/keys/rotate",
-    tag=TAG,
+    tag=KEYS_TAG,
     summary="Rotate the master key",
     key="root",
     refusals=(RotationRefused,),
@@ -55,7 +75,7 @@ async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord
 @operation(
     "DELETE",
     "/v1/tenants/{tenant}/users/{user_id}/content",
-    tag=TAG,
+    tag=KEYS_TAG,
     summary="Erase the content of a user",
     key="tenant",
     refusals=(TenantNotFound, UserNotFound),
@@ -68,4 +88,173 @@ async def erase_user_content(
     return ErasureRecord(await identity.erase_user_content(caller, tenant, user_id))
 
 
-OPERATIONS: Final = (rotate_keys, erase_user_content)
+class TokenIssuerChange(Body, frozen=True):
+    """Public keys as JSON Web Keys, and the required value of `iss`; without it any value is
+    allowed."""
+
+    keys: IssuerKeys
+    issuer: Name | None = None
+
+
+class TokenIssuerRecord(msgspec.Struct):
+    """The keys that a tenant has registered."""
+
+    issuer: str | None
+    keys: list[JsonWebKey]
+    updated_at: str
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/token-issuer",
+    tag=TAG,
+    summary="Get the tenant's own keys",
+    key="tenant",
+    refusals=(TenantNotFound, KeyNotFound),
+)
+async def get_token_issuer(
+    caller: Caller, tenant: str, identity: IdentityVerbs
+) -> TokenIssuerRecord:
+    """Return the registered keys; 404 while there are none."""
+    return _issuer_record(await identity.token_issuers.get(caller, tenant))
+
+
+@operation(
+    "PUT",
+    "/v1/tenants/{tenant}/token-issuer",
+    tag=TAG,
+    summary="Register the tenant's own keys",
+    key="tenant",
+    refusals=(TenantNotFound,),
+)
+async def put_token_issuer(
+    caller: Caller, tenant: str, data: TokenIssuerChange, identity: IdentityVerbs
+) -> TokenIssuerRecord:
+    """Replace all registered keys. Within five seconds, tokens of keys that were left out or
+    changed are no longer valid and their connections close."""
+    put = await identity.token_issuers.put(caller, tenant, data.issuer, data.keys)
+    return _issuer_record(put)
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/token-issuer",
+    tag=TAG,
+    summary="Remove the tenant's own keys",
+    key="tenant",
+    statuses=(204,),
+    refusals=(TenantNotFound, KeyNotFound),
+)
+async def remove_token_issuer(caller: Caller, tenant: str, identity: IdentityVerbs) -> None:
+    """Remove all registered keys. Within five seconds their tokens are no longer valid and their
+    connections close."""
+    await identity.token_issuers.remove(caller, tenant)
+
+
+def _issuer_record(issuer: TokenIssuer) -> TokenIssuerRecord:
+    return TokenIssuerRecord(issuer.issuer, registered(issuer), rfc3339(issuer.updated_at))
+
+
+class SigningKeyRecord(msgspec.Struct):
+    """A signing key: all of a tenant's keys verify tokens, one of them signs."""
+
+    key_id: str
+    created_at: str
+    signs: bool
+
+
+class SigningKeyList(msgspec.Struct):
+    """A tenant's signing keys, newest first."""
+
+    data: list[SigningKeyRecord]
+
+
+class PublishedQuery(Query, frozen=True):
+    """The tenant whose keys to return."""
+
+    tenant: TenantName | None = None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/signing-keys",
+    tag=TAG,
+    summary="List signing keys",
+    key="tenant",
+    refusals=(TenantNotFound,),
+)
+async def list_signing_keys(caller: Caller, tenant: str, identity: IdentityVerbs) -> SigningKeyList:
+    """Return the signing keys, newest first; the first one signs."""
+    rows = await identity.signing_keys.all(caller, tenant)
+    return SigningKeyList([_record(row) for row in rows])
+
+
+@operation(
+    "POST",
+    "/v1/tenants/{tenant}/signing-keys",
+    tag=TAG,
+    summary="Create a signing key",
+    key="tenant",
+    statuses=(201,),
+    refusals=(TenantNotFound, LimitReached),
+    audit=Audited(target="key_id"),
+)
+async def make_signing_key(
+    caller: Caller, tenant: str, identity: IdentityVerbs
+) -> SigningKeyRecord:
+    """Create a key that signs from now on. Tokens signed with the previous key stay valid."""
+    return _record(await identity.signing_keys.make(caller, tenant))
+
+
+@operation(
+    "DELETE",
+    "/v1/tenants/{tenant}/signing-keys/{signing_key_id}",
+    tag=TAG,
+    summary="Remove an old signing key",
+    key="tenant",
+    statuses=(204,),
+    refusals=(TenantNotFound, KeyNotFound, Conflict),
+)
+async def remove_signing_key(
+    caller: Caller, tenant: str, signing_key_id: str, identity: IdentityVerbs
+) -> None:
+    """Remove a key that no longer signs. Within five seconds its tokens are no longer valid and
+    their connections close."""
+    await identity.signing_keys.remove(caller, tenant, signing_key_id)
+
+
+@operation(
+    "GET",
+    "/.well-known/jwks.json",
+    tag=TAG,
+    summary="Get the public keys of a tenant",
+    key=None,
+    refusals=(StoreUnavailable,),
+)
+async def get_published_keys(
+    asked: PublishedQuery, identity: IdentityVerbs
+) -> Answer[JsonWebKeySet]:
+    """Return the public keys as a JSON Web Key Set, for verifying our tokens; empty if there is
+    no such tenant."""
+    if asked.tenant is None:
+        raise Invalid("tenant is missing")
+    check_tenant(asked.tenant)
+    keys = JsonWebKeySet(await identity.signing_keys.published(asked.tenant))
+    return Answer(keys, headers={"Cache-Control": f"public, max-age={PUBLISHED_SECONDS}"})
+
+
+def _record(row: SigningKeyRow) -> SigningKeyRecord:
+    return SigningKeyRecord(row.key_id, rfc3339(row.created_at), row.signs)
+
+
+OPERATIONS: Final = (
+    list_signing_keys,
+    make_signing_key,
+    remove_signing_key,
+    get_published_keys,
+    get_token_issuer,
+    put_token_issuer,
+    remove_token_issuer,
+    rotate_keys,
+    erase_user_content,
+)

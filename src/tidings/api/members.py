@@ -1,32 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of a chat: list, add, change role, remove, and leave one or many chats."""
+"""Members of a chat and invitations: list, add, change role, remove, leave, accept."""
 
 from typing import Final
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ChatIds
-from tidings.api.invites import InviteRecord, invite_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
-from tidings.model import costs, limits
+from tidings.model import limits
 from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
-from tidings.model.invites import Invite
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
+    InviteNotFound,
     LastOwner,
     LimitReached,
     MemberNotFound,
     Refusal,
     UserNotFound,
 )
-from tidings.model.roles import Member, Role
+from tidings.model.roles import Invite, Member, Role
 from tidings.model.times import rfc3339
-from tidings.wire.records import MemberRecord
+from tidings.wire.records import ChatRecord, MemberRecord, chat_record
+
+INVITES_TAG: Final = "Invitations"
 
 TAG: Final = "Members"
+
+
+class InviteRecord(msgspec.Struct):
+    """An invitation into a group. Until the user accepts, this is all they see of the group."""
+
+    chat_id: str
+    name: str
+    user_id: str
+    invited_by: str
+    role: Role
+    invited_at: str
+    expires_at: str
+
+
+class InviteList(msgspec.Struct):
+    """The caller's open invitations, newest first."""
+
+    data: list[InviteRecord]
+    next_cursor: None = None
+
+
+@operation("GET", "/v1/me/invites", tag=INVITES_TAG, summary="List my invitations")
+async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
+    """Return all open invitations: at most 100. An invitation expires after 30 days."""
+    return InviteList([invite_record(invite) for invite in await verbs.invites(user)])
+
+
+@operation(
+    "POST",
+    "/v1/me/invites/{chat_id}/accept",
+    tag=INVITES_TAG,
+    summary="Accept an invitation",
+    refusals=(InviteNotFound, ChatNotFound, LimitReached),
+)
+async def accept_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
+    """Make the caller a member of the group. For a member the answer is the same."""
+    await verbs.accept_invite(user, chat)
+    return chat_record(await verbs.get(user, chat))
+
+
+@operation(
+    "DELETE",
+    "/v1/me/invites/{chat_id}",
+    tag=INVITES_TAG,
+    summary="Decline an invitation",
+    statuses=(204,),
+    refusals=(ChatNotFound,),
+)
+async def decline_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> None:
+    """Decline an invitation, if there is one. Nobody is notified. For 7 days nobody can invite the
+    caller into this group again."""
+    await verbs.decline_invite(user, chat)
+
+
+def invite_record(invite: Invite) -> InviteRecord:
+    """Return an invitation as its user and its inviter see it."""
+    return InviteRecord(
+        invite.chat_id,
+        invite.name,
+        user_id(invite.user_id),
+        user_id(invite.inviter),
+        invite.role,
+        rfc3339(invite.invited_at),
+        rfc3339(invite.expires_at),
+    )
 
 
 class MemberChange(Body, frozen=True):
@@ -135,7 +202,7 @@ class LeftList(msgspec.Struct):
     "/v1/chats/leave",
     tag=TAG,
     summary="Leave many chats",
-    body_cost=lambda leaving: costs.leave(len(leaving.chats)),
+    body_cost=lambda leaving: rate_limits.leave_cost(len(leaving.chats)),
 )
 async def leave_chats(user: UserKey, data: Leaving, verbs: ChatVerbs) -> LeftList:
     """Leave up to 100 chats, each as if it were left alone. The code is `chat.not_found` for
@@ -160,4 +227,12 @@ def _record(user: UserKey, member: Member) -> MemberRecord:
     return MemberRecord(user_id(user), member.role, rfc3339(member.joined_at))
 
 
-OPERATIONS: Final = (list_members, put_member, remove_member, leave_chats)
+OPERATIONS: Final = (
+    list_members,
+    put_member,
+    remove_member,
+    leave_chats,
+    list_invites,
+    accept_invite,
+    decline_invite,
+)

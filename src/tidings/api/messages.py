@@ -1,29 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages: post, get, edit and redact."""
+"""Messages and reactions: post, get, edit, redact and react."""
 
 import asyncio
 from typing import Final
+
+import msgspec
 
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import ClientMessageId, Content, ContentType, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, locate
+from tidings.model.ids import ChatId, UserKey, locate, user_id
 from tidings.model.refusals import (
     ChatBusy,
     ChatNotFound,
     ContentEmpty,
     ContentTooLarge,
+    LimitReached,
     MessageGone,
     MessageNotFound,
     QuotaReached,
     Refusal,
     SendConflict,
 )
-from tidings.wire.records import MessageRecord, message_record, sent_record
+from tidings.model.times import rfc3339
+from tidings.wire.records import MessageRecord, ReactionRecord, message_record, sent_record
+
+REACTIONS_TAG: Final = "Reactions"
 
 TAG: Final = "Messages"
+
+
+class ReactionList(msgspec.Struct):
+    """The reactions to a message with their users, oldest first."""
+
+    data: list[ReactionRecord]
+    next_cursor: None = None
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/messages/{sequence}/reactions",
+    tag=REACTIONS_TAG,
+    summary="List the reactions to a message",
+    refusals=(ChatNotFound, MessageNotFound),
+)
+async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> ReactionList:
+    """Return all reactions to a message: at most 1000."""
+    found = await verbs.reactions(user, chat, place)
+    return ReactionList(
+        [ReactionRecord(emoji, user_id(who), rfc3339(when)) for emoji, who, when in found]
+    )
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/messages/{sequence}/reactions/{emoji}",
+    tag=REACTIONS_TAG,
+    summary="React to a message",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
+)
+async def add_reaction(
+    user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
+) -> None:
+    """Add the caller's reaction; a repeated request changes nothing. A message has at most 20
+    different emoji."""
+    await verbs.react(user, chat, place, emoji)
+
+
+@operation(
+    "DELETE",
+    "/v1/chats/{chat_id}/messages/{sequence}/reactions/{emoji}",
+    tag=REACTIONS_TAG,
+    summary="Remove a reaction",
+    statuses=(204,),
+    refusals=(ChatNotFound, MessageNotFound, MessageGone, ChatBusy),
+)
+async def remove_reaction(
+    user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
+) -> None:
+    """Remove the caller's reaction, if there is one."""
+    await verbs.react(user, chat, place, emoji, away=True)
 
 
 class NewMessage(Body, frozen=True, kw_only=True):
@@ -160,4 +219,13 @@ async def _one(verbs: ChatVerbs, user: UserKey, chat: ChatId, sequence: int) -> 
     return message_record(page.entries[0], page.receipts)
 
 
-OPERATIONS: Final = (post_message, get_message, find_message, edit_message, redact_message)
+OPERATIONS: Final = (
+    post_message,
+    get_message,
+    find_message,
+    edit_message,
+    redact_message,
+    list_reactions,
+    add_reaction,
+    remove_reaction,
+)

@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.verbs import InboxVerbs
 from tidings.api.fields import (
@@ -16,8 +17,8 @@ from tidings.api.fields import (
 )
 from tidings.api.operations import Answer, NotAudited, operation
 from tidings.api.requests import Body
-from tidings.model import costs, limits
-from tidings.model.postings import Posting
+from tidings.model import limits
+from tidings.model.notifications import Posting
 from tidings.model.refusals import (
     ContentTooLarge,
     InboxBusy,
@@ -74,7 +75,9 @@ class NewNotification(Body, frozen=True, kw_only=True):
 
 def post_cost(new: NewNotification) -> int:
     """Return the cost of a post, for both paths of the operation."""
-    return costs.post(len(new.audience.uids) if isinstance(new.audience, Users) else None)
+    return rate_limits.post_cost(
+        len(new.audience.uids) if isinstance(new.audience, Users) else None
+    )
 
 
 @operation(

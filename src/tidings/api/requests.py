@@ -15,7 +15,7 @@ from starlette.types import Scope
 from tidings.api.problems import MediaTypeUnsupported
 from tidings.model import limits
 from tidings.model.refusals import Invalid, NotFound, TooLarge
-from tidings.wire.mistakes import explain
+from tidings.wire.codes import explain
 
 B = TypeVar("B")
 Q = TypeVar("Q", bound="Query")

@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.verbs import InboxVerbs
 from tidings.api.fields import NotificationId, check_own_tenant
@@ -24,7 +25,7 @@ from tidings.api.notifications import (
 )
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body
-from tidings.model import costs, limits
+from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.refusals import CursorInvalid, InboxBusy, InboxNotFound, TenantNotFound
 from tidings.wire.inbox_records import PostedRecord, UnreadRecord, unread_record
@@ -91,7 +92,7 @@ async def stack_redact(
     tag=TAG,
     summary="List my notifications (under /stack)",
     refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
-    cost=costs.page(limits.PAGE_MAX),
+    cost=rate_limits.page_cost(limits.PAGE_MAX),
 )
 async def stack_list(
     user: UserKey,

@@ -1,21 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users: the tenant's view of them, and their own profiles."""
+"""Users: the tenant's view of them, their own profiles, and the search by phone number."""
 
 from typing import Final
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller
+from tidings.actions.identity.users import Contact
+from tidings.actions.verbs import LoginVerbs
 from tidings.api.callers import IdentityVerbs
-from tidings.api.fields import Name, PhoneNumber
+from tidings.api.fields import Name, PhoneNumber, PhoneNumbers
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
+from tidings.model.ids import user_id
 from tidings.model.ids import user_id as id_of
-from tidings.model.refusals import LimitReached, PhoneTaken, TenantNotFound, UserNotFound
+from tidings.model.refusals import (
+    LimitReached,
+    PhoneTaken,
+    RateLimited,
+    TenantNotFound,
+    UserNotFound,
+)
 from tidings.model.times import rfc3339
 from tidings.ports.people import User
 
 TAG: Final = "Users"
+
+
+class ContactSearch(Body, frozen=True):
+    """The phone numbers to look up."""
+
+    phone_numbers: PhoneNumbers
+
+
+class ContactRecord(msgspec.Struct):
+    """A user, with the phone number as it was given."""
+
+    phone_number: str
+    user_id: str
+    display_name: str | None
+
+
+class ContactList(msgspec.Struct):
+    """The users found; unknown numbers are left out."""
+
+    data: list[ContactRecord]
+
+
+@operation(
+    "POST",
+    "/v1/contacts",
+    tag=TAG,
+    summary="Find users by their phone numbers",
+    refusals=(RateLimited,),
+    body_cost=lambda search: rate_limits.look_up_cost(len(search.phone_numbers)),
+)
+async def find_contacts(caller: Caller, data: ContactSearch, logins: LoginVerbs) -> ContactList:
+    """Return the users of the caller's own tenant who have these numbers. A user can look up at
+    most 2,000 numbers a day."""
+    found = await logins.find_contacts(caller, data.phone_numbers)
+    return ContactList([_contact_record(contact) for contact in found])
+
+
+def _contact_record(contact: Contact) -> ContactRecord:
+    return ContactRecord(contact.phone_number, user_id(contact.user), contact.display_name)
 
 
 class UserChange(Body, frozen=True):
@@ -112,4 +161,4 @@ def _record(user: User) -> ProfileRecord:
     )
 
 
-OPERATIONS: Final = (put_user, get_me, patch_me, get_user)
+OPERATIONS: Final = (put_user, get_me, patch_me, get_user, find_contacts)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.rate_limits import RateLimits
 from tidings.actions.remote_gateways import RemoteGateways
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers, redis_servers
@@ -14,12 +14,11 @@ from tidings.assembly.system import wait_patiently
 from tidings.config import Config
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model.setup_error import optional_import
-from tidings.ports.cluster import HandoverTarget
+from tidings.ports.delivery import HandoverTarget
 
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher
-    from tidings.cluster.handover import RedisHandover
-    from tidings.cluster.handover_receiver import RedisHandoverReceiver
+    from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
     from tidings.cluster.redis_link import RedisLink
     from tidings.cluster.registry import RedisRegistry
 
@@ -44,7 +43,7 @@ class ClusterLinks:
 
     def handover_receiver(self, target: HandoverTarget) -> "RedisHandoverReceiver":
         """Return the receiver of handovers for this gateway; the caller starts and closes it."""
-        from tidings.cluster.handover_receiver import RedisHandoverReceiver
+        from tidings.cluster.handover import RedisHandoverReceiver
 
         return RedisHandoverReceiver(self.link, self.name, target)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
 from tidings.actions.chat.deleting import DeleteChat, GetJob
 from tidings.actions.chat.invites import (
@@ -17,7 +18,6 @@ from tidings.actions.chat.invites import (
     StrangerBudget,
 )
 from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
-from tidings.actions.chat.messages import Edit, React, Redact
 from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
@@ -25,8 +25,7 @@ from tidings.actions.chat.reading import (
     ReadPage,
 )
 from tidings.actions.chat.receipts import CoalescedReceipts, MarkReceipt
-from tidings.actions.chat.removing import Removing
-from tidings.actions.chat.sending import Post
+from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.content.data_keys import ALONE, KeyLeases
 from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.content.vault import Vault
@@ -47,12 +46,12 @@ from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import ensure_root_key
+from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
-from tidings.ports.jobs import Jobs
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints, NoFailpoints
-from tidings.stores.sqlite.errors import StoreBroken
+from tidings.stores.sqlite.engine.connections import StoreBroken
 
 
 @dataclass(frozen=True, slots=True)

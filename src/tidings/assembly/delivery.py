@@ -17,7 +17,7 @@ from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
-from tidings.ports.push import Push
+from tidings.ports.delivery import Push
 from tidings.wire.signatures import secrets_of
 
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from tidings.actions.identity.rate_limits import RateLimits
 from tidings.actions.identity.revocation_watch import BLIND_SECONDS_MAX
+from tidings.actions.rate_limits import RateLimits
 from tidings.assembly import Core
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
@@ -21,10 +21,9 @@ from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
 from tidings.gateway.notices import InboxFrames, InboxUnreadCounts, InviteFrames
 from tidings.gateway.presence import PresenceTracker
-from tidings.gateway.reconcile import HeadReconciler
-from tidings.gateway.registration import GatewayRegistration
+from tidings.gateway.registration import GatewayRegistration, HeadReconciler
+from tidings.model.chats import Unread
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Unread
 from tidings.ports.bus import InboxEvent
 from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tidings.assembly.system import wait_patiently
-from tidings.aws.errors import NoCredentials
+from tidings.aws.transport import NoCredentials
 from tidings.config import Config
 from tidings.model.setup_error import SetupError, optional_import
-from tidings.ports.jobs import Jobs
+from tidings.ports.bus import Jobs
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
-from tidings.wire.message_cipher import MessageCipher
+from tidings.wire.events import MessageCipher
 
 if TYPE_CHECKING:
     from tidings.buses.kafka_clients import KafkaServers

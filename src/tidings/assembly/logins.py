@@ -6,10 +6,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from tidings.actions.content.vault import Vault
-from tidings.actions.identity.background_queue import BackgroundQueue
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
-from tidings.actions.identity.login_budgets import LoginBudgets
 from tidings.actions.identity.logins import RedeemCode, RequestCode
+from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
@@ -21,14 +20,15 @@ from tidings.actions.identity.sessions import (
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
-from tidings.aws.errors import NoCredentials
+from tidings.aws.transport import NoCredentials
 from tidings.config import Config
 from tidings.model import limits
 from tidings.model.setup_error import SetupError, optional_import
-from tidings.ports.push import Sms
+from tidings.ports.delivery import Sms
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
 from tidings.sms.log import LogSms
+from tidings.tasks import BackgroundQueue
 from tidings.wire.signatures import secrets_of
 
 

@@ -3,7 +3,7 @@
 
 from starlette.routing import Router
 
-from tidings.actions.identity.audit_reading import ReadAudit
+from tidings.actions.identity.audit import ReadAudit
 from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeyVerbs
 from tidings.actions.identity.tenants import (
     GetTenant,

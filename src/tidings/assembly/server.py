@@ -9,7 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from tidings.actions.chat.sweeper import Sweeper
+from tidings.actions.chat.deleting import Sweeper
 from tidings.api.access import Access
 from tidings.api.health import Trouble
 from tidings.assembly import Core, open_core
@@ -22,9 +22,8 @@ from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.http.connection_limits import ConnectionLimits
-from tidings.gateway.http.factory import Http
-from tidings.gateway.http.listener import Listener
-from tidings.stores.sqlite.errors import StoreBroken
+from tidings.gateway.http.listener import Http, Listener
+from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.serving")

@@ -11,7 +11,7 @@ from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
 from tidings.stores.folder import only_process
-from tidings.stores.sqlite.errors import StoreBroken
+from tidings.stores.sqlite.engine.connections import StoreBroken
 
 
 def open_store(

@@ -11,8 +11,7 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
-from tidings.actions.inbox.announcing import BroadcastAppender
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
@@ -23,7 +22,7 @@ from tidings.actions.verbs import InboxVerbs
 from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.checkers.process import ProcessChecker
-from tidings.ports.jobs import Jobs
+from tidings.ports.bus import Jobs
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
 

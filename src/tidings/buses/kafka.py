@@ -16,16 +16,16 @@ from aiokafka.errors import KafkaError
 
 from tidings.buses.kafka_clients import (
     PARTITIONS_DEFAULT,
+    PRODUCER_SECONDS_MAX,
     KafkaServers,
     Topics,
     ensure_topics,
     start_producer,
+    stop_producer,
 )
-from tidings.buses.kafka_closing import PRODUCER_SECONDS_MAX, stop_producer
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Appended, Bus, Event, FeedUnavailable
-from tidings.wire.events import CleanedEvent, HintEvent, encode_event, entry_event
-from tidings.wire.message_cipher import MessageCipher
+from tidings.wire.events import CleanedEvent, HintEvent, MessageCipher, encode_event, entry_event
 
 log = logging.getLogger("tidings.bus")
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka's address and credentials, its topics, and the start of clients without leaks."""
+"""Kafka's address, credentials and topics, and clients that start and close cleanly.
+
+No other module uses them. The library's version is capped in `pyproject.toml`, and a unit test
+compares the source of each function that we depend on with the version we have read.
+"""
 
 import asyncio
 import ssl
@@ -11,10 +15,40 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from tidings.buses.kafka_closing import stop_producer
 from tidings.ports.bus import FeedUnavailable
 
+PRODUCER_SECONDS_MAX: Final = 2.0
+CONSUMER_SECONDS_MAX: Final = 5.0
+"""Longest time for a commit, and for leaving the group."""
+
 GIVE_UP_SECONDS_MAX: Final = 5.0
+
+
+async def stop_producer(producer: Any) -> None:  # noqa: ANN401 - the library has no types
+    """Close a producer; events that it has not sent are lost."""
+    try:
+        async with asyncio.timeout(PRODUCER_SECONDS_MAX):
+            await producer.stop()
+    except TimeoutError:
+        # It still waits for unsent events, and would retry forever.
+        await producer._sender.close()
+        await producer.client.close()
+    except (KafkaError, OSError):
+        pass
+
+
+async def stop_consumer(consumer: Any) -> None:  # noqa: ANN401
+    """Leave the group and close every connection, even if the group does not answer."""
+    try:
+        async with asyncio.timeout(CONSUMER_SECONDS_MAX):
+            await consumer.stop()
+    except (KafkaError, OSError, TimeoutError):
+        # It still waits for the group, and would leak tasks and connections.
+        if consumer._coordinator is not None:
+            await consumer._coordinator._stop_heartbeat_task()
+            await consumer._coordinator._stop_commit_offsets_refresh_task()
+            await consumer._fetcher.close()
+        await consumer._client.close()
 
 
 @dataclass(frozen=True, slots=True)

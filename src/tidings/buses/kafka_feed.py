@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tidings.buses.kafka_clients import (
+    CONSUMER_SECONDS_MAX,
     PARTITIONS_DEFAULT,
     RETRY_MS,
     KafkaServers,
@@ -22,11 +23,12 @@ from tidings.buses.kafka_clients import (
     ensure_topics,
     start_client,
     start_producer,
+    stop_consumer,
+    stop_producer,
 )
-from tidings.buses.kafka_closing import CONSUMER_SECONDS_MAX, stop_consumer, stop_producer
 from tidings.model import limits
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
-from tidings.wire.message_cipher import MessageCipher
+from tidings.wire.events import MessageCipher
 
 
 class Offsets:

@@ -12,19 +12,27 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from tidings.buses.job_codec import NotAJob, decode_job, encode_job
 from tidings.buses.kafka_clients import (
     PARTITIONS_DEFAULT,
     KafkaServers,
     Topics,
     ensure_topics,
     start_producer,
+    stop_producer,
 )
-from tidings.buses.kafka_closing import stop_producer
 from tidings.buses.kafka_feed import KafkaFeed
-from tidings.ports.bus import FeedEvent, FeedUnavailable
-from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
-from tidings.wire.message_cipher import MessageCipher
+from tidings.ports.bus import (
+    FeedEvent,
+    FeedUnavailable,
+    Job,
+    Jobs,
+    JobsUnavailable,
+    NotAJob,
+    Taken,
+    decode_job,
+    encode_job,
+)
+from tidings.wire.events import MessageCipher
 
 log = logging.getLogger("tidings.bus")
 

@@ -16,14 +16,21 @@ from typing import Any, Final
 
 from yarl import URL
 
-from tidings.aws.errors import Rejected, RequestError, Throttled, Unanswered
 from tidings.aws.signing import Service
-from tidings.aws.transport import Transport, error_code, error_message, open_transport
-from tidings.buses.job_codec import NotAJob, decode_job, encode_job
-from tidings.ports.jobs import Job, Jobs, JobsUnavailable, Taken
+from tidings.aws.transport import (
+    Rejected,
+    RequestError,
+    Throttled,
+    Transport,
+    Unanswered,
+    error_code,
+    error_message,
+    open_transport,
+)
+from tidings.ports.bus import Job, Jobs, JobsUnavailable, NotAJob, Taken, decode_job, encode_job
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
-from tidings.wire.message_cipher import MessageCipher
+from tidings.wire.events import MessageCipher
 
 log = logging.getLogger("tidings.bus")
 

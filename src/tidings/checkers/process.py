@@ -13,7 +13,7 @@ import msgspec
 
 from tidings.checkers.__main__ import NOT_VALID, VALID, Question
 from tidings.model import limits
-from tidings.ports.checking import CheckerBusy, TookTooLong
+from tidings.ports.inboxes import CheckerBusy, TookTooLong
 
 log = logging.getLogger("tidings.checking")
 

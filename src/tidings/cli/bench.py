@@ -13,7 +13,7 @@ from tidings.model.setup_error import SetupError
 
 if TYPE_CHECKING:
     from tidings.tools.load.crowd import Crowd
-    from tidings.tools.load.results import Result
+    from tidings.tools.load.runs import Result
 
 CHART: Final = Path("tidings-bench.svg")
 
@@ -72,7 +72,7 @@ def bench(config: Config, options: argparse.Namespace) -> int:
     import uvloop
 
     from tidings.tools.load.chart import picture
-    from tidings.tools.load.rest import LoadStopped
+    from tidings.tools.load.talker import LoadStopped
 
     url, root_key = _url(config, options), _root_key(config, options)
     try:
@@ -87,9 +87,8 @@ def bench(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "list[Result]":
-    from tidings.tools.load.crowd import Crowd
-    from tidings.tools.load.results import HEAD, line
-    from tidings.tools.load.watch import allow_connections
+    from tidings.tools.load.crowd import Crowd, allow_connections
+    from tidings.tools.load.runs import HEAD, line
 
     allow_connections(2 * max(options.pairs))
     print(f"Durable 1:1 messages at {url}; users and chats stay in the tenant {options.tenant}.")

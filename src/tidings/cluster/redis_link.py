@@ -11,8 +11,8 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
 from tidings.cluster.redis_servers import RedisServers
-from tidings.ports.cluster import RegistryUnavailable
-from tidings.wire.message_cipher import MessageCipher
+from tidings.ports.delivery import RegistryUnavailable
+from tidings.wire.events import MessageCipher
 
 log = logging.getLogger("tidings.registry")
 

@@ -17,7 +17,7 @@ from typing import Final
 from tidings.cluster.redis_link import RedisLink
 from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.ports.cluster import ConnectionAddress, Refreshed, Registry, RegistryUnavailable
+from tidings.ports.delivery import ConnectionAddress, Refreshed, Registry, RegistryUnavailable
 from tidings.tasks import Tasks
 
 TTL_MS: Final = 10_000

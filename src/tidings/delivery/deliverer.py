@@ -23,15 +23,13 @@ from tidings.actions.content.vault import Vault
 from tidings.delivery.chat_states import RUN_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
 from tidings.delivery.pushing import Pushing, is_young
+from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
 from tidings.model.roles import Member
-from tidings.ports.cluster import Handover, Registry, RegistryUnavailable
-from tidings.ports.delivery import DeliveryStore
+from tidings.ports.delivery import DeliveryStore, Handover, Push, Registry, RegistryUnavailable
 from tidings.ports.log import Log
-from tidings.ports.push import Push
 from tidings.ports.world import Clock
 from tidings.wire.events import EntryEvent, HintEvent
 from tidings.wire.frames import UnreadFrame, encode

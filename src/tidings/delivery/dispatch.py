@@ -16,7 +16,7 @@ import msgspec
 from tidings.delivery.chat_states import DeliveryRun
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
-from tidings.ports.cluster import (
+from tidings.ports.delivery import (
     ConnectionAddress,
     EncodedEntry,
     Handover,

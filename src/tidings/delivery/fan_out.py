@@ -9,10 +9,9 @@ from typing import Any, Protocol, assert_never
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Unread
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_id
-from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
 from tidings.ports.bus import (
     Appended,

@@ -13,14 +13,22 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.delivery.pushing import YOUNG_MS_MAX
 from tidings.model.ids import user_key
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.bus import Bus, CopiesMade
+from tidings.ports.bus import (
+    Bus,
+    CopiesMade,
+    DeadLetter,
+    DeadLetters,
+    Job,
+    Jobs,
+    JobsUnavailable,
+    Taken,
+)
 from tidings.ports.inboxes import Copies, Notifications
-from tidings.ports.jobs import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 

@@ -16,8 +16,7 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.limits import SECOND_MS
 from tidings.model.roles import Member
-from tidings.ports.delivery import DeliveryStore
-from tidings.ports.push import Push, PushNotice
+from tidings.ports.delivery import DeliveryStore, Push, PushNotice
 from tidings.ports.world import Clock
 
 YOUNG_MS_MAX: Final = 30 * SECOND_MS

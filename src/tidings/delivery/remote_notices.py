@@ -14,9 +14,8 @@ import msgspec
 
 from tidings.actions.remote_gateways import RemoteGateways
 from tidings.delivery.fan_out import ReceiptPace
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
-from tidings.model.receipts import Unread
 from tidings.model.refusals import Unavailable
 from tidings.ports.bus import (
     Appended,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from tidings.actions.identity.rate_limits import RateLimits, sends_of
+from tidings.actions.rate_limits import RateLimits, sends_of
 from tidings.model import limits
 from tidings.model.addresses import Networks, counted_address
 from tidings.model.ids import UserKey

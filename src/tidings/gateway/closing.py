@@ -11,8 +11,8 @@ from tidings.gateway.connection import CLOSE_SECONDS_MAX
 from tidings.gateway.context import WriteLease
 from tidings.gateway.hub import Hub
 from tidings.model.refusals import Unavailable
-from tidings.ports.requesters import set_requester, unknown_requester
 from tidings.ports.sessions import Revocation
+from tidings.ports.store import set_requester, unknown_requester
 from tidings.tasks import Tasks
 from tidings.wire.codes import Close
 

@@ -9,7 +9,7 @@ from time import monotonic
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.receipts import CoalescedReceipts
 from tidings.actions.identity.caller import Caller
-from tidings.actions.identity.rate_limits import RateLimits
+from tidings.actions.rate_limits import RateLimits
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.hub import Hub

@@ -9,7 +9,7 @@ from tidings.actions.identity.caller import UserCaller
 from tidings.model import limits
 from tidings.model.ids import DEVICE, UserKey
 from tidings.model.refusals import Invalid, OperationUnknown, Refusal, TooMany, TooManyWaiting
-from tidings.wire.codes import Close
+from tidings.wire.codes import Close, explain
 from tidings.wire.frames import (
     ClientFrame,
     Fetch,
@@ -19,7 +19,6 @@ from tidings.wire.frames import (
     SendFrame,
     decode_client_frame,
 )
-from tidings.wire.mistakes import explain
 
 _OPS = frozenset({"hello", "send", "received", "read", "typing", "fetch", "auth", "ping"})
 

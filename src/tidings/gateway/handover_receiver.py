@@ -8,7 +8,7 @@ from tidings.gateway.conversation import State
 from tidings.gateway.hub import Hub
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import InboxEvent
-from tidings.ports.cluster import EncodedEntry, HandoverTarget
+from tidings.ports.delivery import EncodedEntry, HandoverTarget
 from tidings.tasks import TurnBudget
 
 USERS_AT_ONCE: Final = 20

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import suppress
 from typing import Any, Final, assert_never
 
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.gateway.hub import Hub
 from tidings.model.ids import UserKey, user_id

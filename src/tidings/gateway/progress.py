@@ -14,7 +14,7 @@ from typing import Final, Literal
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.ports.cluster import EncodedEntry
+from tidings.ports.delivery import EncodedEntry
 
 Offer = Entry | EncodedEntry
 

@@ -8,13 +8,14 @@ from typing import Any, assert_never
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.admission import ConnectionCharges
 from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.progress import Position
-from tidings.model import costs, limits
+from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import CHAT, ChatId, UserKey
 from tidings.model.refusals import (
@@ -28,9 +29,9 @@ from tidings.model.refusals import (
 )
 from tidings.model.times import rfc3339
 from tidings.ports.bus import Typing
+from tidings.ports.chats import Move
 from tidings.ports.log import Page
-from tidings.ports.receipts import Move
-from tidings.ports.requesters import (
+from tidings.ports.store import (
     on_behalf_of,
     set_requester,
     unknown_requester,
@@ -254,7 +255,7 @@ class Requests:
             raise Invalid("fetch needs either after or before")
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
-        await self._charges.read(self._user, costs.page(frame.limit))
+        await self._charges.read(self._user, rate_limits.page_cost(frame.limit))
         # One at a time, at the pace of the client: a hundred at once, which it may request after
         # a long time offline, would look as if it did not read at all.
         async with self._fetching:

@@ -8,17 +8,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from tidings.actions.identity.caller import UserCaller
+from tidings.gateway.catch_up import Pump, identify, plan_catch_up, welcome
 from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
-from tidings.gateway.hello import identify, plan_catch_up, welcome
 from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
-from tidings.gateway.pump import Pump
 from tidings.model import limits
 from tidings.model.chats import HeldChat
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
-from tidings.ports.cluster import EncodedEntry
+from tidings.ports.delivery import EncodedEntry
 from tidings.wire.codes import Close
 from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from tidings.limiters.in_process import InProcessBuckets, most_debt_us, price_us, verdict
 from tidings.ports.buckets import Bucket, Buckets, Verdict
-from tidings.ports.cluster import RegistryUnavailable
+from tidings.ports.delivery import RegistryUnavailable
 
 AWAY_SECONDS: Final = 5.0
 """Time for which a process uses buckets of its own after Redis did not answer."""

@@ -1,15 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events about stored facts, and the ports that carry them to delivery: the bus and the feed."""
+"""Events about stored facts, delivery jobs, and the ports that carry them to delivery."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
+
+encode_job = msgspec.json.Encoder().encode
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery job: up to 100 users who each get a copy of a notification."""
+
+    tenant: str
+    inbox: str
+    notification_id: str
+    number: int
+    """0, 1, ...: position of this portion among the notification's users."""
+    users: tuple[str, ...]
+    """At most 100 user ids of the tenant."""
+    category: str | None
+    posted_at: int
+    expires_at: int
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A job that was taken, with its handle in the queue."""
+
+    job: Job
+    handle: str
+    attempt: int
+    """1, 2, ...: how often the job was taken, by the queue's count."""
+
+
+class JobsUnavailable(Exception):
+    """The queue does not answer. Jobs that were put may or may not be in it."""
+
+
+class Jobs(Protocol):
+    """A queue that loses nothing. An unfinished job comes again; sometimes a finished job does."""
+
+    async def put(self, jobs: Sequence[Job]) -> None:
+        """Put all jobs into the queue, durably. Safe to repeat: a job done twice changes nothing.
+
+        Raises:
+            JobsUnavailable: Some of the jobs may be in the queue.
+        """
+        ...
+
+    async def take(self, most: int) -> Sequence[Taken]:
+        """Return the next jobs, after a short wait for the first; perhaps none.
+
+        Raises:
+            JobsUnavailable: Try again later.
+        """
+        ...
+
+    async def finish(self, taken: Taken) -> None:
+        """Remove a job that is done from the queue.
+
+        Raises:
+            JobsUnavailable: It may come again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Take no more jobs. Jobs taken and not finished come again, here or elsewhere."""
+        ...
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that failed too often and was set aside for an operator."""
+
+    aside_id: str
+    job: Job
+    reason: str
+    at: int
+
+
+class DeadLetters(Protocol):
+    """Dead letters, in the store even if the queue is not. Writes are durable on return."""
+
+    async def keep(self, aside: DeadLetter) -> None:
+        """Store a dead letter; the same id again changes nothing."""
+        ...
+
+    async def page(self, *, after: str | None, limit: int) -> list[DeadLetter]:
+        """Return dead letters in the order of their ids, after an id or from the first."""
+        ...
+
+    async def get(self, aside_id: str) -> DeadLetter | None:
+        """Return one dead letter."""
+        ...
+
+    async def drop(self, aside_id: str) -> None:
+        """Remove a dead letter."""
+        ...
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -148,3 +238,23 @@ class Feed(Protocol):
     async def close(self) -> None:
         """Report the finished events and leave the group."""
         ...
+
+
+_decode = msgspec.json.Decoder(Job).decode
+
+
+class NotAJob(Exception):
+    """The bytes are not a delivery job."""
+
+
+def decode_job(data: bytes | str) -> Job:
+    """Decode a job from a queue.
+
+    Raises:
+        NotAJob: The bytes are not a job, or a job of a newer version.
+    """
+    try:
+        job: Job = _decode(data)
+    except msgspec.MsgspecError as error:
+        raise NotAJob(str(error)) from None
+    return job

@@ -17,8 +17,7 @@ import msgspec
 
 from tidings.model.audit import Act, Actor, Outcome
 from tidings.model.chats import ChatType
-from tidings.model.deletions import Deletion
-from tidings.model.entries import Entry, Head, Kind, Person
+from tidings.model.entries import Deletion, Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts

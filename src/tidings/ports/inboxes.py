@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for inboxes: their settings, their notifications and broadcasts, and the users' copies.
+"""Ports for inboxes: their settings, notifications and broadcasts, and schema checks.
 
 Every write is durable when it returns, and safe to repeat. Every call raises StoreUnavailable if
 the outcome is unknown or the store does not answer. Expired notifications may be returned: the
@@ -13,6 +13,27 @@ import msgspec
 
 from tidings.model.ids import UserKey
 from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
+
+
+class TookTooLong(Exception):
+    """The check was stopped at its time limit; a repeat would be stopped too."""
+
+
+class CheckerBusy(Exception):
+    """Nothing was checked, because too many checks wait; try again later."""
+
+
+class Checker(Protocol):
+    """Checker that does not delay other work while it runs."""
+
+    async def is_valid(self, schema: dict[str, object], value: object) -> bool:
+        """Return whether the value conforms to the schema.
+
+        Raises:
+            TookTooLong: The check takes longer than the time limit.
+            CheckerBusy: Too many checks wait already.
+        """
+        ...
 
 
 class PostKey(msgspec.Struct, frozen=True, kw_only=True):

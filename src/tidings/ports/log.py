@@ -6,10 +6,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry, Head, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.roles import Role
 
 

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Sequence
 
-from tidings.ports.push import Push, PushNotice
+from tidings.ports.delivery import Push, PushNotice
 
 log = logging.getLogger("tidings.push")
 

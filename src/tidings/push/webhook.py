@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from tidings.model.ids import message_id, tenant_of, user_id
-from tidings.ports.push import Push, PushNotice
+from tidings.ports.delivery import Push, PushNotice
 from tidings.ports.world import Clock
 from tidings.push.tenant_queues import TenantQueues
 from tidings.wire.signatures import DELIVERY_HEADER, delivery_id, signed_headers

@@ -3,7 +3,7 @@
 
 import logging
 
-from tidings.ports.push import Sms
+from tidings.ports.delivery import Sms
 
 log = logging.getLogger("tidings.sms")
 

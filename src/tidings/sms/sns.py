@@ -12,11 +12,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlencode
 
-from tidings.aws.errors import RequestError
 from tidings.aws.signing import Service
-from tidings.aws.transport import Poster, find_endpoint, open_poster
+from tidings.aws.transport import Poster, RequestError, find_endpoint, open_poster
 from tidings.model.refusals import SmsUnavailable
-from tidings.ports.push import Sms, TextRejected
+from tidings.ports.delivery import Sms, TextRejected
 from tidings.ports.world import Clock
 
 log = logging.getLogger("tidings.sms")

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from tidings.model.refusals import SmsUnavailable
-from tidings.ports.push import Sms, TextRejected
+from tidings.ports.delivery import Sms, TextRejected
 from tidings.ports.world import Clock
 from tidings.wire.signatures import signed_headers
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
-from tidings.ports.requesters import Requester
+from tidings.ports.store import Requester
 
 DEBT_TURNS_MAX: Final = 20.0
 """Most turns that a user or tenant is skipped, however expensive its requests were."""

@@ -6,8 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidings.model.inbox_reading import InboxItem, UnreadCount
-from tidings.model.notifications import InboxConfig
-from tidings.model.postings import Text
+from tidings.model.notifications import InboxConfig, Text
 from tidings.model.times import rfc3339
 
 

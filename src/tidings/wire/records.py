@@ -6,10 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatRow, ChatType
+from tidings.model.chats import ChatRow, ChatType, Receipt, Status, status
 from tidings.model.entries import Entry, Kind
 from tidings.model.ids import user_id
-from tidings.model.receipts import Receipt, Status, status
 from tidings.model.roles import Role
 from tidings.model.times import rfc3339
 

@@ -33,7 +33,7 @@ from tidings.model.refusals import (
 )
 from tidings.ports.bus import Appended, Bus
 from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Log, Outcome, Run, SlotTaken
-from tidings.ports.requesters import (
+from tidings.ports.store import (
     Requester,
     current_requester,
     set_requester,

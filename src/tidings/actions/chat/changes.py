@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of the actions that change a chat through its log, and await the answer."""
+"""Shared parts of the actions that change a chat through its log; removing a member."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.content.vault import Sealed, Vault
@@ -16,7 +17,9 @@ from tidings.model.refusals import (
     Refusal,
 )
 from tidings.model.roles import Member
+from tidings.ports.chats import InviteStore
 from tidings.ports.log import Declined
+from tidings.ports.world import Clock
 
 Decide = Callable[[ChatState, int], list[Entry]]
 
@@ -121,3 +124,33 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
     if member is None:
         raise ChatNotFound
     return member
+
+
+@dataclass(frozen=True, slots=True)
+class Removing:
+    """Remove a member, and the member's open invitation before that."""
+
+    appender: Appender
+    invites: InviteStore
+    clock: Clock
+
+    async def __call__(self, chat: ChatId, user: UserKey, decide: Decide) -> None:
+        """Delete the user's open invitation into the chat, then append what `decide` returns.
+
+        1. If there is an invitation, call `decide` without appending: an actor who may not remove
+           the member must not delete the invitation either.
+        2. Delete the invitation, if there is one.
+        3. Append what `decide` returns.
+
+        2 comes before 3, so that a crash between them leaves no invitation behind.
+        A member has an invitation if it was open when the member was added, or if a crash left it.
+        """
+        if await self.invites.get(user, chat, self.clock.now()) is not None:
+
+            def check(state: ChatState, now: int) -> list[Entry]:
+                decide(state, now)
+                return []
+
+            await change(self.appender, chat, check)
+            await self.invites.remove(user, chat)
+        await change(self.appender, chat, decide)

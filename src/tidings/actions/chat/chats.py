@@ -8,8 +8,8 @@ import msgspec
 
 from tidings.actions.chat.invites import Invitations, StrangerBudget
 from tidings.actions.chat.members import check_name
-from tidings.actions.content.cursors import Cursors
 from tidings.actions.content.vault import Vault
+from tidings.actions.content.wrapping import Cursors
 from tidings.actions.identity.quotas import Meter, TenantQuotas
 from tidings.model import limits
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType

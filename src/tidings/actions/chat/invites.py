@@ -12,11 +12,11 @@ from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Person
 from tidings.model.ids import ChatId, UserKey, tenant_of
-from tidings.model.invites import Invite
 from tidings.model.refusals import ChatNotFound, InviteNotFound, LimitReached, RateLimited
+from tidings.model.roles import Invite
 from tidings.ports.bus import Bus, Invited
 from tidings.ports.chats import Chats, InviteStore
-from tidings.ports.logins import Allowance, Budgets
+from tidings.ports.sessions import Allowance, Budgets
 from tidings.ports.world import Clock
 
 INVITED_AT_ONCE: Final = 8

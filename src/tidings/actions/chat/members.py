@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.changes import change, membership_of
+from tidings.actions.chat.changes import Removing, change, membership_of
 from tidings.actions.chat.invites import Invitations, StrangerBudget
-from tidings.actions.chat.removing import Removing
 from tidings.actions.identity.caller import Caller, require_tenant
 from tidings.actions.identity.users import check_visible_text
 from tidings.model import limits, roles
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Kind, Person
 from tidings.model.ids import CHAT, USER, ChatId, UserKey, tenant_itself, user_key
-from tidings.model.invites import Invite
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -29,7 +27,7 @@ from tidings.model.refusals import (
     Refusal,
     UserNotFound,
 )
-from tidings.model.roles import Member, Role
+from tidings.model.roles import Invite, Member, Role
 from tidings.ports.people import UserStore
 
 

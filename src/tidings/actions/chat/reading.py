@@ -3,16 +3,15 @@
 
 from dataclasses import dataclass
 
-from tidings.actions.chat.messages import find_message
+from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
 from tidings.model import limits
+from tidings.model.chats import Receipt
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import ChatNotFound, MessageNotFound
 from tidings.model.roles import Member
-from tidings.ports.chats import Chats
+from tidings.ports.chats import Chats, Receipts
 from tidings.ports.log import Log, Page
-from tidings.ports.receipts import Receipts
 from tidings.ports.world import Clock
 
 

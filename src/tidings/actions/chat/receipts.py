@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.model import limits
+from tidings.model.chats import Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread, unread_without_a_look
 from tidings.model.refusals import ChatNotFound, StoreUnavailable
 from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
-from tidings.ports.receipts import Move, OwnSends, OwnSpan, Receipts
+from tidings.ports.chats import Move, OwnSends, OwnSpan, Receipts
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 

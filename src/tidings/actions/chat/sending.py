@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Posting a message: the hot path. No task and no await if the author's key is cached."""
+"""Messages: posting, which is the hot path, and edits, redactions and reactions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.changes import SealedContent, change, membership_of
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.quotas import Meter, TenantQuotas
-from tidings.model import limits
+from tidings.model import limits, roles
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, SendKey
+from tidings.model.entries import Entry, Kind, SendKey
 from tidings.model.ids import CLIENT_MESSAGE_ID, ChatId, UserKey, tenant_of
 from tidings.model.refusals import (
     ChatNotFound,
     ContentEmpty,
     ContentTooLarge,
+    Forbidden,
     Invalid,
+    MessageGone,
+    MessageNotFound,
     Refusal,
 )
-from tidings.ports.log import Declined
+from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
 
 Answer = Callable[[Entry | Refusal, bool], None]
@@ -187,3 +191,102 @@ def _is_content_type(text: str) -> bool:
         and text.isprintable()
         and 0 < text.find("/") < len(text) - 1
     )
+
+
+async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -> Entry:
+    """Return the message with this sequence, sealed, if the reader may see it.
+
+    Raises:
+        ChatNotFound, MessageNotFound: It does not exist, or the reader may not see it.
+    """
+    page = await log.page(chat, reader, after=sequence - 1, limit=1)
+    if page is None:
+        raise ChatNotFound
+    if not page.entries or page.entries[0].kind != "message":
+        raise MessageNotFound
+    return page.entries[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the content of the caller's own message."""
+
+    appender: Appender
+    log: Log
+    vault: Vault
+    clock: Clock
+
+    async def __call__(self, actor: UserKey, chat: ChatId, sequence: int, content: str) -> None:
+        check_content(content)
+        target = await find_message(self.log, actor, chat, sequence)
+        if target.sender != actor:
+            raise Forbidden("only the sender may edit a message")
+        if target.redacted or target.expired(self.clock.now()):
+            raise MessageGone
+        sealed = SealedContent(self.vault, actor, target, content)
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            membership_of(state, actor)
+            entry = Entry(chat_id=chat, kind="edited", sender=actor, target=sequence)
+            sealed.put_into(entry)
+            entry.content_type = target.content_type
+            return [entry]
+
+        await change(self.appender, chat, decide, sealed)
+
+
+@dataclass(frozen=True, slots=True)
+class Redact:
+    """Remove the content of a message, for everyone and for good."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(self, actor: UserKey, chat: ChatId, sequence: int) -> None:
+        """Redact the message; a message without content is left as it is."""
+        target = await find_message(self.log, actor, chat, sequence)
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            own = membership_of(state, actor)
+            if target.sender != actor and not roles.may_redact_others(own.role):
+                raise Forbidden("only the sender, admins and owners may redact a message")
+            if target.redacted:
+                return []
+            return [Entry(chat_id=chat, kind="redacted", sender=actor, target=sequence)]
+
+        try:
+            await change(self.appender, chat, decide)
+        except MessageGone:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class React:
+    """React to a message with an emoji, or remove the caller's reaction."""
+
+    appender: Appender
+    log: Log
+
+    async def __call__(
+        self, actor: UserKey, chat: ChatId, sequence: int, emoji: str, *, away: bool = False
+    ) -> None:
+        """Add or remove the reaction; a repeat changes nothing."""
+        check_emoji(emoji)
+        await find_message(self.log, actor, chat, sequence)
+        kind: Kind = "unreacted" if away else "reacted"
+
+        def decide(state: ChatState, _now: int) -> list[Entry]:
+            membership_of(state, actor)
+            return [Entry(chat_id=chat, kind=kind, sender=actor, target=sequence, emoji=emoji)]
+
+        await change(self.appender, chat, decide)
+
+
+def check_emoji(emoji: str) -> None:
+    """Accept any short text without spaces or control characters: emoji grow every year."""
+    if (
+        not emoji
+        or len(emoji.encode()) > limits.EMOJI_BYTES_MAX
+        or any(char.isspace() or (char.isascii() and not char.isprintable()) for char in emoji)
+    ):
+        raise Invalid(f"emoji: 1 to {limits.EMOJI_BYTES_MAX} bytes, no spaces", "/emoji")

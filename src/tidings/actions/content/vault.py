@@ -14,12 +14,12 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tidings.actions.content.cursors import Cursors
 from tidings.actions.content.data_keys import ALONE, CachedKeys, KeyLeases
 from tidings.actions.content.erasing import Erasing
 from tidings.actions.content.wrapping import (
     NONCE_BYTES,
     CannotUnwrap,
+    Cursors,
     Wrapping,
     deployment_secret_purpose,
     send_digest,
@@ -32,7 +32,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import DataKeys, Deployment, MasterKeys, WrappedKey
 from tidings.ports.world import Chance
-from tidings.wire.message_cipher import SALT_BYTES, MessageCipher
+from tidings.wire.events import SALT_BYTES, MessageCipher
 
 log = logging.getLogger("tidings.vault")
 

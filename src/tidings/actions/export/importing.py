@@ -13,8 +13,7 @@ import msgspec
 
 from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally
 from tidings.actions.export.fact_ids import bad_id
-from tidings.model.deletions import finished
-from tidings.model.entries import Entry, Head
+from tidings.model.entries import Entry, Head, finished
 from tidings.model.ids import UserKey, tenant_of
 from tidings.ports.export_facts import (
     ChatFact,

@@ -12,15 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from tidings.actions.identity.login_budgets import LoginBudgets
+from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.model import limits
-from tidings.model.invites import LoginSettings, login_settings_in
 from tidings.model.refusals import Invalid, SmsUnavailable, StoreUnavailable
+from tidings.model.roles import LoginSettings, login_settings_in
+from tidings.ports.delivery import Sms, TextRejected
 from tidings.ports.inboxes import InboxSettings
-from tidings.ports.logins import LoginCode, LoginCodes
 from tidings.ports.people import Tenant, Tenants, UserStore
-from tidings.ports.push import Sms, TextRejected
+from tidings.ports.sessions import LoginCode, LoginCodes
 from tidings.ports.world import Chance, Clock
 
 

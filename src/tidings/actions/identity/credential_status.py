@@ -1,22 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check in the store whether credentials are valid, and cache it until the feed revokes them."""
+"""Check whether credentials are valid, cached until the feed revokes them."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from tidings.actions.identity.caller import UserCaller
-from tidings.actions.identity.feed_cache import FeedBackedCache
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.revocation_watch import RevocationIndex, RevocationWatch
 from tidings.actions.identity.users import ensure_user
+from tidings.caches import LruCache
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import LimitReached
 from tidings.ports.people import Tenants, UserStore
 from tidings.ports.sessions import Revocation, Sessions, StoredCredentials
 from tidings.ports.world import Clock
 
+T = TypeVar("T")
+
 CACHED_TENANTS_MAX: Final = 10_000
 CACHED_TENANT_KEYS_MAX: Final = 10_000
+
+
+class FeedBackedCache(Generic[T]):
+    """Bounded cache by name; the least recently used values are evicted first.
+
+    The owner must call `forget` for each name that the feed reports; then `get` is never stale.
+    """
+
+    def __init__(self, watch: RevocationWatch, most: int) -> None:
+        self._watch = watch
+        self._values: LruCache[str, T] = LruCache(most)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, name: str) -> T | None:
+        """Return the cached value; None while the feed cannot be read."""
+        return self.peek(name) if self._watch.sees else None
+
+    def peek(self, name: str) -> T | None:
+        """Return the cached value, even if it may be revoked."""
+        return self._values.get(name)
+
+    def keep(self, name: str, value: T, place: int) -> None:
+        """Cache a value that was read after the watch was at this position.
+
+        Do nothing if the watch has advanced: it may have reported this name, and reports it once.
+        """
+        if place == self._watch.place:
+            self._values.put(name, value)
+
+    def forget(self, name: str) -> None:
+        """Remove a name, so that its next use reads the store."""
+        self._values.pop(name)
 
 
 class CredentialStatus:

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
 
-from tidings.actions.identity.background_queue import BackgroundQueue
 from tidings.actions.identity.code_sending import CodeOrder, LoginTenant, LoginTenants, SendCode
-from tidings.actions.identity.login_budgets import LoginBudgets
-from tidings.actions.identity.phone_numbers import normal_form
+from tidings.actions.identity.phone_numbers import LoginBudgets, normal_form
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.actions.identity.tenants import check_tenant
 from tidings.model import limits
@@ -25,9 +23,10 @@ from tidings.model.refusals import (
     SmsUnavailable,
     StoreUnavailable,
 )
-from tidings.ports.logins import LoginCode, LoginCodes
 from tidings.ports.people import Tenant
+from tidings.ports.sessions import LoginCode, LoginCodes
 from tidings.ports.world import Clock
+from tidings.tasks import BackgroundQueue
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert phone numbers to E.164, the one form in which they are stored."""
+"""Phone numbers: their one form (E.164), and the budgets for texts to them.
+
+The counts are in the store: all processes share them, and they survive a restart. Each period
+starts at a fixed time of the clock, not with the first code, so up to twice the limit can be sent
+within any span as long as a period.
+
+A number is counted separately for each tenant, so that codes requested at one tenant never prevent
+a login at another. Strangers with made-up numbers can use up the budgets that protect the operator
+(prefix, country, tenant, deployment). For this reason known numbers, which belong to a user of the
+tenant, have separate counts for prefix and country, and a reserve in the other two budgets.
+"""
 
 import unicodedata
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
+from tidings.actions.identity.refresh_tokens import LoginDigests
+from tidings.model import limits
 from tidings.model.refusals import Invalid
+from tidings.ports.sessions import Allowance, Budgets
 
 NUMBER_CHARS_MAX: Final = 64
 """Maximum length of a written number, with all grouping characters."""
@@ -13,6 +27,36 @@ _PLUS: Final = ("+", "\uff0b")
 _DASHES: Final = "-\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"
 _GROUPING: Final = frozenset(" ()./\u00a0\u2009\u202f\u3000\uff08\uff09\uff0e\uff0f" + _DASHES)
 _LAST_DIGITS: Final = 4
+
+Kind = Literal[
+    "number",
+    "number_day",
+    "number_all_tenants",
+    "prefix",
+    "country",
+    "known_prefix",
+    "known_country",
+    "tenant",
+    "tenant_unknown",
+    "all",
+    "all_unknown",
+    "address",
+    "address_day",
+]
+"""The subject of a count. A `known` number belongs to a user of the tenant, an `unknown` number
+does not."""
+
+_MOST: Final[dict[Kind, int]] = {
+    "number": limits.NUMBER_CODES_MAX,
+    "number_day": limits.NUMBER_DAY_CODES_MAX,
+    "number_all_tenants": limits.NUMBER_ALL_TENANTS_DAY_CODES_MAX,
+    "prefix": limits.PREFIX_DAY_CODES_MAX,
+    "known_prefix": limits.PREFIX_DAY_CODES_MAX,
+    "address": limits.ADDRESS_CODES_MAX,
+    "address_day": limits.ADDRESS_DAY_CODES_MAX,
+}
+_SHORT: Final[frozenset[Kind]] = frozenset({"number", "address"})
+"""Kinds with a period of minutes instead of a day."""
 
 
 class Reach(NamedTuple):
@@ -74,3 +118,101 @@ def _digits(written: str) -> str | None:
     grouped = [char for char in written[1:] if char not in _GROUPING]
     digits = [unicodedata.decimal(char, -1) for char in grouped]
     return None if -1 in digits else "".join(map(str, digits))
+
+
+@dataclass(frozen=True, slots=True)
+class LoginBudgets:
+    """Counts of codes, charged before a code is sent."""
+
+    budgets: Budgets
+    digests: LoginDigests
+    per_day: int
+    """Daily limit for the whole deployment."""
+
+    async def spend_for_address(self, address: str | None, now: int) -> int | None:
+        """Charge a code to the address; return None, or how long to wait in milliseconds."""
+        if address is None:
+            return None
+        allowances = self._of_address(address, now)
+        used_up = await self.budgets.spend(allowances)
+        return next((each.expires_at - now for each in allowances if each.name == used_up), None)
+
+    async def spend(self, tenant: str, number: str, now: int, *, is_known: bool) -> Kind | None:
+        """Charge a code to all budgets of this number, or return the budget that is used up.
+
+        In that case nothing is charged. `is_known`: the number belongs to a user of the tenant.
+        """
+        allowances = self._allowances(tenant, number, now, is_known)
+        used_up = await self.budgets.spend(list(allowances.values()))
+        return next((kind for kind, each in allowances.items() if each.name == used_up), None)
+
+    async def give_back(
+        self, tenant: str, number: str, address: str | None, now: int, *, is_known: bool
+    ) -> None:
+        """Undo the `spend` made at `now`, and the charge of the address if there is one."""
+        allowances = list(self._allowances(tenant, number, now, is_known).values())
+        if address is not None:
+            allowances += self._of_address(address, now)
+        await self.budgets.give_back(allowances)
+
+    async def give_back_address(self, address: str | None, now: int) -> None:
+        """Undo the `spend_for_address` made at `now`."""
+        if address is not None:
+            await self.budgets.give_back(self._of_address(address, now))
+
+    async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
+        """Give a code that was used for a login back to the budgets of the number in all tenants,
+        of the prefix and of the country, which limit unwanted texts only."""
+        subjects = _reach(number, is_known)
+        await self.budgets.give_back(
+            [self._allowance(kind, of, now) for kind, of in subjects.items()]
+        )
+
+    def _allowances(
+        self, tenant: str, number: str, now: int, is_known: bool
+    ) -> dict[Kind, Allowance]:
+        # A number starts with a plus, which no tenant id contains, so subjects are unique.
+        own = f"{tenant}{number}"
+        subjects: dict[Kind, str] = {"number": own, "number_day": own}
+        subjects |= _reach(number, is_known)
+        subjects |= {"tenant": tenant, "all": ""}
+        if not is_known:
+            subjects |= {"tenant_unknown": tenant, "all_unknown": ""}
+        return {kind: self._allowance(kind, of, now) for kind, of in subjects.items()}
+
+    def _of_address(self, address: str, now: int) -> list[Allowance]:
+        return [self._allowance(kind, address, now) for kind in ("address", "address_day")]
+
+    def _allowance(self, kind: Kind, subject: str, now: int) -> Allowance:
+        length = limits.CODES_MS if kind in _SHORT else limits.DAY_MS
+        period = now // length
+        return Allowance(
+            name=f"codes:{kind}:{self.digests.name(kind, subject)}:{period}",
+            most=self._most(kind),
+            expires_at=(period + 1) * length,
+        )
+
+    def _most(self, kind: Kind) -> int:
+        # Half of the total, so that no country or tenant takes everything from the others.
+        share = max(limits.SHARE_DAY_CODES_MIN, self.per_day // 2)
+        match kind:
+            case "all":
+                return self.per_day
+            case "all_unknown":
+                return _without_reserve(self.per_day)
+            case "tenant_unknown":
+                return _without_reserve(share)
+            case _:
+                return _MOST.get(kind, share)
+
+
+def _reach(number: str, is_known: bool) -> dict[Kind, str]:
+    """Return the budgets and subjects that a code is charged to because of its destination."""
+    prefix, country = reach(number)
+    if is_known:
+        return {"known_prefix": prefix, "known_country": country}
+    return {"number_all_tenants": number, "prefix": prefix, "country": country}
+
+
+def _without_reserve(most: int) -> int:
+    return most - most // limits.KNOWN_NUMBERS_RESERVE_PARTS

@@ -14,8 +14,8 @@ from typing import Final, Literal
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import LimitReached, QuotaReached, Unavailable
-from tidings.ports.logins import Allowance, Budgets
 from tidings.ports.people import Quotas, Tenants, UserStore
+from tidings.ports.sessions import Allowance, Budgets
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 

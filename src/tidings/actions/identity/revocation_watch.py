@@ -16,8 +16,8 @@ from tidings.actions.identity.caller import UserCaller
 from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of
 from tidings.model.refusals import Unavailable
-from tidings.ports.requesters import REVOCATIONS, on_behalf_of
 from tidings.ports.sessions import Revocation, Revocations, RevokedKind
+from tidings.ports.store import REVOCATIONS, on_behalf_of
 from tidings.tasks import Tasks
 
 

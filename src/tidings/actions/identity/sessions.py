@@ -17,9 +17,8 @@ from tidings.actions.identity.users import check_device
 from tidings.model import limits
 from tidings.model.ids import SESSION, USER, UserKey, tenant_of, user_key
 from tidings.model.refusals import CodeWrong, SessionNotFound, UserNotFound
-from tidings.ports.logins import LoginCode
 from tidings.ports.people import User, UserStore
-from tidings.ports.sessions import Session, Sessions
+from tidings.ports.sessions import LoginCode, Session, Sessions
 from tidings.ports.world import Chance, Clock, new_ulid
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, signing_key_purpose
 from tidings.actions.identity.caller import Caller, require_tenant
-from tidings.actions.identity.feed_cache import FeedBackedCache
+from tidings.actions.identity.credential_status import FeedBackedCache
 from tidings.actions.identity.json_web_keys import JsonWebKey, ed25519_key
 from tidings.actions.identity.revocation_watch import RevocationIndex, RevocationWatch
 from tidings.model import limits

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from tidings.actions.identity.caller import Caller, require_tenant
-from tidings.actions.identity.feed_cache import FeedBackedCache
+from tidings.actions.identity.credential_status import FeedBackedCache
 from tidings.actions.identity.json_web_keys import (
     KID,
     Algorithm,

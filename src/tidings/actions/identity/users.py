@@ -12,11 +12,10 @@ from tidings.actions.identity.caller import Caller, require_tenant, require_user
 from tidings.actions.identity.phone_numbers import find_normal_form, normal_form
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.model import limits
-from tidings.model.ids import DEVICE, USER, UserKey, tenant_of, user_key
+from tidings.model.ids import DEVICE, USER, UserKey, is_visible, tenant_of, user_key
 from tidings.model.refusals import Invalid, RateLimited, TenantNotFound, UserNotFound
-from tidings.model.visible_text import is_visible
-from tidings.ports.logins import Allowance, Budgets
 from tidings.ports.people import Tenants, User, UserStore
+from tidings.ports.sessions import Allowance, Budgets
 from tidings.ports.world import Clock
 
 

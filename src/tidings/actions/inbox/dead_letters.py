@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable
-from tidings.ports.jobs import DeadLetter, DeadLetters, Jobs, JobsUnavailable
+from tidings.ports.bus import DeadLetter, DeadLetters, Jobs, JobsUnavailable
 
 ASIDE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[0-9]{1,5}")
 

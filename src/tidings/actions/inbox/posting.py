@@ -8,19 +8,16 @@ from typing import Final, Literal
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.actions.inbox.announcing import BroadcastAppender
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits
 from tidings.model.ids import USER
-from tidings.model.notifications import Broadcast, Notification
-from tidings.model.postings import Posting, Text, check_posting
+from tidings.model.notifications import Broadcast, Notification, Posting, Text, check_posting
 from tidings.model.refusals import Invalid, QueueUnavailable, RequestConflict, TooLarge
-from tidings.ports.bus import BroadcastPosted, Bus
+from tidings.ports.bus import BroadcastPosted, Bus, Job, Jobs, JobsUnavailable
 from tidings.ports.inboxes import Notifications, PostKey
-from tidings.ports.jobs import Job, Jobs, JobsUnavailable
 from tidings.ports.people import UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tidings.actions.content.cursors import Cursors
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.content.wrapping import Cursors
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.model import limits
@@ -22,8 +22,7 @@ from tidings.model.inbox_reading import (
     is_for,
     merged,
 )
-from tidings.model.notifications import NOTIFICATION, Broadcast, broadcast_sequence
-from tidings.model.postings import check_category
+from tidings.model.notifications import NOTIFICATION, Broadcast, broadcast_sequence, check_category
 from tidings.model.refusals import CursorInvalid, Invalid
 from tidings.ports.bus import Bus, InboxRead
 from tidings.ports.inboxes import Copies

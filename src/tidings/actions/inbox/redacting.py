@@ -8,8 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from tidings.actions.inbox.announcing import BroadcastAppender
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.settings import InboxConfigs
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model import limits

@@ -11,10 +11,16 @@ from tidings.actions.identity.users import check_visible_text
 from tidings.actions.inbox.message_schemas import check_schema
 from tidings.caches import LruCache
 from tidings.model import limits
-from tidings.model.invites import Invites, invites_in, login_settings_in
-from tidings.model.notifications import INBOX, InboxConfig
-from tidings.model.postings import Defaults, Json, check_category, check_open_json
+from tidings.model.notifications import (
+    INBOX,
+    Defaults,
+    InboxConfig,
+    Json,
+    check_category,
+    check_open_json,
+)
 from tidings.model.refusals import InboxNotFound, Invalid, TenantNotFound, TooLarge
+from tidings.model.roles import Invites, invites_in, login_settings_in
 from tidings.ports.inboxes import InboxSettings
 from tidings.ports.people import Tenants
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.actions.content.vault import Sealed, Vault
-from tidings.actions.inbox.log_views import LogViews
+from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.caches import LruCache
 from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.model.notifications import Broadcast, Notification
-from tidings.model.postings import Text
+from tidings.model.notifications import Broadcast, Notification, Text
 from tidings.model.times import TIME_MS_MAX
 from tidings.ports.inboxes import Notifications
 from tidings.ports.people import UserStore

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits the open connections of the process: in total, per address, and per kind.
+"""Limits the open connections of the process: total, per address, per kind.
 
 All limits follow from the file descriptors that the process may open. They are divided once:
 
@@ -10,8 +10,13 @@ All limits follow from the file descriptors that the process may open. They are 
   sockets, and sockets leave an eighth of it to HTTP.
 
 When HTTP is full, the connection that has been idle longest is closed for a new one.
+
+Above a limit the oldest connection is closed. An address over its own limit closes its own
+connections first: otherwise one address that opens connections and sends nothing would push out
+those of everybody else.
 """
 
+import asyncio
 import resource
 from collections import Counter
 from collections.abc import Callable
@@ -21,8 +26,51 @@ from typing import Final, Self
 from tidings.model import limits
 from tidings.model.addresses import Networks, counted_address, is_trusted
 
+Waiting = asyncio.Future[None]
+"""Done when the first bytes are there; fails with a TimeoutError if it has to make room."""
+
 DESCRIPTORS_UNLIMITED: Final = 1 << 20
 """Assumed number of descriptors if the system sets no limit."""
+
+
+class Undecided:
+    """Waiting connections, oldest first, in total and per counted address."""
+
+    def __init__(self, most: int, address_most: int) -> None:
+        self._most = most
+        self._address_most = address_most
+        self._all: dict[Waiting, None] = {}
+        self._of_address: dict[str, dict[Waiting, None]] = {}
+
+    def enter(self, address: str | None) -> Waiting:
+        """Add a connection; `address` is None if it is exempt."""
+        waiting: Waiting = asyncio.get_running_loop().create_future()
+        self._all[waiting] = None
+        if address is not None:
+            same = self._of_address.setdefault(address, {})
+            same[waiting] = None
+            if len(same) > self._address_most:
+                _make_room(same)
+        if len(self._all) > self._most:
+            _make_room(self._all)
+        return waiting
+
+    def leave(self, waiting: Waiting, address: str | None) -> None:
+        """Remove a connection that has sent its first bytes or was closed."""
+        self._all.pop(waiting, None)
+        same = self._of_address.get(address) if address is not None else None
+        if address is not None and same is not None:
+            same.pop(waiting, None)
+            if not same:
+                del self._of_address[address]
+
+
+def _make_room(waiting: dict[Waiting, None]) -> None:
+    """Close the oldest connection that still waits; those that are done leave by themselves."""
+    for oldest in waiting:
+        if not oldest.done():
+            oldest.set_exception(TimeoutError())
+            return
 
 
 class ConnectionClass(Enum):

@@ -11,8 +11,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.store import Sweeping
 from tidings.ports.world import Chance, Clock, Failpoints
-from tidings.stores.dynamodb.chat.chat_list import DynamoChatList
-from tidings.stores.dynamodb.chat.chats import DynamoChats
+from tidings.stores.dynamodb.chat.chats import DynamoChatList, DynamoChats
 from tidings.stores.dynamodb.chat.creating import ChatMaker
 from tidings.stores.dynamodb.chat.deletions import DynamoDeletions
 from tidings.stores.dynamodb.chat.heads import DynamoDeliveryStore, Heads

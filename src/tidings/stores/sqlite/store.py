@@ -13,17 +13,16 @@ from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 from tidings.stores.sqlite.chat.log import SqliteLog
 from tidings.stores.sqlite.chat.members import SqliteInvites
 from tidings.stores.sqlite.chat.receipts import SqliteReceipts
-from tidings.stores.sqlite.chat.sweeping import SqliteSweeping
 from tidings.stores.sqlite.engine.connections import (
     DATABASE,
     WRITER_CACHE_KIB,
     Checkpoints,
+    Readers,
+    StoreBroken,
     connect,
 )
-from tidings.stores.sqlite.engine.readers import Readers
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.errors import StoreBroken
 from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import SqliteAuditLog
 from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
@@ -35,6 +34,7 @@ from tidings.stores.sqlite.identity.users import SqliteUsers
 from tidings.stores.sqlite.inbox.copies import SqliteCopies
 from tidings.stores.sqlite.inbox.jobs import SqliteDeadLetters, SqliteJobs
 from tidings.stores.sqlite.inbox.notifications import SqliteInboxSettings, SqliteNotifications
+from tidings.stores.sqlite.sweeping import SqliteSweeping
 
 
 @dataclass(frozen=True, slots=True)

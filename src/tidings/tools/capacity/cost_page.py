@@ -1,21 +1,205 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/reference/cost.md, from the functions that tests compare with a real store."""
+"""Tables of docs/reference/cost.md, and the use cases that they list."""
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
+from tidings.model import limits
+from tidings.tools.capacity import costs, identity_costs, inbox_costs
 from tidings.tools.capacity.charges import Prices, Units, total
-from tidings.tools.capacity.identity_cases import IdentityCase, identity_cases
-from tidings.tools.capacity.inbox_cases import InboxCase, inbox_cases
+from tidings.tools.capacity.costs import Cost
 from tidings.tools.capacity.machines import Machine, fleet
+from tidings.tools.capacity.other_designs import (
+    COUNTER_AND_ROWS,
+    ROW_PER_MEMBER,
+    ROW_PER_NOTIFICATION,
+    SINGLE_TABLE,
+)
 from tidings.tools.capacity.planner import plan
 from tidings.tools.capacity.report import as_text
 from tidings.tools.capacity.traffic import Traffic
-from tidings.tools.capacity.use_cases import UseCase, use_cases
+
+TEXT: Final = 300
+"""Title, text, link and the names of their fields."""
+AUDIENCES: Final = (1, 100, 1_000)
+EVERYONE: Final = 10_000
+"""Users of the tenant, which matters to the other design only."""
+COPIES: Final = 50
+COPIES_MOST: Final = 1_000
+
+CONTACTS: Final = 50
+
+ASK: Final = "request a code"
+FIRST_LOGIN: Final = "log in, a new user"
+NEXT_LOGIN: Final = "log in, again on the same device"
+REFRESH: Final = "refresh a session"
+FIRST_SIGHT: Final = "a token that a process sees for the first time"
+LOOK: Final = "the feed of revocations, every two seconds for each process"
+FIRST_NUMBER: Final = "a user gets a phone number"
+NEXT_NUMBER: Final = "a user gets another phone number"
+END_SESSION: Final = "end a session"
+END_ALL: Final = "end all of a user's sessions and tokens"
+MAKE_TOKEN: Final = "a token for a user, and its record in the audit trail"
+RECORD_ACT: Final = "any other administrative action: its record in the audit trail"
+FIND_CONTACTS: Final = f"contacts, {CONTACTS} numbers of users"
+
+SMALL: Final = 100
+LARGE: Final = limits.CONTENT_BYTES_MAX
+CHATS: Final = 50
+PAGE: Final = 50
+MISSED: Final = 100
+ONLINE: Final = {2: 1, 10: 9, 100: 99, 1_000: 100}
+"""Connected readers by members of the chat: all of them, except in the largest."""
+_DESIGNS: Final = (ROW_PER_MEMBER, SINGLE_TABLE, COUNTER_AND_ROWS)
 
 _HEADS: Final = ("Use case", "Until the answer", "In total", "Price of a million")
 _PART: Final = "<!-- generated: {name} -->\n.*?<!-- end -->"
+
+
+class InboxCase(NamedTuple):
+    """One row of the table: a step from its request until the system is quiet."""
+
+    name: str
+    ours: Cost
+    row_per_notification: Units | None = None
+
+
+def post_name(users: int, *, in_store: bool = False) -> str:
+    """Return the name of a post to listed users in the table."""
+    people = "1 user" if users == 1 else f"{users:,} users"
+    return f"post to {people}, jobs in the store" if in_store else f"post to {people}"
+
+
+def inbox_cases() -> Iterator[InboxCase]:
+    """Yield all use cases in the order of the table."""
+    theirs = ROW_PER_NOTIFICATION
+    for users in AUDIENCES:
+        yield InboxCase(post_name(users), inbox_costs.post(users, TEXT), theirs.post(users, TEXT))
+    for users in AUDIENCES:
+        name = post_name(users, in_store=True)
+        yield InboxCase(name, inbox_costs.post(users, TEXT, in_store=True))
+    for has_key in (False, True):
+        name = "broadcast, with a key" if has_key else "broadcast"
+        cost = inbox_costs.post_to_everyone(TEXT, has_key=has_key)
+        yield InboxCase(name, cost, theirs.post(EVERYONE, TEXT))
+    most, text = max(AUDIENCES), TEXT
+    listed, everyone = (inbox_costs.redact(TEXT, is_for_everyone=flag) for flag in (False, True))
+    yield InboxCase(f"retract, of {most:,} users", listed, theirs.redact(most, text))
+    yield InboxCase("retract a broadcast", everyone, theirs.redact(EVERYONE, text))
+    yield InboxCase(f"progress, of {most:,} users", inbox_costs.progress(TEXT))
+    yield InboxCase(
+        f"list of {COPIES}", inbox_costs.list_page(COPIES, TEXT), theirs.list(COPIES, TEXT)
+    )
+    for copies in (COPIES, COPIES_MOST):
+        yield InboxCase(
+            f"unread count, {copies:,} copies", inbox_costs.unread(copies), theirs.unread()
+        )
+    yield InboxCase(f"read one of {COPIES}", inbox_costs.read_one(COPIES), theirs.read_one(TEXT))
+    marked = theirs.read_before(COPIES, TEXT)
+    yield InboxCase(f"read all of {COPIES}", inbox_costs.read_before(COPIES), marked)
+    yield InboxCase("an inbox read again, at most once a second", inbox_costs.look_anew())
+
+
+class IdentityCase(NamedTuple):
+    """One row of the table: a step from its request until the system is quiet."""
+
+    name: str
+    ours: Cost
+
+
+def identity_cases() -> Iterator[IdentityCase]:
+    """Yield all use cases in the order of the table."""
+    yield IdentityCase(ASK, identity_costs.ask_for_code())
+    yield IdentityCase(FIRST_LOGIN, identity_costs.first_login())
+    yield IdentityCase(NEXT_LOGIN, identity_costs.next_login())
+    yield IdentityCase(REFRESH, identity_costs.refresh())
+    yield IdentityCase(FIRST_SIGHT, identity_costs.first_sight())
+    yield IdentityCase(LOOK, identity_costs.look_at_feed())
+    yield IdentityCase(FIRST_NUMBER, identity_costs.give_number(has_one=False))
+    yield IdentityCase(NEXT_NUMBER, identity_costs.give_number(has_one=True))
+    yield IdentityCase(END_SESSION, identity_costs.end_session())
+    yield IdentityCase(END_ALL, identity_costs.end_all())
+    yield IdentityCase(MAKE_TOKEN, identity_costs.make_token())
+    yield IdentityCase(RECORD_ACT, identity_costs.record_act())
+    yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))
+
+
+class UseCase(NamedTuple):
+    """One row of the table: a step from its request until the system is quiet."""
+
+    name: str
+    ours: Cost
+    row_per_member: Units | None = None
+    single_table: Units | None = None
+    counter_and_rows: Units | None = None
+
+    @property
+    def other_designs(self) -> tuple[Units | None, ...]:
+        """Units of the other designs; None if a design lacks the feature."""
+        return self.row_per_member, self.single_table, self.counter_and_rows
+
+
+def send_name(members: int, content: int, readers: int) -> str:
+    """Return the name of a send in the table."""
+    people = "1:1" if members == 2 else f"{members:,} members"
+    online = f"{readers} online" if 0 < readers < members - 1 else "online"
+    return f"send, {people}, {online if readers else 'offline'}, {content:,} bytes"
+
+
+def use_cases() -> Iterator[UseCase]:
+    """Yield all use cases in the order of the table."""
+    yield from _sends()
+    expiring = costs.send(2, SMALL, 1, expires=True)
+    sent = ROW_PER_MEMBER.send(2, SMALL) + ROW_PER_MEMBER.deliver(2, SMALL, 1)
+    yield UseCase("send, 1:1, online, expires", expiring, sent)
+    yield UseCase("send, 1:1, two processes in turn", costs.send_in_turn(2, SMALL))
+    yield UseCase("edit", costs.edit(2, SMALL))
+    yield UseCase("redact", costs.redact(2, SMALL))
+    yield UseCase("react", costs.react(2, SMALL))
+    for joins in (True, False):
+        name = "add a member to ten" if joins else "remove a member of ten"
+        others = (design.change_members(10) for design in _DESIGNS)
+        yield UseCase(name, costs.change_members(joins=joins), *others)
+    yield UseCase("delete a chat of ten, 2 messages", costs.delete_chat(10, 2))
+    marks = (design.mark_read(2, SMALL) for design in _DESIGNS)
+    yield UseCase("mark read, over REST", costs.mark_read(), *marks)
+    yield from _reads()
+
+
+def _sends() -> Iterator[UseCase]:
+    for members, readers in ONLINE.items():
+        for content in (SMALL, LARGE):
+            yield _send(members, content, readers)
+    for content in (SMALL, LARGE):
+        yield _send(2, content, 0)
+
+
+def _send(members: int, content: int, readers: int) -> UseCase:
+    others = (
+        design.send(members, content) + design.deliver(members, content, readers)
+        for design in _DESIGNS
+    )
+    name = send_name(members, content, readers)
+    return UseCase(name, costs.send(members, content, readers), *others)
+
+
+def _reads() -> Iterator[UseCase]:
+    pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
+    yield UseCase(f"history page of {PAGE}", costs.history(2, PAGE, SMALL), *pages)
+    lists = (design.chat_list(CHATS) for design in _DESIGNS)
+    yield UseCase(f"chat list of {CHATS}", costs.chat_list(CHATS), *lists)
+    yield UseCase(
+        f"hello, {CHATS} chats, nothing new",
+        costs.hello(CHATS, 1),
+        counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
+    )
+    missed = costs.reconnect(CHATS, 1, MISSED, SMALL)
+    yield UseCase(
+        f"reconnect, {CHATS} chats, {MISSED} missed",
+        missed,
+        counter_and_rows=COUNTER_AND_ROWS.reconnect(CHATS, MISSED, SMALL),
+    )
 
 
 def filled_in(page: str) -> str:

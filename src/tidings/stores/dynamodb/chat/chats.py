@@ -1,27 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chats port on DynamoDB: creation, the chat list, members, mutes and acquaintances."""
+"""The chats port on DynamoDB; the chat list is built when it is read.
+
+Receipt rows give the chats, head copies give their order; all else is read for one page only.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from tidings.model.chats import Chat, ChatRow, HeldChat
-from tidings.model.entries import Entry
+from tidings.model import limits
+from tidings.model.chats import Chat, ChatRow, HeldChat, Receipt, Unread, unread_of_page
+from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
-from tidings.stores.dynamodb.chat.chat_list import DynamoChatList
 from tidings.stores.dynamodb.chat.creating import ChatMaker
-from tidings.stores.dynamodb.chat.entries import members_of
-from tidings.stores.dynamodb.chat.items import member_key, pair_of, receipt_key
+from tidings.stores.dynamodb.chat.heads import HeadCopy, Heads, MemberCount
+from tidings.stores.dynamodb.chat.items import member_key, pair_of, receipt_key, to_receipt
+from tidings.stores.dynamodb.chat.pages import (
+    head_of_chat,
+    last_messages,
+    members_of,
+    membership_row,
+)
+from tidings.stores.dynamodb.chat.receipts import count_unread, unread_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded
 from tidings.stores.dynamodb.patterns import (
     FIND_OWN,
+    LIST_CHATS,
+    LIST_ROLES,
     MAKE_OWN,
     MUTE,
+    READ_CHAT,
+    READ_RECEIPT,
+    READ_ROLES,
+    SHOW_CHATS,
     SHOW_PAIRS,
     SHOW_RECEIPTS,
 )
@@ -32,6 +48,149 @@ _UNMUTE: Final = "REMOVE #muted_until"
 FIRST_ENTRIES: Final = 200
 """Entries of an old direct chat that are searched for an answer: about ten read units at most."""
 _WRITING: Final = {":created": "created", ":message": "message"}
+
+
+class DynamoChatList:
+    """A user's chats, as that user sees them."""
+
+    def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
+        self._dynamo = dynamo
+        self._heads = heads
+
+    async def held(self, user: UserKey) -> list[HeldChat]:
+        """Return all chats of the user from a strong read, latest activity first."""
+        receipts = await self._receipts(user)
+        copies = await self._copies(list(receipts), strong=True)
+        counts = await gather_bounded(
+            partial(self._member_count, chat, copy) for chat, copy in copies.items()
+        )
+        chats = [
+            HeldChat(chat, copy.head, receipts[chat], count.members)
+            for (chat, copy), count in zip(copies.items(), counts, strict=True)
+        ]
+        chats.sort(key=lambda chat: (chat.head.active_at, chat.chat_id), reverse=True)
+        return chats
+
+    async def ids(self, user: UserKey) -> list[ChatId]:
+        """Return the ids of all chats of the user from a strong read."""
+        return list(await self._receipts(user))
+
+    async def heads(self, chats: Sequence[ChatId]) -> dict[ChatId, int]:
+        """Return the head sequences of these chats from a strong read."""
+        copies = await self._copies(chats, strong=True)
+        return {chat: copy.head.sequence for chat, copy in copies.items() if copy.head.sequence}
+
+    async def page(
+        self, user: UserKey, below: tuple[int, ChatId] | None, limit: int, now: int
+    ) -> list[ChatRow]:
+        """Return a page of the list, from below (active_at, chat_id) on."""
+        receipts = await self._receipts(user)
+        copies = await self._copies(list(receipts), strong=False)
+        order = sorted(((copy.head.active_at, chat) for chat, copy in copies.items()), reverse=True)
+        chats = [chat for at, chat in order if below is None or (at, chat) < below][:limit]
+        if not chats:
+            return []
+        rows = await self._rows({chat: (copies[chat].head, receipts[chat]) for chat in chats}, now)
+        # Everything in the rows has been read by now: a user removed meanwhile must not see it.
+        still_in = await self._receipts(user)
+        return [row for row in rows if row.chat_id in still_in]
+
+    async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
+        """Return one row of the list; None unless the user is still a member after all was read."""
+        item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
+        if item is None:
+            return None
+        head, receipt = await head_of_chat(self._dynamo, chat), to_receipt(item)
+        last = await last_messages(self._dynamo, [(chat, head.last_message)])
+        unread = await unread_of(self._dynamo, chat, head, receipt, now)
+        facts = await self._dynamo.get(READ_CHAT, {"chat_id": chat})
+        member = await membership_row(self._dynamo, chat, user)
+        if facts is None or member is None:
+            return None
+        return _row(facts, member, head, receipt, last.get((chat, head.last_message)), unread)
+
+    async def _receipts(self, user: UserKey) -> dict[ChatId, Receipt]:
+        items = await self._dynamo.query(LIST_CHATS, "#user_id = :user", {":user": user})
+        return {ChatId(item["chat_id"]): to_receipt(item) for item in items}
+
+    async def _copies(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
+        """Return the heads of the logs; read the log if its head copy is missing or may be old."""
+        copies = await self._heads.read(chats, strong=strong)
+        unsure = [chat for chat in chats if chat not in copies or self._heads.must_look(chat)]
+        heads = await gather_bounded(partial(head_of_chat, self._dynamo, chat) for chat in unsure)
+        for chat, head in zip(unsure, heads, strict=True):
+            self._heads.looked(chat, HeadCopy(head))
+            copies[chat] = HeadCopy(head)
+        return copies
+
+    async def _member_count(self, chat: ChatId, copy: HeadCopy) -> MemberCount:
+        if copy.count is not None:
+            return copy.count
+        facts = await self._dynamo.get(READ_CHAT, {"chat_id": chat})
+        if facts is None:
+            return MemberCount(0, 0)
+        count = MemberCount(facts["as_of"], facts["member_count"])
+        self._heads.looked(chat, HeadCopy(copy.head, count))
+        return count
+
+    async def _rows(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[ChatRow]:
+        """Return the rows of these chats of one user, in order."""
+        facts = await self._facts(list(chats))
+        (user,) = {receipt.user for _, receipt in chats.values()}
+        members = await self._memberships(user, list(chats))
+        last = await last_messages(
+            self._dynamo,
+            [(chat, head.last_message) for chat, (head, _) in chats.items()],
+        )
+        unread = await self._unread(chats, now)
+        return [
+            _row(facts[chat], members[chat], head, receipt, last.get((chat, head.last_message)), n)
+            for (chat, (head, receipt)), n in zip(chats.items(), unread, strict=True)
+            if chat in facts and chat in members
+        ]
+
+    async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
+        """Compute unread for each chat; read the log only where subtraction is not enough."""
+        known = unread_of_page(chats.values())
+        queries = [
+            partial(count_unread, self._dynamo, chat, receipt, now)
+            for (chat, (_, receipt)), unread in zip(chats.items(), known, strict=True)
+            if unread is None
+        ]
+        counted = iter(await gather_bounded(queries))
+        return [next(counted) if unread is None else unread for unread in known]
+
+    async def _facts(self, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
+        items = await self._dynamo.batch_get(SHOW_CHATS, [{"chat_id": chat} for chat in chats])
+        return {item["chat_id"]: item for item in items}
+
+    async def _memberships(self, user: UserKey, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
+        """Return roles and mutes. The index may still lack a membership that the receipts have."""
+        rows = await self._dynamo.query(LIST_ROLES, "#user_id = :user", {":user": user})
+        found = {ChatId(row["chat_id"]): row for row in rows}
+        missing = [member_key(chat, user) for chat in chats if chat not in found]
+        for row in await self._dynamo.batch_get(READ_ROLES, missing):
+            found[ChatId(row["chat_id"])] = row
+        return found
+
+
+def _row(
+    facts: Item, member: Item, head: Head, receipt: Receipt, last: Entry | None, unread: Unread
+) -> ChatRow:
+    others = [user for user in facts["first_members"] if user != receipt.user]
+    return ChatRow(
+        chat_id=facts["chat_id"],
+        type=facts["type"],
+        name=facts.get("name"),
+        others=tuple(others[: limits.LISTED_MEMBERS_MAX]),
+        member_count=facts["member_count"],
+        role=member["role"],
+        muted_until=member.get("muted_until"),
+        head=head,
+        receipt=receipt,
+        last=last,
+        unread=unread,
+    )
 
 
 class DynamoChats:

@@ -15,11 +15,11 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import LimitReached, RequestConflict, StoreUnavailable
 from tidings.ports.chats import Created, RequestKey
 from tidings.ports.log import Kept
-from tidings.ports.requesters import current_requester
-from tidings.stores.dynamodb.chat.entries import load_state
+from tidings.ports.store import current_requester
 from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import entry_item, pair_of, to_entry
 from tidings.stores.dynamodb.chat.members import TransactionPlan, chat_item, have_room, plan_joining
+from tidings.stores.dynamodb.chat.pages import load_state
 from tidings.stores.dynamodb.chat.runs import FREE_SLOT, Runs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Item

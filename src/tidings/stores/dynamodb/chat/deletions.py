@@ -10,13 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tidings.model.deletions import Deletion, deletion_of
-from tidings.model.entries import Entry
+from tidings.model.entries import Deletion, Entry, deletion_of
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DELETION_LEASE_MS
 from tidings.ports.chats import Deletions
 from tidings.stores.dynamodb.chat import deletion_patterns as patterns
-from tidings.stores.dynamodb.chat.entries import items_after
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
@@ -26,6 +24,7 @@ from tidings.stores.dynamodb.chat.items import (
     receipt_key,
 )
 from tidings.stores.dynamodb.chat.members import TransactionPlan
+from tidings.stores.dynamodb.chat.pages import items_after
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded

@@ -26,8 +26,8 @@ from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.delivery import DeliveryStore
-from tidings.stores.dynamodb.chat.entries import entries_at, items_after, to_entries
 from tidings.stores.dynamodb.chat.items import head_values, to_head
+from tidings.stores.dynamodb.chat.pages import entries_at, items_after, to_entries
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (

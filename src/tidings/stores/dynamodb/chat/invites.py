@@ -6,7 +6,7 @@ from typing import Final
 
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.invites import Asked, Invite, asking
+from tidings.model.roles import Asked, Invite, asking
 from tidings.ports.chats import InviteStore
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item

@@ -7,9 +7,9 @@ fields of a message that follow from its other fields.
 
 from typing import Any, Final
 
+from tidings.model.chats import Receipt
 from tidings.model.entries import Entry, Head, Person, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.roles import Member
 from tidings.stores.dynamodb.client.errors import Item
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds

@@ -11,11 +11,18 @@ from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey, head_of
 from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Log, Page, Run, Sent
-from tidings.ports.requesters import set_requester, user_requester
-from tidings.stores.dynamodb.chat.entries import items_after, load_state, membership_row, to_entries
+from tidings.ports.store import set_requester, user_requester
 from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import claim_key, place, reactions_of, to_reaction
-from tidings.stores.dynamodb.chat.pages import admit, find_down, find_up
+from tidings.stores.dynamodb.chat.pages import (
+    admit,
+    find_down,
+    find_up,
+    items_after,
+    load_state,
+    membership_row,
+    to_entries,
+)
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item

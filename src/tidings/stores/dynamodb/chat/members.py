@@ -17,13 +17,13 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Way, has_room, surely_has_room, way_into
 from tidings.ports.log import Outcome, SlotTaken
-from tidings.stores.dynamodb.chat.entries import load_state
 from tidings.stores.dynamodb.chat.items import (
     member_item,
     member_key,
     receipt_item,
     receipt_key,
 )
+from tidings.stores.dynamodb.chat.pages import load_state
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Canceled, Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded

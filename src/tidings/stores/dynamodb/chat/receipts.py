@@ -12,15 +12,14 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
+from tidings.model.chats import Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread, unread_without_a_look
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.receipts import Move, OwnSends, Receipts
-from tidings.stores.dynamodb.chat.entries import head_of_chat, members_of, membership_row
+from tidings.ports.chats import Move, OwnSends, Receipts
 from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import place, receipt_key, to_receipt
-from tidings.stores.dynamodb.chat.pages import receipts_of
+from tidings.stores.dynamodb.chat.pages import head_of_chat, members_of, membership_row, receipts_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded

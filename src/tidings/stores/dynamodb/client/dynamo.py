@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.access import Recorder
-from tidings.stores.dynamodb.client.calls import Calls
 from tidings.stores.dynamodb.client.errors import Item
 from tidings.stores.dynamodb.client.retrying import OWN_CONNECTIONS, Budget, Retrying
-from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT, open_transport
+from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT, Calls, open_transport
 from tidings.stores.dynamodb.client.writes import (
     Delete,
     Values,

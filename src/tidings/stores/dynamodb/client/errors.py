@@ -3,11 +3,11 @@
 
 from typing import Any
 
-from tidings.aws.errors import Rejected as Rejected
-from tidings.aws.errors import RequestError as RequestError
-from tidings.aws.errors import Throttled as Throttled
-from tidings.aws.errors import Unanswered as Unanswered
-from tidings.aws.errors import Unsent as Unsent
+from tidings.aws.transport import Rejected as Rejected
+from tidings.aws.transport import RequestError as RequestError
+from tidings.aws.transport import Throttled as Throttled
+from tidings.aws.transport import Unanswered as Unanswered
+from tidings.aws.transport import Unsent as Unsent
 
 Item = dict[str, Any]
 """Plain values by attribute name: str, int, bytes, bool, None, list, dict, frozenset of int."""

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.requesters import Lane, Requester
+from tidings.ports.store import Lane, Requester
 from tidings.ports.world import Chance
 from tidings.stores.dynamodb.client.errors import (
     Canceled,

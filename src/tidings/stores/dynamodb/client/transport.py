@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport to DynamoDB: its endpoint, and the translation of its error answers."""
+"""The transport to DynamoDB: requests under an access pattern, signed and retried."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tidings.aws import transport
-from tidings.aws.errors import NoCredentials
 from tidings.aws.signing import Service
 from tidings.aws.transport import CONNECTIONS_DEFAULT as CONNECTIONS_DEFAULT
+from tidings.aws.transport import NoCredentials, error_code, error_message, find_endpoint
 from tidings.aws.transport import Transport as Transport
-from tidings.aws.transport import error_code, error_message, find_endpoint
+from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
-from tidings.ports.world import Clock
+from tidings.ports.store import current_requester
+from tidings.ports.world import Chance, Clock
+from tidings.stores.dynamodb.client.access import Recorder, units_of, usage_of
 from tidings.stores.dynamodb.client.errors import (
     Canceled,
     ConditionFailed,
@@ -23,7 +27,9 @@ from tidings.stores.dynamodb.client.errors import (
     Throttled,
     Unanswered,
 )
+from tidings.stores.dynamodb.client.retrying import RequestScheduler, Retrying
 from tidings.stores.dynamodb.client.writes import item_from_wire
+from tidings.stores.dynamodb.patterns import Pattern
 
 TABLES: Final = Service("dynamodb", "DynamoDB_20120810")
 STREAMS: Final = Service("dynamodb", "DynamoDBStreams_20120810")
@@ -39,6 +45,11 @@ _THROTTLED: Final = frozenset(
     }
 )
 _CONFLICTED: Final = frozenset({"TransactionConflictException", "ReplicatedWriteConflictException"})
+
+log = logging.getLogger("tidings.dynamodb")
+
+BACKGROUND_MAX: Final = 16
+_MISTAKES: Final = frozenset({"ValidationException", "ValidationError", "SerializationException"})
 
 
 def _to_error(status: int, answer: dict[str, Any]) -> RequestError:
@@ -105,3 +116,78 @@ async def open_transport(
             yield opened
     except NoCredentials as none:
         raise SetupError(str(none)) from none
+
+
+class Calls:
+    """Sender of requests to the tables of one deployment."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        retrying: Retrying,
+        chance: Chance,
+        *,
+        prefix: str,
+        record: Recorder | None = None,
+        connections: int = CONNECTIONS_DEFAULT,
+    ) -> None:
+        """Share `connections` among users; the transport has more for the server's own requests."""
+        self.retrying = retrying
+        self.chance = chance
+        self.prefix = prefix
+        self.background = asyncio.Semaphore(BACKGROUND_MAX)
+        """Limit for bursts of requests that no user awaits: they must not delay answers."""
+        self._transport = transport
+        self._record = record
+        self._scheduler = RequestScheduler(connections, retrying, chance)
+
+    async def call(
+        self,
+        pattern: Pattern,
+        request: dict[str, Any],
+        *,
+        tables: tuple[str, ...] | None = None,
+        gives_way: bool = False,
+    ) -> dict[str, Any]:
+        """Send a request to the pattern's table, or to the tables it names, and record its cost."""
+        if tables is None and "RequestItems" not in request:
+            request["TableName"] = self.prefix + pattern.table
+            if pattern.index is not None:
+                request["IndexName"] = pattern.index
+        request["ReturnConsumedCapacity"] = "TOTAL"
+        try:
+            answer = await self._scheduler.retrying(current_requester()).call(
+                lambda deadline: self._send(pattern, request, deadline), gives_way=gives_way
+            )
+        except (ConditionFailed, Canceled):
+            self._note(pattern, tables, units_of(request, None))
+            raise
+        except Rejected as rejected:
+            if rejected.code in _MISTAKES:
+                raise
+            log.error(
+                "the store refuses requests: %s",
+                rejected,
+                extra={"action": "store_refuses", "code": rejected.code, "pattern": pattern.name},
+            )
+            raise StoreUnavailable from rejected
+        self._note(pattern, tables, units_of(request, answer))
+        return answer
+
+    async def pause_before_rest(self, attempt: int) -> None:
+        """Wait before repeating the part of a batch that the store left undone.
+
+        Raises:
+            StoreUnavailable: No attempt is left.
+        """
+        await self._scheduler.retrying(current_requester()).pause_before_rest(attempt)
+
+    async def _send(
+        self, pattern: Pattern, request: dict[str, Any], deadline: float
+    ) -> dict[str, Any]:
+        async with self._scheduler.turn(current_requester(), deadline):
+            return await self._transport.send(pattern.operation, request, deadline)
+
+    def _note(self, pattern: Pattern, tables: tuple[str, ...] | None, units: float) -> None:
+        if self._record is not None:
+            self._record(usage_of(pattern, tables or pattern.tables, units))

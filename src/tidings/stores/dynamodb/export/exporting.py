@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tidings.model import limits
-from tidings.model.deletions import emptied
+from tidings.model.entries import emptied
 from tidings.model.ids import ChatId
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
@@ -40,9 +40,9 @@ from tidings.ports.export_facts import (
 from tidings.ports.export_inbox_facts import converted
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
-from tidings.stores.dynamodb.chat.entries import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
+from tidings.stores.dynamodb.chat.pages import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.client.errors import Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded

@@ -14,7 +14,7 @@ from typing import Final
 
 from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry, SendKey
-from tidings.model.invites import Invite
+from tidings.model.roles import Invite
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import (
     AuditFact,
@@ -57,8 +57,8 @@ from tidings.stores.dynamodb.export.identity_items import (
     to_session_item,
     with_own_numbers,
 )
-from tidings.stores.dynamodb.export.inbox_items import inbox_items
 from tidings.stores.dynamodb.export.items import (
+    inbox_items,
     member_items,
     request_item,
     tenants_item,

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of exported facts to items and back: tenants, keys, users, members, claimed keys.
+"""Conversion of exported facts to items and back, those of the inbox included.
 
 Entries, their bodies and reactions use the conversions of `chat.items`.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Final
 
 from tidings.model.ids import ChatId, UserKey
+from tidings.model.notifications import Broadcast, Copy, InboxConfig, Notification, ReadState
+from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_facts import (
     DataKeyFact,
     IssuerFact,
@@ -18,8 +22,23 @@ from tidings.ports.export_facts import (
     SigningKeyFact,
     TenantFact,
     TenantKeyFact,
+    UserCount,
     UserFact,
 )
+from tidings.ports.export_inbox_facts import (
+    BroadcastFact,
+    CopyFact,
+    DeadLetterFact,
+    InboxFact,
+    InboxFacts,
+    JobFact,
+    NotificationFact,
+    PostKeyFact,
+    ReadStateFact,
+    TenantSettingsFact,
+    converted,
+)
+from tidings.ports.inboxes import PostKey
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.client.errors import Item
@@ -29,6 +48,7 @@ from tidings.stores.dynamodb.export.identity_items import (
     to_tenant_fact,
     to_tenant_item,
 )
+from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.identity.tenant_items import (
     ISSUER,
     SIGNING,
@@ -37,6 +57,19 @@ from tidings.stores.dynamodb.identity.tenant_items import (
     api_key_key,
     signing_key,
 )
+from tidings.stores.dynamodb.inbox.items import (
+    DUE,
+    announcement_item,
+    claim_item,
+    config_key,
+    copy_item,
+    notification_item,
+    portions_key,
+    portions_ttl,
+    settings_key,
+)
+from tidings.stores.dynamodb.inbox.jobs import aside_item, job_item
+from tidings.stores.dynamodb.inbox.read_marks import marks_item, said_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
 OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
@@ -46,6 +79,51 @@ DEPLOYMENT: Final = "deployment"
 REVOCATIONS: Final = "revocations"
 _SECRET: Final = "secret#"
 _REQUESTS: Final = request_keys_of("")
+
+
+def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
+    """Yield the items that store a fact."""
+    match fact:
+        case UserCount():
+            yield count_item(fact.tenant, fact.users)
+        case TenantSettingsFact():
+            yield said_item(settings_key(fact.tenant), fact.settings)
+        case InboxFact():
+            yield said_item(config_key(fact.tenant, fact.inbox), converted(InboxConfig, fact))
+        case NotificationFact():
+            yield notification_item(converted(Notification, fact))
+            yield from _portions(fact)
+        case BroadcastFact():
+            yield _announcement(fact)
+        case PostKeyFact():
+            yield claim_item(fact.tenant, fact.inbox, fact.key, converted(PostKey, fact))
+        case CopyFact():
+            yield copy_item(fact.user_id, fact.inbox, converted(Copy, fact))
+        case ReadStateFact():
+            yield marks_item(fact.user_id, fact.inbox, converted(ReadState, fact))
+        case JobFact():
+            yield job_item(converted(Job, fact))
+        case DeadLetterFact():
+            yield aside_item(converted(DeadLetter, fact, job=converted(Job, fact.job)))
+
+
+def _portions(fact: NotificationFact) -> Iterator[Item]:
+    """Yield the items of finished jobs, grouped as the store groups them."""
+    done: defaultdict[str, list[int]] = defaultdict(list)
+    keys: dict[str, Item] = {}
+    for number in fact.finished_jobs:
+        key = portions_key(fact.tenant, fact.inbox, fact.notification_id, number)
+        keys[key["sk"]] = key
+        done[key["sk"]].append(number)
+    ttl = portions_ttl(fact.notification_id)
+    for name, key in keys.items():
+        yield {**key, "done": frozenset(done[name]), TTL: ttl}
+
+
+def _announcement(fact: BroadcastFact) -> Item:
+    """Return the item of a broadcast; DynamoDB may expire any but the last of a log."""
+    item = announcement_item(converted(Broadcast, fact))
+    return item if fact.is_last else {**item, TTL: item[DUE]}
 
 
 def value_key(name: str) -> Item:

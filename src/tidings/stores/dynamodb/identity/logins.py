@@ -8,7 +8,7 @@ from typing import Final
 
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.logins import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
+from tidings.ports.sessions import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Item

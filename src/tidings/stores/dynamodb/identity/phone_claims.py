@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The item of a user, and the claims that make each phone number belong to one user at most.
+"""The item of a user, the claims on phone numbers, and counts of users.
 
 A claim is a separate item, written in one transaction with the profile. An index on the number
 would not do: its reads are eventually consistent, so two logins at once with a new number would
 both find no owner and create two users.
+
+An exact count would scan the whole table. A process that dies loses what it has not added yet, and
+an addition whose answer was lost may be counted twice: the number is only ever an estimate.
 """
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from tidings.model.ids import UserKey, tenant_of
-from tidings.model.refusals import PhoneTaken
+from tidings.model.refusals import PhoneTaken, StoreUnavailable
 from tidings.model.times import revoked_up_to
 from tidings.ports.people import User
 from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Canceled, Item
+from tidings.stores.dynamodb.client.retrying import gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
 from tidings.stores.dynamodb.identity.identity_patterns import (
     CLAIM_NUMBER,
@@ -23,12 +31,78 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
     FIND_NUMBERS,
 )
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.inbox.inbox_patterns import COUNT_USERS, SHOW_USER_COUNT
+from tidings.stores.dynamodb.inbox.items import of_tenant
+from tidings.tasks import Tasks
+
+ADD_SECONDS: Final = 5.0
 
 CLAIMS: Final = "p#"
 IS_USER: Final = "attribute_exists(#created_at)"
 """Condition: the item is a user, not a claim."""
 REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
 """Condition: `revoked_at` only moves forward, so revoked tokens never become valid again."""
+
+
+class UserCounts:
+    """Counters of users, one for each tenant."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+        self._new: Counter[str] = Counter()
+        self._closing = asyncio.Event()
+        self._is_adding = False
+        self._tasks = Tasks("user_counts")
+
+    def made(self, tenant: str) -> None:
+        """Count one more user of the tenant."""
+        self._new[tenant] += 1
+        if not self._is_adding:
+            self._is_adding = True
+            self._tasks.start(self._add_all())
+
+    async def about(self, tenant: str) -> int:
+        """Return the stored count plus what this process has not added yet."""
+        item = await self._dynamo.get(SHOW_USER_COUNT, _key(tenant)) or {}
+        return int(item.get("users", 0)) + self._new[tenant]
+
+    async def _add_all(self) -> None:
+        try:
+            while self._new:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ADD_SECONDS):
+                        await self._closing.wait()
+                tenants = list(self._new)
+                await gather_bounded(partial(self._add, tenant) for tenant in tenants)
+        finally:
+            self._is_adding = False
+
+    async def _add(self, tenant: str) -> None:
+        count = self._new[tenant]
+        try:
+            await self._dynamo.update(
+                COUNT_USERS, _key(tenant), "ADD #users :count", values={":count": count}
+            )
+        except StoreUnavailable:
+            if not self._closing.is_set():
+                return  # the next round adds it
+        self._new[tenant] -= count
+        if not self._new[tenant]:
+            del self._new[tenant]
+
+    async def close(self) -> None:
+        """Add what is left; give up if the store does not answer."""
+        self._closing.set()
+        await self._tasks.finish()
+
+
+def count_item(tenant: str, users: int) -> Item:
+    """Build the item of a tenant's counter."""
+    return {**_key(tenant), "users": users}
+
+
+def _key(tenant: str) -> Item:
+    return of_tenant(tenant, "uc")
 
 
 def key_of(user: UserKey) -> Item:

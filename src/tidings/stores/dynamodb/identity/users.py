@@ -25,12 +25,12 @@ from tidings.stores.dynamodb.identity.phone_claims import (
     IS_USER,
     REVOKES,
     PhoneClaims,
+    UserCounts,
     key_of,
     revocation_of,
     to_user,
 )
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
-from tidings.stores.dynamodb.identity.user_counts import UserCounts
 from tidings.tasks import Tasks
 
 ATTEMPTS_MAX: Final = 8

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.jobs import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
+from tidings.ports.bus import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
 from tidings.stores.dynamodb.client.retrying import gather_bounded

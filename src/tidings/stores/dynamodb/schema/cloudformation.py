@@ -17,12 +17,13 @@ from tidings.stores.dynamodb.schema.alarms import (
     Alarm,
     BackupPlan,
     Kind,
+    Policy,
     Scaled,
     all_alarms,
     all_scaled,
     backup_plans,
+    policies,
 )
-from tidings.stores.dynamodb.schema.roles import Policy, policies
 from tidings.stores.dynamodb.tables import TABLES, Table
 
 Template = dict[str, Any]

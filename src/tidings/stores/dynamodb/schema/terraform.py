@@ -15,13 +15,14 @@ from tidings.stores.dynamodb.schema.alarms import (
     TARGET_PERCENT,
     Alarm,
     BackupPlan,
+    Policy,
     Scaled,
     all_alarms,
     all_scaled,
     backup_plans,
+    policies,
 )
 from tidings.stores.dynamodb.schema.requests import attributes
-from tidings.stores.dynamodb.schema.roles import Policy, policies
 from tidings.stores.dynamodb.tables import TABLES, Index, Table
 
 Block = dict[str, Any]

@@ -12,10 +12,9 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import ChatRow
+from tidings.model.chats import ChatRow, Receipt, Unread, unread_of_page
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt, Unread, unread_of_page
 from tidings.stores.sqlite.chat.receipts import count_unread, unread_of
 from tidings.stores.sqlite.engine.rows import columns_of, to_entry
 

@@ -8,20 +8,19 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatRow, HeldChat
+from tidings.model.chats import Chat, ChatRow, HeldChat, Receipt
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import LimitReached, RequestConflict
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
-from tidings.ports.requesters import current_requester
+from tidings.ports.store import current_requester
 from tidings.stores.scheduler import Scheduler, in_turn
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.chat_list import page_of_chats, row_of_chat, rows_of_page
 from tidings.stores.sqlite.chat.log import members_of, role_of
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.jobs import Steps
-from tidings.stores.sqlite.engine.readers import Readers
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, to_row
 from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Writer
 

@@ -6,12 +6,11 @@ from typing import Final
 import apsw
 import msgspec
 
-from tidings.model.deletions import Deletion, deletion_of
-from tidings.model.entries import Entry
+from tidings.model.entries import Deletion, Entry, deletion_of
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DELETE_STEP_ROWS
 from tidings.ports.chats import Deletions
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert
 from tidings.stores.sqlite.engine.writer import Writer
 

@@ -7,15 +7,14 @@ from typing import Any, Final
 import apsw
 
 from tidings.model import limits
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry, Head, SendKey
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.roles import Member
 from tidings.ports.log import Log, Page, Run, Sent
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat.runs import RunJob
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
 from tidings.stores.sqlite.engine.writer import Writer
 

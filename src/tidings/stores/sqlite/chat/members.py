@@ -10,10 +10,9 @@ import msgspec
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.invites import Asked, Invite, asking
-from tidings.model.roles import Way, has_room, surely_has_room, way_into
+from tidings.model.roles import Asked, Invite, Way, asking, has_room, surely_has_room, way_into
 from tidings.ports.chats import InviteStore
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert
 from tidings.stores.sqlite.engine.writer import Writer
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from tidings.model.refusals import StoreUnavailable
-from tidings.stores.sqlite.errors import DISK_TROUBLE
+from tidings.stores.sqlite.engine.connections import DISK_TROUBLE
 
 T = TypeVar("T")
 

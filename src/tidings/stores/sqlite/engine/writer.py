@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from tidings.ports.world import Failpoints
-from tidings.stores.sqlite.engine.connections import Checkpoints
+from tidings.stores.sqlite.engine.connections import DISK_TROUBLE, Checkpoints, StoreBroken
 from tidings.stores.sqlite.engine.jobs import (
     AwaitedWrite,
     JobWritten,
@@ -28,7 +28,6 @@ from tidings.stores.sqlite.engine.jobs import (
     Unfinished,
     WriteJob,
 )
-from tidings.stores.sqlite.errors import DISK_TROUBLE, StoreBroken
 
 log = logging.getLogger("tidings.store")
 

@@ -18,6 +18,7 @@ from tidings.model.audit import AuditEntry
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
+from tidings.ports.bus import DeadLetter, Job
 from tidings.ports.export_facts import (
     AuditFact,
     ChatFact,
@@ -56,12 +57,10 @@ from tidings.ports.export_inbox_facts import (
     TenantSettingsFact,
     converted,
 )
-from tidings.ports.jobs import DeadLetter, Job
 from tidings.stores.folder import only_process
-from tidings.stores.sqlite.engine.connections import DATABASE, connect
+from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate
-from tidings.stores.sqlite.errors import DISK_TROUBLE
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
 from tidings.stores.sqlite.inbox.jobs import KEEP_ASIDE, PUT_JOB, aside_to_row, job_to_row
 from tidings.stores.sqlite.inbox.notifications import ANNOUNCE, PUT_NOTIFICATION

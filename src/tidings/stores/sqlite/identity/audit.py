@@ -8,7 +8,7 @@ import msgspec
 
 from tidings.model.audit import Act, AuditEntry
 from tidings.ports.people import AuditLog, Place
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
 

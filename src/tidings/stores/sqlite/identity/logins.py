@@ -7,8 +7,8 @@ from typing import Any, Final
 import apsw
 
 from tidings.model import limits
-from tidings.ports.logins import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.ports.sessions import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 
 _PUT: Final = """

@@ -6,7 +6,7 @@ from typing import Final
 import apsw
 
 from tidings.ports.sessions import Revocation, Revocations
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 
 READ_MAX: Final = 1_000

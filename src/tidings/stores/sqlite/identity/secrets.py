@@ -9,7 +9,7 @@ import msgspec
 from tidings.model.ids import UserKey
 from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.ports.sessions import Revocation
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.revocations import revoked
 

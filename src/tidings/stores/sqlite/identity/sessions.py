@@ -8,7 +8,7 @@ import msgspec
 
 from tidings.model.ids import UserKey
 from tidings.ports.sessions import Revocation, Session, Sessions, StoredCredentials
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import from_row
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.revocations import revoked

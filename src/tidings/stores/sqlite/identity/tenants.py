@@ -16,7 +16,7 @@ from tidings.ports.people import (
     TokenIssuer,
 )
 from tidings.ports.sessions import Revocation
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.revocations import revoked

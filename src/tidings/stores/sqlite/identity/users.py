@@ -13,8 +13,8 @@ from tidings.model.refusals import PhoneTaken
 from tidings.model.times import revoked_up_to
 from tidings.ports.people import User, UserStore
 from tidings.ports.sessions import Revocation
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.jobs import UnawaitedWrite
-from tidings.stores.sqlite.engine.readers import Readers
 from tidings.stores.sqlite.engine.rows import from_row
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.revocations import revoked

@@ -11,7 +11,7 @@ from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.notifications import Copy, ReadState
 from tidings.ports.inboxes import Copies
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row
 from tidings.stores.sqlite.engine.writer import Writer
 

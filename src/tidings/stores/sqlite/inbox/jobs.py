@@ -17,8 +17,8 @@ import apsw
 import msgspec
 
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.jobs import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.ports.bus import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
 

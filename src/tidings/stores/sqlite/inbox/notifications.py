@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
-from tidings.stores.sqlite.engine.readers import Readers
+from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
 

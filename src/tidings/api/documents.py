@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI 3.1 document, generated from the declarations that route the requests.
+"""The OpenAPI document of the REST API, and the AsyncAPI document of the socket.
 
 The framework's own generator is not used: its schemas do not say that unknown fields are refused,
 and it cannot describe an optional body or the headers of a refusal.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -22,6 +22,30 @@ from tidings.api.problems import (
 )
 from tidings.model import limits
 from tidings.model.refusals import NotFound, Refusal
+from tidings.wire import frames
+
+_FROM_CLIENT: Final = get_args(frames.ClientFrame)
+_FROM_SERVER: Final = (
+    frames.Welcome,
+    frames.EntryFrame,
+    frames.Live,
+    frames.SentFrame,
+    frames.Refused,
+    frames.PageFrame,
+    frames.ReceiptFrame,
+    frames.TypingNotice,
+    frames.Presence,
+    frames.UnreadFrame,
+    frames.InvitedFrame,
+    frames.InboxUnread,
+    frames.NotificationFrame,
+    frames.RetractedFrame,
+    frames.Resync,
+    frames.GoneFrame,
+    frames.Bye,
+    frames.Pong,
+)
+_SOCKET_SCHEMA: Final = "#/components/schemas/{name}"
 
 Json = dict[str, Any]
 
@@ -67,6 +91,52 @@ _ANSWERS: Final = {
     202: "Accepted; processing continues in the background.",
     204: "Done; the answer has no body.",
 }
+
+
+def make_socket_document() -> Json:
+    """Return the document, which has one channel."""
+    kinds = (*_FROM_CLIENT, *_FROM_SERVER)
+    _, schemas = msgspec.json.schema_components(kinds, ref_template=_SOCKET_SCHEMA)
+    messages = {kind.__name__: _message(kind) for kind in kinds}
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Tidings socket",
+            "version": __version__,
+            "description": "Text frames, one JSON object each, at most 64 KiB, no compression.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            "socket": {
+                "address": "/v1/ws",
+                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
+                "bindings": {"ws": {"method": "GET"}},
+            }
+        },
+        "operations": {
+            "fromClient": _socket_operation("receive", _FROM_CLIENT, "Frames from the client."),
+            "toClient": _socket_operation("send", _FROM_SERVER, "Frames from the server."),
+        },
+        "components": {"messages": messages, "schemas": schemas},
+    }
+
+
+def _message(kind: type) -> Json:
+    return {
+        "name": kind.__struct_config__.tag,  # type: ignore[attr-defined]
+        "summary": (kind.__doc__ or "").strip(),
+        "payload": {"$ref": _SOCKET_SCHEMA.format(name=kind.__name__)},
+    }
+
+
+def _socket_operation(action: str, kinds: tuple[type, ...], summary: str) -> Json:
+    return {
+        "action": action,
+        "channel": {"$ref": "#/channels/socket"},
+        "summary": summary,
+        "messages": [{"$ref": f"#/channels/socket/messages/{kind.__name__}"} for kind in kinds],
+    }
 
 
 def make_document(operations: Sequence[Operation]) -> Json:

@@ -1,21 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""History of a chat: pages of its messages in both directions, and pages of its log."""
+"""Reading a chat: pages of its messages and its log, and receipts."""
 
 from typing import Final
 
 import msgspec
 
+from tidings.actions import rate_limits
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit, Sequence
 from tidings.api.operations import operation
-from tidings.api.requests import Query
-from tidings.model import costs, limits
-from tidings.model.ids import SEQUENCE_MAX, ChatId, UserKey
-from tidings.model.refusals import ChatNotFound, Invalid
+from tidings.api.requests import Body, Query
+from tidings.model import limits
+from tidings.model.ids import SEQUENCE_MAX, ChatId, UserKey, user_id
+from tidings.model.refusals import ChatNotFound, Invalid, ReceiptBeyondHead
 from tidings.ports.log import Page
-from tidings.wire.records import EntryRecord, MessageRecord, entry_record, message_record
+from tidings.wire.records import (
+    EntryRecord,
+    MessageRecord,
+    ReceiptRecord,
+    entry_record,
+    message_record,
+)
+
+RECEIPTS_TAG: Final = "Receipts"
 
 TAG: Final = "Messages"
+
+
+class ReceiptChange(Body, frozen=True):
+    """The sequences up to which the caller has received and read the chat."""
+
+    delivered: Sequence = 0
+    read: Sequence = 0
+
+
+class ReceiptState(msgspec.Struct):
+    """The caller's receipt, and how many messages are unread."""
+
+    delivered: int
+    read: int
+    unread: int
+    unread_exact: bool
+
+
+class ReceiptList(msgspec.Struct):
+    """The receipts of all members, longest-standing member first."""
+
+    data: list[ReceiptRecord]
+    next_cursor: None = None
+
+
+@operation(
+    "PUT",
+    "/v1/chats/{chat_id}/receipt",
+    tag=RECEIPTS_TAG,
+    summary="Mark a chat as received or read",
+    refusals=(ChatNotFound, ReceiptBeyondHead),
+)
+async def mark_receipt(
+    user: UserKey, chat: ChatId, data: ReceiptChange, verbs: ChatVerbs
+) -> ReceiptState:
+    """Move the caller's receipt forward; lower sequences change nothing."""
+    receipt, unread = await verbs.mark(user, chat, data.delivered, data.read)
+    return ReceiptState(receipt.delivered, receipt.read, unread.count, unread.exact)
+
+
+@operation(
+    "GET",
+    "/v1/chats/{chat_id}/receipts",
+    tag=RECEIPTS_TAG,
+    summary="List the receipts of a chat",
+    refusals=(ChatNotFound,),
+)
+async def list_receipts(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ReceiptList:
+    """Return one receipt for each member."""
+    receipts = await verbs.receipts(user, chat)
+    return ReceiptList(
+        [
+            ReceiptRecord(user_id(receipt.user), receipt.delivered, receipt.read)
+            for receipt in receipts
+        ]
+    )
 
 
 class MessagesQuery(Query, frozen=True):
@@ -62,7 +127,7 @@ class EntriesAfter(msgspec.Struct):
     tag=TAG,
     summary="List messages",
     refusals=(ChatNotFound,),
-    cost=lambda asked: costs.page(asked.limit),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
 )
 async def list_messages(
     user: UserKey, chat: ChatId, asked: MessagesQuery, verbs: ChatVerbs
@@ -85,7 +150,7 @@ async def list_messages(
     tag=TAG,
     summary="Read the log of a chat",
     refusals=(ChatNotFound,),
-    cost=lambda asked: costs.page(asked.limit),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
 )
 async def list_entries(
     user: UserKey, chat: ChatId, asked: EntriesQuery, verbs: ChatVerbs
@@ -100,4 +165,4 @@ def _messages(page: Page) -> list[MessageRecord]:
     return [message_record(entry, page.receipts) for entry in page.entries]
 
 
-OPERATIONS: Final = (list_messages, list_entries)
+OPERATIONS: Final = (list_messages, list_entries, mark_receipt, list_receipts)

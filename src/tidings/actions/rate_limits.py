@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits: charge each request, send and connect to the token buckets of its origin.
+"""Rate limits: what a request costs, and the token buckets that it is charged to.
 
 The limits protect against floods; ordinary clients stay far below them. Limits that must be exact
 are counted in the store instead.
+
+A plain request costs one token. A request with a multiple of that work costs about as many tokens,
+so that a bucket bounds the work that a user causes and not only the number of requests.
 """
 
 import logging
@@ -28,6 +31,40 @@ CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
 """Time over which the retries of handshakes above the process's limit are spread."""
+
+
+def page_cost(rows: int) -> int:
+    """Return the cost of a page of a log, of history or of an inbox."""
+    return _portions(rows, limits.PAGE_ROWS_PER_TOKEN)
+
+
+def chat_list_cost(rows: int) -> int:
+    """Return the cost of a page of the chat list, whose rows have preview, members and unread."""
+    return _portions(rows, limits.CHAT_LIST_ROWS_PER_TOKEN)
+
+
+def group_cost(members: int) -> int:
+    """Return the cost of a new chat: each member takes several writes."""
+    return _portions(members, limits.GROUP_MEMBERS_PER_TOKEN)
+
+
+def look_up_cost(names: int) -> int:
+    """Return the cost of a request that looks up or marks several things one by one."""
+    return _portions(names, limits.LOOK_UPS_PER_TOKEN)
+
+
+def leave_cost(chats: int) -> int:
+    """Return the cost of leaving several chats: each is the work of a plain request."""
+    return max(1, chats)
+
+
+def post_cost(users: int | None) -> int:
+    """Return the cost of a notification: one token per delivery job; None means a broadcast."""
+    return limits.BROADCAST_TOKENS if users is None else _portions(users, limits.JOB_USERS_MAX)
+
+
+def _portions(count: int, size: int) -> int:
+    return max(1, -(-count // size))
 
 
 class Outcome(msgspec.Struct, frozen=True):

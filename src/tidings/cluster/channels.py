@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscription to Redis channels that is restored whenever it breaks or falls silent."""
+"""Redis channels between processes: their messages, and a subscription that is restored."""
 
 import asyncio
 import logging
@@ -7,11 +7,14 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final
 
+import msgspec
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as Disconnected
 
-from tidings.cluster.handover_messages import HandoverMessage, NotAHandoverMessage, decode
 from tidings.cluster.redis_link import TROUBLE, RedisLink, raise_swallowed_cancellation
+from tidings.model.ids import ChatId, UserKey
+from tidings.ports.bus import InboxEvent
+from tidings.ports.delivery import EncodedEntry
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.registry")
@@ -20,6 +23,67 @@ QUIET_SECONDS: Final = 1.0
 """Silence after which Redis is pinged."""
 SILENT_TURNS_MAX: Final = 3
 AGAIN_SECONDS: Final = 0.25
+
+
+class Entries(msgspec.Struct, tag="entries", frozen=True):
+    """To a gateway: entries of one chat for some users."""
+
+    request: int
+    reply_to: str
+    """Channel for the answer."""
+    encoded_entries: tuple[EncodedEntry, ...]
+    users: tuple[UserKey, ...]
+
+
+class HandedOver(msgspec.Struct, tag="held", frozen=True):
+    """Answer of a gateway: the connections that got the entries."""
+
+    request: int
+    gateway: str
+    connections: frozenset[str]
+
+
+class Notice(msgspec.Struct, tag="notice", frozen=True):
+    """To a gateway: a frame without a sequence."""
+
+    frame: bytes
+    users: tuple[UserKey, ...]
+    chat: ChatId | None = None
+
+
+class Compare(msgspec.Struct, tag="compare", frozen=True):
+    """To all gateways: compare heads, because a sender could not reach you for a while."""
+
+
+class Hint(msgspec.Struct, tag="hint", frozen=True):
+    """To a gateway, or to all but one: something happened to an inbox."""
+
+    event: InboxEvent
+    but_not: str
+    """Gateway that knows already."""
+
+
+HandoverMessage = Entries | HandedOver | Notice | Compare | Hint
+
+encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(HandoverMessage).decode
+
+
+class NotAHandoverMessage(Exception):
+    """The bytes are not a handover message."""
+
+
+def decode(data: bytes) -> HandoverMessage:
+    """Decode a message from a channel.
+
+    Raises:
+        NotAHandoverMessage: The bytes are not a message, or a message of a newer version.
+    """
+    try:
+        message: HandoverMessage = _decode(data)
+    except msgspec.MsgspecError as error:
+        raise NotAHandoverMessage(str(error)) from None
+    return message
 
 
 class Subscription:
