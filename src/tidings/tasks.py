@@ -4,11 +4,13 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import Context
 from time import perf_counter
 from typing import Any, Final, TypeVar
+
+from tidings.diagnosis import LoopState, report_queue, running_loops
 
 log = logging.getLogger("tidings.tasks")
 
@@ -46,17 +48,25 @@ class Tasks:
         A step waits for its next occasion itself. After a failed step the loop logs the error and
         backs off, because a loop that ended in silence would be missed only weeks later.
         """
-        self.start(self._loop(step))
+        self.start(self._loop(step, LoopState(self._name, getattr(step, "__qualname__", "?"))))
 
-    async def _loop(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _loop(self, step: Callable[[], Awaitable[None]], state: LoopState) -> None:
+        running_loops.add(state)
+        try:
+            await self._repeat(step, state)
+        finally:
+            running_loops.discard(state)
+
+    async def _repeat(self, step: Callable[[], Awaitable[None]], state: LoopState) -> None:
         failures, now = 0, asyncio.get_running_loop().time
         while True:
             began = now()
             try:
                 await step()
                 failures = 0
-            except Exception:
+            except Exception as error:
                 self.failed_steps += 1
+                state.failed(error)
                 if now() - began > BACK_OFF_SECONDS_MAX:
                     failures = 0  # it worked for a while, so this is a new failure
                 seconds = min(BACK_OFF_SECONDS * 2**failures, BACK_OFF_SECONDS_MAX)
@@ -171,6 +181,11 @@ class BackgroundQueue:
         self._started: set[int] = set()
         self._tasks = Tasks(name)
         self._is_closed = False
+        report_queue(name, self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many jobs wait or run."""
+        return {"waiting": self._waiting}
 
     @property
     def is_full(self) -> bool:

@@ -28,6 +28,7 @@ class FakeConnection:
     """A connection whose client hears everything at once, unless it is paused."""
 
     address: str | None = None
+    pending_bytes = 0
 
     def __init__(self, context: GatewayContext, window: int) -> None:
         self.conversation = Conversation(0)

@@ -36,6 +36,23 @@ def a_line(bench: GatewayBench) -> Ticking:
     return Ticking(bench.context, 10)
 
 
+async def test_the_hub_knows_what_waits_to_be_sent(bench: GatewayBench) -> None:
+    hub = Hub()
+    lines = [a_line(bench) for _ in range(3)]
+    for line, pending in zip(lines, (0, 30, 12), strict=True):
+        line.pending_bytes = pending
+        hub.opened(line)
+    hub.enter(ANN, lines[0])
+    assert hub.depths() == {
+        "connections": 3,
+        "users": 1,
+        "behind": 2,
+        "pending_bytes": 42,
+        "pending_bytes_most": 30,
+    }
+    hub.close()
+
+
 async def test_a_user_comes_with_the_first_connection_and_goes_with_the_last(
     bench: GatewayBench,
 ) -> None:

@@ -30,6 +30,7 @@ class Store:
 
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(
+            "test",
             slots=self.slots,
             user_slots=self.user_slots,
             user_waiting_max=self.user_waiting_max,
@@ -211,7 +212,7 @@ def test_a_quiet_tenant_is_never_starved(loud: int, quiet: int, slots: int) -> N
 
 
 async def test_a_turn_can_be_waited_for_and_given_up() -> None:
-    scheduler = Scheduler(slots=1, user_slots=1, user_waiting_max=10, waiting_max=10)
+    scheduler = Scheduler("test", slots=1, user_slots=1, user_waiting_max=10, waiting_max=10)
     first = await wait_for_turn(scheduler, ANN)
     gives_up, waits = [asyncio.ensure_future(wait_for_turn(scheduler, BOB)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -226,7 +227,7 @@ async def test_a_turn_can_be_waited_for_and_given_up() -> None:
 
 
 async def test_a_turn_that_came_in_the_moment_it_was_given_up_is_passed_on() -> None:
-    scheduler = Scheduler(slots=1, user_slots=1, user_waiting_max=10, waiting_max=10)
+    scheduler = Scheduler("test", slots=1, user_slots=1, user_waiting_max=10, waiting_max=10)
     first = await wait_for_turn(scheduler, ANN)
     second = asyncio.ensure_future(wait_for_turn(scheduler, BOB))
     await asyncio.sleep(0)

@@ -18,6 +18,7 @@ from tidings.assembly.cluster import ClusterLinks, make_limits, open_cluster_lin
 from tidings.assembly.delivery import run_delivery
 from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.rest import make_rest
+from tidings.assembly.state_dump import dump_state_on_signal
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
 from tidings.delivery.remote_notices import RemoteNotices
@@ -187,6 +188,7 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
+    dump_state_on_signal()
     with suppress(StoreBroken):
         async with _server(config, health, broken) as server:
             try:

@@ -8,13 +8,14 @@ copy keeps it, and progress is the set of finished jobs. A job is finished only 
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.delivery.pushing import YOUNG_MS_MAX
+from tidings.diagnosis import report_queue
 from tidings.model.ids import user_key
 from tidings.model.notifications import Copy
 from tidings.model.refusals import StoreUnavailable
@@ -115,6 +116,11 @@ class JobRunner:
         self.finished = 0
         self.set_aside = 0
         self.failed_attempts = 0
+        report_queue("delivery jobs", self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many jobs this process has taken and how many of them run."""
+        return {"taken": self._held, "running": self._running}
 
     def start(self) -> None:
         """Start; wait for services that are not reachable yet."""

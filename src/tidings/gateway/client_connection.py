@@ -32,6 +32,11 @@ class ClientConnection(Protocol):
         """Address that the client is counted under; None if it is exempt."""
         ...
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that wait until the socket accepts them."""
+        ...
+
     def now(self) -> int:
         """Return monotonic milliseconds."""
         ...

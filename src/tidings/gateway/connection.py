@@ -67,6 +67,12 @@ class Connection(WSListener):
         self.stream = Stream(context, self)
         self.requests = Requests(context, self)
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that wait until the socket accepts them."""
+        unsent = backlog(self._transport) if self._transport is not None else 0
+        return self._unwritten_bytes + unsent
+
     def now(self) -> int:
         """Return monotonic milliseconds."""
         return int(self._loop.time() * 1_000)

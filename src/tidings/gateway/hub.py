@@ -2,10 +2,11 @@
 """Keeps the connections of this process by user, and ticks them once a second."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
+from tidings.diagnosis import report_queue
 from tidings.gateway.client_connection import ClientConnection
 from tidings.model import limits
 from tidings.model.ids import UserKey
@@ -24,6 +25,18 @@ class Hub:
         self._watchers: list[Callable[[UserKey, bool], None]] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._empty: asyncio.Event | None = None
+        report_queue("connections", self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return the number of connections and users, and the bytes that wait to be sent."""
+        pending = [bytes_ for connection in self._all if (bytes_ := connection.pending_bytes)]
+        return {
+            "connections": len(self._all),
+            "users": len(self._by_user),
+            "behind": len(pending),
+            "pending_bytes": sum(pending),
+            "pending_bytes_most": max(pending, default=0),
+        }
 
     def __len__(self) -> int:
         return len(self._all)

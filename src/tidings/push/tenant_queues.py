@@ -3,7 +3,10 @@
 
 import asyncio
 from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from typing import Generic, TypeVar
+
+from tidings.diagnosis import report_queue
 
 T = TypeVar("T")
 
@@ -25,6 +28,12 @@ class TenantQueues(Generic[T]):
         self._waiting = 0
         self._running: Counter[str] = Counter()
         self._changed = asyncio.Condition()
+        report_queue("push", self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many items wait and run, and of how many tenants."""
+        running = self._running.total()
+        return {"waiting": self._waiting, "running": running, "tenants": len(self._queues)}
 
     async def put(self, tenant: str, item: T) -> str | None:
         """Queue an item; return the tenant for which an item was dropped, if any.

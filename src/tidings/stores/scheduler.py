@@ -8,10 +8,11 @@ running and the waiting requests of a user are bounded.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
+from tidings.diagnosis import report_queue
 from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.store import Requester
 
@@ -139,7 +140,7 @@ class Scheduler:
     """Fair queue in front of a store, with at most `slots` requests running at once."""
 
     def __init__(
-        self, *, slots: int, user_slots: int, user_waiting_max: int, waiting_max: int
+        self, name: str, *, slots: int, user_slots: int, user_waiting_max: int, waiting_max: int
     ) -> None:
         self._slots = slots
         self._user_slots = user_slots
@@ -149,6 +150,11 @@ class Scheduler:
         self._ring: Ring[TenantQueue] = Ring()
         self._running = 0
         self._waiting = 0
+        report_queue(name, self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many requests run and wait, and of how many tenants."""
+        return {"running": self._running, "waiting": self._waiting, "tenants": len(self._tenants)}
 
     @property
     def waiting(self) -> int:

@@ -5,10 +5,11 @@ Also here: the search for an earlier send under the same key, which makes a repe
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from tidings.actions.content.wrapping import is_same_send
+from tidings.diagnosis import report_queue
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
@@ -85,6 +86,17 @@ class ChatQueues:
     def __init__(self) -> None:
         self._by_chat: OrderedDict[ChatId, ChatQueue] = OrderedDict()
         self._members = 0
+        report_queue("appends", self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many requests wait in all chats, and the sizes of the cache."""
+        queues = self._by_chat.values()
+        return {
+            "waiting": sum(len(chat_queue.waiting) for chat_queue in queues),
+            "running": sum(chat_queue.is_busy for chat_queue in queues),
+            "chats": len(queues),
+            "members": self._members,
+        }
 
     def get(self, chat: ChatId) -> ChatQueue:
         """Return the chat's queue, made if there is none, and mark it as just used."""

@@ -51,6 +51,7 @@ class ChatMaker:
         self._runs = runs
         self._heads = heads
         self._large = Scheduler(
+            "large groups",
             slots=LARGE_GROUPS_AT_ONCE,
             user_slots=USER_LARGE_GROUPS_AT_ONCE,
             user_waiting_max=limits.USER_LARGE_GROUPS_WAITING_MAX,

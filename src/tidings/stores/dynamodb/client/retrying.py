@@ -162,6 +162,7 @@ class RequestScheduler:
         """Give users this many connections; `retrying` repeats their requests."""
         self._schedulers = {
             lane: Scheduler(
+                f"requests of {lane}",
                 slots=slots,
                 user_slots=min(USER_REQUESTS_AT_ONCE, max(1, slots // 2)),
                 user_waiting_max=USER_REQUESTS_WAITING_MAX,

@@ -58,6 +58,7 @@ class SqliteChats:
         self._writer = writer
         self._readers = readers
         self._large = Scheduler(
+            "large groups",
             slots=1,
             user_slots=1,
             user_waiting_max=limits.USER_LARGE_GROUPS_WAITING_MAX,

@@ -233,6 +233,7 @@ class _Pool:
 
     def __init__(self, connect: Callable[[], apsw.Connection], lane: Lane, size: int) -> None:
         self.scheduler = Scheduler(
+            f"reads of {lane}",
             slots=size,
             user_slots=min(size, USER_READS_AT_ONCE),
             user_waiting_max=USER_READS_WAITING_MAX,

@@ -11,12 +11,13 @@ the next.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import apsw
 
+from tidings.diagnosis import report_queue
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.engine.connections import DISK_TROUBLE, Checkpoints, StoreBroken
 from tidings.stores.sqlite.engine.jobs import (
@@ -65,6 +66,11 @@ class Writer:
         self._is_closed = False
         self._idle = asyncio.Event()
         self._idle.set()
+        report_queue("writer", self)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many jobs wait, and whether a transaction is open."""
+        return {"waiting": len(self._waiting), "running": int(self._is_busy)}
 
     def submit(self, job: WriteJob) -> None:
         """Write the job in the next transaction."""
