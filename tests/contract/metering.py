@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.canary import canary
 from tests.support.dynamo_tables import REGION
+from tests.support.settings import config_of
 from tests.unit.worlds import HandClock
 from tidings.assembly import Core, open_core
-from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
 from tidings.model.chats import HeldChat
@@ -195,7 +195,7 @@ async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterato
     """A process on these tables; when it is closed it is quiet, and its meter stays readable."""
     meter, clock, devices = Meter(), HandClock(), Devices()
     clock.time += 123_457  # a number is as long as its digits without zeros at its end
-    config = Config(
+    config = config_of(
         data=folder / f"process{next(_numbers)}",
         root_key=_ROOT_KEY,
         master_key=bytes(32),

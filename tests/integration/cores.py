@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from tests.support.adding import anybody
 from tests.support.canary import canary
+from tests.support.settings import config_of
 from tests.unit.worlds import HandClock
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing
@@ -20,7 +21,6 @@ from tidings.actions.chat.sending import Post
 from tidings.assembly import Core, open_core
 from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
-from tidings.config import Config
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
@@ -157,7 +157,7 @@ async def open_deployment(
     broke: list[Exception] = []
     clock = clock or HandClock()
     engine: dict[str, Any] = dict(settings or {})
-    config = Config(data=folder, port=0, **engine)
+    config = config_of(data=folder, port=0, **engine)
     async with open_core(config, broke.append, clock=clock, failpoints=failpoints) as core:
         deployment = Deployment(core, clock, [], Writing(core, core.appender))
         core.bus.subscribe(deployment.events.append)

@@ -13,13 +13,13 @@ from starlette.routing import Router
 
 from tests.integration.conformance import check_answer
 from tests.support.canary import canary
+from tests.support.settings import config_of
 from tidings.api.access import Access
 from tidings.api.health import Trouble
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import make_limits
 from tidings.assembly.rest import make_rest
-from tidings.config import Config
 from tidings.ports.world import Place
 
 Json = dict[str, Any]
@@ -219,7 +219,7 @@ async def open_rest(
     clock, disk, condition = HandClock(), Disk(), Condition()
     clock.time = time or clock.time
     engine: Json = dict(settings or {})
-    config = Config(data=folder, root_key=ROOT_KEY, master_key=master_key, **engine)
+    config = config_of(data=folder, root_key=ROOT_KEY, master_key=master_key, **engine)
     broke: list[Exception] = []
     async with open_core(config, broke.append, clock=clock, failpoints=disk) as core:
         access = access or Access(make_limits(config, None))

@@ -3,10 +3,10 @@
 
 import ssl
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scripts.services.kafka_secure import SecureKafkaBroker
 from scripts.services.redis_secure import SecureRedisServer
@@ -21,7 +21,8 @@ from tests.support.services import owned
 from tidings.assembly.jobs import kafka_servers
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics
-from tidings.config import Config
+from tidings.config import Kafka
+from tidings.config.settings import KafkaLogin, KafkaTls
 from tidings.ports.bus import FeedUnavailable
 from tidings.wire.events import decode_event
 
@@ -54,13 +55,14 @@ def broker(
     )
 
 
-def settings(broker: SecureKafkaBroker, authority: Authority) -> Config:
-    return Config(
-        kafka_bootstrap=broker.sasl_address,
-        kafka_tls="on",
-        kafka_ca=authority.certificate,
-        kafka_username=USER,
-        kafka_password=PASSWORD,
+LOGIN = KafkaLogin(username=USER, password=PASSWORD)
+
+
+def settings(broker: SecureKafkaBroker, authority: Authority) -> Kafka:
+    return Kafka(
+        bootstrap=broker.sasl_address,
+        tls=KafkaTls(ca=authority.certificate),
+        login=LOGIN,
     )
 
 
@@ -79,22 +81,19 @@ async def is_delivered(servers: KafkaServers, topics: Topics) -> None:
 async def test_with_a_password_over_tls(
     broker: SecureKafkaBroker, authority: Authority, topics: Topics, mechanism: str
 ) -> None:
-    config = replace(settings(broker, authority), kafka_sasl=mechanism)
-    await is_delivered(kafka_servers(config), topics)
+    kafka = replace(settings(broker, authority), login=replace(LOGIN, sasl=mechanism))
+    await is_delivered(kafka_servers(kafka), topics)
 
 
 async def test_with_a_certificate(
     broker: SecureKafkaBroker, authority: Authority, topics: Topics
 ) -> None:
     client = authority.issue("client")
-    config = Config(
-        kafka_bootstrap=broker.tls_address,
-        kafka_tls="on",
-        kafka_ca=authority.certificate,
-        kafka_certificate=client.certificate,
-        kafka_certificate_key=client.key,
+    tls = KafkaTls(
+        ca=authority.certificate, certificate=client.certificate, certificate_key=client.key
     )
-    await is_delivered(kafka_servers(config), topics)
+    kafka = Kafka(bootstrap=broker.tls_address, tls=tls)
+    await is_delivered(kafka_servers(kafka), topics)
 
 
 @pytest.mark.attack("H01")
@@ -107,16 +106,16 @@ async def test_nobody_else_is_let_in(
 ) -> None:
     right = settings(broker, authority)
     stranger = Authority(tmp_path_factory.mktemp("stranger"))
-    for config in (
-        replace(right, kafka_password="wrong"),
-        replace(right, kafka_username="somebody"),
-        replace(right, kafka_sasl="plain", kafka_password="wrong"),
-        replace(right, kafka_ca=stranger.certificate),
-        replace(right, kafka_username=None, kafka_password=None),
-        replace(right, kafka_bootstrap=broker.tls_address, kafka_username=None),
+    for kafka in (
+        replace(right, login=replace(LOGIN, password="wrong")),
+        replace(right, login=replace(LOGIN, username="somebody")),
+        replace(right, login=replace(LOGIN, sasl="plain", password="wrong")),
+        replace(right, tls=KafkaTls(ca=stranger.certificate)),
+        replace(right, login=None),
+        replace(right, bootstrap=broker.tls_address, login=None),
     ):
         with pytest.raises(FeedUnavailable):
-            await ensure_topics(kafka_servers(config), topics)
+            await ensure_topics(kafka_servers(kafka), topics)
     assert PASSWORD not in caplog.text
     assert PASSWORD not in repr(kafka_servers(right))
 
@@ -166,7 +165,7 @@ async def test_processes_deliver_through_kafka_and_redis_with_tls(
 
 
 def test_the_servers_certificate_is_checked(authority: Authority) -> None:
-    config = Config(kafka_bootstrap="k:9093", kafka_tls="on", kafka_ca=authority.certificate)
-    tls = kafka_servers(config).tls
+    kafka = Kafka(bootstrap="k:9093", tls=KafkaTls(ca=authority.certificate))
+    tls = kafka_servers(kafka).tls
     assert tls is not None
     assert (tls.check_hostname, tls.verify_mode) == (True, ssl.CERT_REQUIRED)

@@ -15,6 +15,7 @@ from tests.integration.inbox_world import (
 from tests.integration.rest_world import ROOT_KEY, Json, Rest, open_rest
 from tests.support.dynamo_tables import some_tables
 from tests.support.engine import on_tables
+from tests.support.settings import config_of
 from tidings.actions.export.exporting import export_all
 from tidings.actions.export.importing import import_all
 from tidings.assembly.delivery import run_delivery
@@ -120,7 +121,7 @@ async def _deliver_what_waits(rest: Rest, config: Config, queued: Json) -> list[
 
 def _config(folder: Path, settings: Mapping[str, str] | None = None) -> Config:
     engine: dict[str, Any] = dict(settings or {})
-    return Config(data=folder, root_key=ROOT_KEY, master_key=MASTER_KEY, **engine)
+    return config_of(data=folder, root_key=ROOT_KEY, master_key=MASTER_KEY, **engine)
 
 
 async def _export(config: Config, now: int) -> bytes:

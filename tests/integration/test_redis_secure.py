@@ -39,7 +39,7 @@ from tidings.assembly.jobs import redis_servers
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
-from tidings.config import Config
+from tidings.config import Redis
 from tidings.limiters.redis import RedisBuckets
 from tidings.ports.buckets import Bucket
 from tidings.ports.bus import BroadcastPosted
@@ -106,17 +106,17 @@ def redis_cluster(
     yield from owned(request, RedisClusterServers(tmp_path_factory.mktemp("cluster"), users))
 
 
-def with_tls(server: SecureRedisServer, authority: Authority) -> Config:
-    return Config(
-        redis_url=server.address.replace("//", "//tidings@"),
-        redis_ca=authority.certificate,
-        redis_password=PASSWORD,
+def with_tls(server: SecureRedisServer, authority: Authority) -> Redis:
+    return Redis(
+        url=server.address.replace("//", "//tidings@"),
+        ca=authority.certificate,
+        password=PASSWORD,
     )
 
 
-def as_cluster(servers: RedisClusterServers) -> Config:
+def as_cluster(servers: RedisClusterServers) -> Redis:
     url = servers.address.replace("//", f"//tidings:{PASSWORD}@")
-    return Config(redis_url=url, redis_mode="cluster")
+    return Redis(url=url, mode="cluster")
 
 
 @pytest.fixture(params=["tls", "cluster"])
@@ -198,16 +198,15 @@ async def test_nobody_else_is_let_in(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     right = with_tls(secure_redis, authority)
-    assert right.redis_url is not None
     stranger = Authority(tmp_path, "stranger").certificate
     strangers = [
         RedisServers(url, ca=ca, password=password)
         for url, ca, password in (
-            (right.redis_url, authority.certificate, "wrong"),
-            (right.redis_url, stranger, PASSWORD),
-            (right.redis_url.replace("tidings@", ""), authority.certificate, PASSWORD),
-            (right.redis_url.replace("tidings@", ""), authority.certificate, None),
-            (right.redis_url.replace("rediss", "redis"), None, PASSWORD),
+            (right.url, authority.certificate, "wrong"),
+            (right.url, stranger, PASSWORD),
+            (right.url.replace("tidings@", ""), authority.certificate, PASSWORD),
+            (right.url.replace("tidings@", ""), authority.certificate, None),
+            (right.url.replace("rediss", "redis"), None, PASSWORD),
         )
     ]
     for servers in strangers:

@@ -16,9 +16,9 @@ from tests.support.dynamo_tables import REGION, drop_tables, new_prefix, some_ta
 from tests.support.engine import Settings, as_environment, on_tables
 from tests.support.people import Town
 from tests.support.server import ServerDied, ServerProcess
+from tests.support.settings import config_of
 from tidings.assembly import open_core
 from tidings.assembly.stores import make_local_tables
-from tidings.config import Config
 from tidings.stores.dynamodb.schema.live import live_tables
 
 NOBODY = "http://127.0.0.1:9"
@@ -105,7 +105,7 @@ async def test_a_server_makes_the_tables_on_its_own_machine(
 
 @pytest.mark.parametrize("endpoint", [None, "http://tables.invalid:8000", "http://192.0.2.1:1"])
 async def test_no_other_machine_is_asked_to_make_tables(endpoint: str | None) -> None:
-    config = Config(store="dynamodb", dynamodb_endpoint=endpoint, dynamodb_region="eu-west-1")
+    config = config_of(store="dynamodb", dynamodb_endpoint=endpoint, dynamodb_region="eu-west-1")
     await make_local_tables(config)  # nobody is there, and that is not noticed
 
 
@@ -177,5 +177,5 @@ async def test_the_embedded_server_loads_nothing_of_the_others(tmp_path: Path) -
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
-    async with open_core(Config(data=tmp_path), lambda _: None) as core:
+    async with open_core(config_of(data=tmp_path), lambda _: None) as core:
         assert core.deliveries is None

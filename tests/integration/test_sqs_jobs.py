@@ -14,11 +14,11 @@ from tests.support.delivery_office import at_once
 from tests.support.message_cipher import a_cipher
 from tests.support.queues import a_queue, sqs_transport
 from tests.support.services import ElasticMQ
+from tests.support.settings import config_of
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemClock
 from tidings.aws.transport import Throttled, Transport, Unanswered
 from tidings.buses.sqs import ATTEMPTS_MAX, SqsJobs
-from tidings.config import Config
 from tidings.model.setup_error import SetupError
 from tidings.ports.bus import JobsUnavailable, Taken, encode_job
 
@@ -183,7 +183,7 @@ async def test_a_queue_of_aws_needs_credentials(monkeypatch: pytest.MonkeyPatch)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    config = Config(
+    config = config_of(
         jobs="sqs",
         sqs_queue_url="https://sqs.eu-west-1.amazonaws.com/000000000000/jobs",
         sqs_region="eu-west-1",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.settings import config_of
 from tests.unit.stub_server import Asked, stub_server
 from tests.unit.worlds import ROOT_KEY, Urandom, open_world, read, write
 from tidings import __version__
@@ -132,7 +133,7 @@ def test_serving_announces_itself_and_exits_with_its_code(
 ) -> None:
     served.append(3)
     assert main(["serve", "--port", "0", "--data", "d"]) == 3
-    assert served == [Config(port=0, data=Path("d"))]
+    assert served == [config_of(port=0, data=Path("d"))]
     told = capsys.readouterr().out
     assert "Tidings is serving at http://127.0.0.1:1\n" in told
     assert f"cat {tmp_path / 'd' / 'root.key'}" in told

@@ -80,7 +80,7 @@ def test_its_settings_are_right(services: dict[str, Any], tmp_path: Path) -> Non
         given = {**service["environment"], **keys}
         flags = {"roles": ",".join(roles(service))}
         config = load_config(flags, given, tmp_path / "tidings.toml")
-        assert set(config.roles) == roles(service)
+        assert set(config.process.roles) == roles(service)
 
 
 def test_the_load_balancer_knows_every_gateway_and_the_api(services: dict[str, Any]) -> None:

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.settings import config_of
 from tests.unit.worlds import Urandom
 from tidings.config import Config, load_config
+from tidings.config.building import CHOICES, with_defaults
+from tidings.config.settings import Keys, Network, Process, Sqlite
+from tidings.config.values import PARSE
 from tidings.keyrings.root import ensure_root_key, why_weak
 from tidings.model.setup_error import SetupError
 
@@ -41,9 +45,10 @@ def toml(folder: Path, text: str, mode: int = 0o600) -> Path:
 
 def test_without_settings_it_runs_on_loopback() -> None:
     config = load()
-    assert (config.host, config.port, config.data) == ("127.0.0.1", 8080, Path("tidings-data"))
-    assert (config.root_key, config.master_key, config.drain_seconds) == (None, None, 5)
-    assert (config.store, config.bus, config.registry) == ("sqlite", "memory", "memory")
+    assert config == Config()
+    assert (config.network.host, config.network.port) == ("127.0.0.1", 8080)
+    assert (config.data, config.keys) == (Path("tidings-data"), Keys())
+    assert (config.store, config.is_alone) == (Sqlite(), True)
 
 
 def test_everything_can_be_set(tmp_path: Path) -> None:
@@ -66,7 +71,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
         ROLES="relay,api, worker,gateway,",
         PUSH="OFF",
     )
-    assert config == Config(
+    assert config == config_of(
         host="0.0.0.0",
         port=0,
         data=tmp_path,
@@ -82,16 +87,23 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     assert "x1f" not in repr(config)
 
 
+def test_every_setting_belongs_to_a_section_or_has_a_default() -> None:
+    chosen = {name for choice in CHOICES for name, _ in choice.settings()}
+    always = {field for section in (Network, Process, Keys) for field in section.__struct_fields__}
+    assert set(PARSE) <= chosen | always | set(with_defaults({}))
+
+
 def test_flags_before_environment_before_file(tmp_path: Path) -> None:
     file = toml(tmp_path, 'port = 1\nhost = "::1"\ndrain_seconds = 1.5\ndata = "a"\n')
     config = load({"port": "3", "data": None}, file, PORT="2", HOST="127.0.0.2")
-    assert (config.port, config.host, config.drain_seconds) == (3, "127.0.0.2", 1.5)
+    assert (config.network.port, config.network.host) == (3, "127.0.0.2")
+    assert config.process.drain_seconds == 1.5
     assert config.data == Path("a")
 
 
 def test_lists_in_the_file(tmp_path: Path) -> None:
     file = toml(tmp_path, 'allowed_origins = ["https://a.example", "https://b.example"]')
-    assert load(file=file).allowed_origins == ("https://a.example", "https://b.example")
+    assert load(file=file).network.allowed_origins == ("https://a.example", "https://b.example")
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
@@ -191,9 +203,9 @@ def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
 
 def test_a_key_in_a_file_that_others_may_read(tmp_path: Path) -> None:
     text = f'root_key = "{STRONG}"'
-    assert load(file=toml(tmp_path, text)).root_key == STRONG
+    assert load(file=toml(tmp_path, text)).keys.root_key == STRONG
     assert "chmod 600" in mistakes(file=toml(tmp_path, text, mode=0o644))[0]
-    assert load(file=toml(tmp_path, "port = 1", mode=0o644)).port == 1
+    assert load(file=toml(tmp_path, "port = 1", mode=0o644)).network.port == 1
 
 
 # --- Addresses that others can reach
@@ -201,15 +213,15 @@ def test_a_key_in_a_file_that_others_may_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_loopback_needs_no_root_key(host: str) -> None:
-    assert load(HOST=host).is_loopback
-    assert not load(HOST=host).is_public
+    assert load(HOST=host).network.is_loopback
+    assert not load(HOST=host).network.is_public
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.com", "::ffff:1.2.3.4"])
 def test_a_public_address_needs_a_root_key(tmp_path: Path, host: str) -> None:
     data = str(tmp_path / "data")
     assert "there is no root key" in mistakes(HOST=host, DATA=data)[0]
-    assert load(HOST=host, DATA=data, ROOT_KEY=STRONG).host == host
+    assert load(HOST=host, DATA=data, ROOT_KEY=STRONG).network.host == host
 
 
 WEAK = [
@@ -249,7 +261,7 @@ def test_random_keys_are_strong() -> None:
 
 def test_a_root_key_made_on_an_earlier_start_is_strong(tmp_path: Path) -> None:
     ensure_root_key(tmp_path, Urandom())
-    assert load(HOST="0.0.0.0", DATA=str(tmp_path)).root_key is None
+    assert load(HOST="0.0.0.0", DATA=str(tmp_path)).keys.root_key is None
     (tmp_path / "root.key").chmod(0o644)
     assert "chmod 600" in mistakes(HOST="0.0.0.0", DATA=str(tmp_path))[0]
 
@@ -265,7 +277,7 @@ PUBLIC: list[dict[str, str]] = [
 @pytest.mark.parametrize("public", PUBLIC)
 def test_whoever_names_a_proxy_or_an_origin_is_in_public(public: dict[str, str]) -> None:
     reached = {**public, "ROOT_KEY": STRONG}
-    assert load(None, NO_FILE, **reached).is_public
+    assert load(None, NO_FILE, **reached).network.is_public
     [told] = mistakes(None, NO_FILE, **reached, LIMITS="off")
     assert "limits cannot be turned off" in told
     [told] = mistakes(None, NO_FILE, **reached, SMS="log")
@@ -273,22 +285,22 @@ def test_whoever_names_a_proxy_or_an_origin_is_in_public(public: dict[str, str])
 
 
 def test_behind_a_proxy_the_first_start_makes_the_root_key(tmp_path: Path) -> None:
-    assert load(TRUSTED_PROXIES="127.0.0.1", DATA=str(tmp_path)).root_key is None
+    assert load(TRUSTED_PROXIES="127.0.0.1", DATA=str(tmp_path)).keys.root_key is None
 
 
 def test_a_page_on_this_machine_makes_nothing_public() -> None:
     config = load(LIMITS="off", ALLOWED_ORIGINS="http://localhost:3000,http://[::1]:3000")
-    assert (config.limits, config.texts) == ("off", "log")
+    assert (config.network.has_limits, config.sms) == (False, "log")
 
 
 def test_trusted_proxies_are_addresses_and_networks() -> None:
     config = load(TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8,2001:db8::/48,")
-    assert [str(one) for one in config.trusted_proxies] == [
+    assert [str(one) for one in config.network.trusted_proxies] == [
         "127.0.0.1/32",
         "10.0.0.0/8",
         "2001:db8::/48",
     ]
-    assert load().trusted_proxies == ()
+    assert load().network.trusted_proxies == ()
 
 
 @pytest.mark.attack("D16")

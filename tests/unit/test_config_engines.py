@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.settings import tables_of
 from tests.unit.test_config import NO_FILE, STRONG, load, mistakes, toml
-from tidings.config import ROLES, load_config
+from tidings.config import ROLES, DynamoDb, Kafka, Redis, Sqs, Webhook, load_config
+from tidings.config.settings import Cluster, Sqlite
 
 TABLES = {"STORE": "dynamodb", "DYNAMODB_REGION": "eu-west-1"}
 KEYS = {"ROOT_KEY": STRONG, "MASTER_KEY": b64encode(bytes(range(32))).decode()}
@@ -33,13 +35,8 @@ def the_mistake(settings: dict[str, str]) -> str:
 
 def test_one_process_on_dynamodb() -> None:
     config = load(None, NO_FILE, **TABLES)
-    assert (config.store, config.dynamodb_region, config.dynamodb_prefix) == (
-        "dynamodb",
-        "eu-west-1",
-        "tidings-",
-    )
-    assert config.dynamodb_endpoint is None
-    assert config.roles == ROLES
+    assert config.store == DynamoDb(region="eu-west-1", prefix="tidings-", endpoint=None)
+    assert config.process.roles == ROLES
     assert config.is_alone
 
 
@@ -55,17 +52,14 @@ def test_many_processes() -> None:
         "ROLES": "worker,gateway",
     }
     config = load(None, NO_FILE, **MANY, **more)
-    assert (config.kafka_bootstrap, config.redis_url) == (
-        "k1:9092,k2:9092",
-        "redis://:pass@r:6379/0",
+    assert config.cluster == Cluster(
+        Kafka(bootstrap="k1:9092,k2:9092", prefix="test-"),
+        Redis(url="redis://:pass@r:6379/0", prefix="test:"),
     )
-    assert (config.dynamodb_endpoint, config.dynamodb_prefix) == (
-        "http://localhost:8000",
-        "test_1.",
-    )
-    assert (config.kafka_prefix, config.redis_prefix) == ("test-", "test:")
-    assert (config.push, config.push_url) == ("webhook", "https://push.example/in")
-    assert config.roles == ("gateway", "worker")
+    tables = tables_of(config)
+    assert (tables.endpoint, tables.prefix) == ("http://localhost:8000", "test_1.")
+    assert config.push == Webhook(url="https://push.example/in", secret=STRONG)
+    assert config.process.roles == ("gateway", "worker")
     assert not config.is_alone
     for secret in ("pass", STRONG, "push.example"):
         assert secret not in repr(config)
@@ -74,24 +68,24 @@ def test_many_processes() -> None:
 @pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
 def test_the_region_may_be_the_one_of_other_tools(variable: str) -> None:
     environment = {"TIDINGS_STORE": "dynamodb", variable: "us-east-1"}
-    assert load_config({}, environment, NO_FILE).dynamodb_region == "us-east-1"
+    assert tables_of(load_config({}, environment, NO_FILE)).region == "us-east-1"
     environment["TIDINGS_DYNAMODB_REGION"] = "eu-west-1"
-    assert load_config({}, environment, NO_FILE).dynamodb_region == "eu-west-1"
+    assert tables_of(load_config({}, environment, NO_FILE)).region == "eu-west-1"
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
 def test_a_dynamodb_on_this_machine_needs_no_region(host: str) -> None:
     local = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"http://{host}:8000"}
-    config = load(None, NO_FILE, **local)
-    assert (config.has_local_tables, config.dynamodb_region) == (True, "us-east-1")
-    config = load(None, NO_FILE, **TABLES, DYNAMODB_ENDPOINT=f"http://{host}:8000")
-    assert config.dynamodb_region == "eu-west-1"
+    tables = tables_of(load(None, NO_FILE, **local))
+    assert (tables.local_endpoint, tables.region) == (f"http://{host}:8000", "us-east-1")
+    tables = tables_of(load(None, NO_FILE, **TABLES, DYNAMODB_ENDPOINT=f"http://{host}:8000"))
+    assert tables.region == "eu-west-1"
     environment = {
         "TIDINGS_STORE": "dynamodb",
         "TIDINGS_DYNAMODB_ENDPOINT": f"http://{host}:8000",
         "AWS_DEFAULT_REGION": "eu-central-1",
     }
-    assert load_config({}, environment, NO_FILE).dynamodb_region == "eu-central-1"
+    assert tables_of(load_config({}, environment, NO_FILE)).region == "eu-central-1"
 
 
 @pytest.mark.parametrize(
@@ -100,38 +94,37 @@ def test_a_dynamodb_on_this_machine_needs_no_region(host: str) -> None:
 )
 def test_a_dynamodb_elsewhere_does(host: str) -> None:
     elsewhere = {"STORE": "dynamodb", "DYNAMODB_ENDPOINT": f"https://{host}"}
-    assert not load(None, NO_FILE, **{**TABLES, **elsewhere}).has_local_tables
-    assert not load(None, NO_FILE, **TABLES).has_local_tables
+    for settings in ({**TABLES, **elsewhere}, TABLES):
+        assert tables_of(load(None, NO_FILE, **settings)).local_endpoint is None
     assert "needs a region" in the_mistake(elsewhere)
 
 
 def test_the_region_of_other_tools_does_not_disturb_the_embedded_store() -> None:
     for store in ({}, {"TIDINGS_STORE": "sqlite"}):
         config = load_config({}, {"AWS_REGION": "us-east-1", **store}, NO_FILE)
-        assert config.dynamodb_region is None
+        assert config.store == Sqlite()
 
 
 SQS = {"JOBS": "sqs", "SQS_QUEUE_URL": "https://sqs.example/1/jobs", "SQS_REGION": "eu-west-1"}
 
 
 def test_the_queue_of_jobs_follows_the_bus_unless_it_is_named() -> None:
-    assert load(None, NO_FILE).queue == "store"
-    assert load(None, NO_FILE, **TABLES).queue == "store"
-    assert load(None, NO_FILE, **MANY).queue == "kafka"
+    sqs = Sqs(queue_url="https://sqs.example/1/jobs", region="eu-west-1")
     for others in ({}, TABLES, MANY):
-        config = load(None, NO_FILE, **others, **SQS)
-        assert (config.queue, config.sqs_queue_url) == ("sqs", "https://sqs.example/1/jobs")
+        assert load(None, NO_FILE, **others).sqs is None
+        assert load(None, NO_FILE, **others, **SQS).sqs == sqs
 
 
 def test_the_region_of_the_queue_may_be_the_one_of_other_tools() -> None:
     environment = {f"TIDINGS_{name}": value for name, value in without(SQS, "SQS_REGION").items()}
     config = load_config({}, {**environment, "AWS_REGION": "us-east-1"}, NO_FILE)
-    assert (config.sqs_region, config.dynamodb_region) == ("us-east-1", None)
+    assert config.sqs is not None and config.sqs.region == "us-east-1"
+    assert config.store == Sqlite()
 
 
 def test_roles_by_flag() -> None:
     flags = {"roles": "api"}
-    assert load(dict(flags), NO_FILE, **MANY).roles == ("api",)
+    assert load(dict(flags), NO_FILE, **MANY).process.roles == ("api",)
     assert "--roles: 'dance' is not one of gateway" in mistakes({"roles": "dance"})[0]
     assert "--roles: at least one role is expected" in mistakes({"roles": ","})[0]
 

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import Authority
+from tests.support.settings import cluster_of
 from tests.unit.test_config import KEY, NO_FILE, STRONG, load, mistakes, toml
 from tests.unit.test_config_engines import MANY, the_mistake, without
 from tidings.assembly.jobs import kafka_servers, redis_servers
+from tidings.config.settings import KafkaTls
 from tidings.model.setup_error import SetupError
 
 ELSEWHERE = {
@@ -30,9 +32,10 @@ def test_kafka_elsewhere_with_tls_and_a_password(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     more = {**LOGIN, "KAFKA_CA": str(authority.certificate), "KAFKA_SASL": "SCRAM-SHA-256"}
     config = load(None, NO_FILE, **ELSEWHERE, **more)
-    assert (config.kafka_tls, config.kafka_ca) == ("on", authority.certificate)
+    kafka = cluster_of(config).kafka
+    assert kafka.tls == KafkaTls(ca=authority.certificate)
     assert "hunter2" not in repr(config)
-    options = kafka_servers(config).options()
+    options = kafka_servers(kafka).options()
     assert options["security_protocol"] == "SASL_SSL"
     assert options["sasl_mechanism"] == "SCRAM-SHA-256"
     assert (options["sasl_plain_username"], options["sasl_plain_password"]) == (
@@ -51,7 +54,7 @@ def test_kafka_elsewhere_with_tls_and_a_password(tmp_path: Path) -> None:
     ],
 )
 def test_the_protocol_follows_from_the_settings(settings: dict[str, str], protocol: str) -> None:
-    servers = kafka_servers(load(None, NO_FILE, **settings))
+    servers = kafka_servers(cluster_of(load(None, NO_FILE, **settings)).kafka)
     assert servers.options()["security_protocol"] == protocol
 
 
@@ -96,8 +99,9 @@ def test_a_certificate_belongs_to_its_key(tmp_path: Path) -> None:
         "KAFKA_CERTIFICATE": str(one.certificate),
         "KAFKA_CERTIFICATE_KEY": str(other.key),
     }
+    kafka = cluster_of(load(None, NO_FILE, **ELSEWHERE, **pair)).kafka
     with pytest.raises(SetupError, match="not a certificate and its key"):
-        kafka_servers(load(None, NO_FILE, **ELSEWHERE, **pair))
+        kafka_servers(kafka)
 
 
 REDIS = {**ELSEWHERE, "REDIS_URL": "rediss://tidings@r:6379/0"}
@@ -111,7 +115,7 @@ def test_redis_elsewhere_with_tls_and_a_password(tmp_path: Path) -> None:
         "REDIS_MODE": "cluster",
     }
     config = load(None, NO_FILE, **REDIS, **more)
-    servers = redis_servers(config)
+    servers = redis_servers(cluster_of(config).redis)
     assert (servers.ca, servers.password) == (authority.certificate, "hunter2")
     assert servers.is_cluster
     assert "hunter2" not in repr(config) + repr(servers)
@@ -145,11 +149,12 @@ def test_an_authority_for_redis_means_nothing_without_tls(tmp_path: Path) -> Non
 
 def test_a_secret_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
     path = private(tmp_path, f"{STRONG}\n")
-    assert load(None, NO_FILE, ROOT_KEY_FILE=path).root_key == STRONG
-    assert load(None, toml(tmp_path, f'root_key_file = "{path}"')).root_key == STRONG
+    assert load(None, NO_FILE, ROOT_KEY_FILE=path).keys.root_key == STRONG
+    assert load(None, toml(tmp_path, f'root_key_file = "{path}"')).keys.root_key == STRONG
     password = {**without(LOGIN, "KAFKA_PASSWORD"), "KAFKA_PASSWORD_FILE": path}
-    assert load(None, NO_FILE, **MANY, **password).kafka_password == STRONG
-    assert load(MASTER_KEY_FILE=private(tmp_path, KEY)).master_key == bytes(range(32))
+    login = cluster_of(load(None, NO_FILE, **MANY, **password)).kafka.login
+    assert login is not None and login.password == STRONG
+    assert load(MASTER_KEY_FILE=private(tmp_path, KEY)).keys.master_key == bytes(range(32))
 
 
 @pytest.mark.attack("H06")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.test_config import NO_FILE, STRONG, load, mistakes, toml
 from tests.unit.test_config_engines import the_mistake
-from tidings.config import Config, load_config
+from tidings.config import Config, Sns, Webhook, load_config
 
 PUBLIC = {"HOST": "0.0.0.0", "ROOT_KEY": STRONG}
 WEBHOOK = {"SMS": "webhook", "SMS_URL": "https://texts.example/in", "SMS_SECRET": STRONG}
@@ -19,12 +19,12 @@ def load_all(settings: dict[str, str]) -> Config:
 
 
 def test_texts_go_into_the_log_where_nobody_else_can_ask_for_one() -> None:
-    assert load().texts == "log"
-    assert load(HOST="localhost").texts == "log"
-    assert load_all(PUBLIC).texts == "off"
-    assert load(TRUSTED_PROXIES="10.0.0.1").texts == "off", "others come through the proxy"
-    assert load(SMS="off").texts == "off"
-    assert load(SMS="log").texts == "log"
+    assert load().sms == "log"
+    assert load(HOST="localhost").sms == "log"
+    assert load_all(PUBLIC).sms == "off"
+    assert load(TRUSTED_PROXIES="10.0.0.1").sms == "off", "others come through the proxy"
+    assert load(SMS="off").sms == "off"
+    assert load(SMS="log").sms == "log"
 
 
 @pytest.mark.attack("B09")
@@ -36,11 +36,7 @@ def test_codes_never_stand_in_the_log_of_a_server_that_others_can_reach() -> Non
 
 def test_texts_by_webhook() -> None:
     config = load_all(PUBLIC | WEBHOOK | {"SMS_PER_DAY": "500"})
-    assert (config.texts, config.sms_url, config.sms_secret) == (
-        "webhook",
-        "https://texts.example/in",
-        STRONG,
-    )
+    assert config.sms == Webhook(url="https://texts.example/in", secret=STRONG)
     assert config.sms_per_day == 500
     assert load().sms_per_day == 10_000
     for secret in (STRONG, "texts.example"):
@@ -49,10 +45,11 @@ def test_texts_by_webhook() -> None:
 
 def test_texts_through_sns() -> None:
     config = load_all(SNS | {"SMS_ENDPOINT": "http://localhost:4566", "SMS_SENDER": "Tidings"})
-    assert (config.texts, config.sms_region) == ("sns", "eu-central-1")
-    assert (config.sms_endpoint, config.sms_sender) == ("http://localhost:4566", "Tidings")
+    assert config.sms == Sns(
+        region="eu-central-1", endpoint="http://localhost:4566", sender="Tidings"
+    )
     environment = {"TIDINGS_SMS": "sns", "AWS_REGION": "us-east-1"}
-    assert load_config({}, environment, NO_FILE).sms_region == "us-east-1"
+    assert load_config({}, environment, NO_FILE).sms == Sns(region="us-east-1")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +78,7 @@ def test_what_is_wrong_is_told_once(settings: dict[str, str], told: str) -> None
 
 def test_the_secret_stands_in_a_file_for_its_owner_only(tmp_path: Path) -> None:
     text = f'sms = "webhook"\nsms_url = "https://t.example"\nsms_secret = "{STRONG}"'
-    assert load(None, toml(tmp_path, text)).sms_secret == STRONG
+    sms = load(None, toml(tmp_path, text)).sms
+    assert isinstance(sms, Webhook) and sms.secret == STRONG
     [told] = mistakes(None, toml(tmp_path, text, mode=0o644))
     assert "can be read by others" in told

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.settings import config_of
 from tests.unit.stub_server import Asked, stub_server
 from tidings.cli.welcome import welcome
-from tidings.config import Config
 
 CHAT = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
 
@@ -48,7 +48,7 @@ def test_the_first_steps_can_be_pasted(tmp_path: Path, from_file: bool) -> None:
     (folder / "root.key").write_text("the-root-key\n")
     source = folder / "root.key" if from_file else None
     with stub_server(answer) as server:
-        text = welcome(Config(data=folder), server.url, source, None)
+        text = welcome(config_of(data=folder), server.url, source, None)
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands_in(text)],
             env={
@@ -75,17 +75,17 @@ def test_the_first_steps_can_be_pasted(tmp_path: Path, from_file: bool) -> None:
 
 
 def test_it_says_where_things_are(tmp_path: Path) -> None:
-    config = Config(data=tmp_path, root_key="secret-root-key", master_key=b"k" * 32)
+    config = config_of(data=tmp_path, root_key="secret-root-key", master_key=b"k" * 32)
     text = welcome(config, "http://127.0.0.1:8080", None, None)
     for part in ("http://127.0.0.1:8080/docs", str(tmp_path), "TIDINGS_ROOT_KEY"):
         assert part in text
     assert "secret-root-key" not in text
-    text = welcome(Config(data=tmp_path), "http://[::1]:1", tmp_path / "root.key", None)
+    text = welcome(config_of(data=tmp_path), "http://[::1]:1", tmp_path / "root.key", None)
     assert str(tmp_path / "root.key") in text
 
 
 def test_it_says_what_the_key_file_is_worth(tmp_path: Path) -> None:
-    text = welcome(Config(data=tmp_path), "http://x", None, tmp_path / "master.key")
+    text = welcome(config_of(data=tmp_path), "http://x", None, tmp_path / "master.key")
     about = text[text.index("The master key") :]
     assert str(tmp_path / "master.key") in about
     protects, not_against = about.split("It does not")
@@ -93,13 +93,13 @@ def test_it_says_what_the_key_file_is_worth(tmp_path: Path) -> None:
         assert part in " ".join(protects.split())
     for part in ("read the whole folder", "the running server"):
         assert part in " ".join(not_against.split())
-    elsewhere = welcome(Config(data=tmp_path), "http://x", None, None)
+    elsewhere = welcome(config_of(data=tmp_path), "http://x", None, None)
     assert "comes from TIDINGS_MASTER_KEY" in elsewhere
     assert "beside the data" not in elsewhere
 
 
 def test_it_says_where_tables_are_and_what_the_key_is_worth_there(tmp_path: Path) -> None:
-    config = Config(data=tmp_path, store="dynamodb", dynamodb_region="eu-west-1")
+    config = config_of(data=tmp_path, store="dynamodb", dynamodb_region="eu-west-1")
     text = welcome(config, "http://x", tmp_path / "root.key", tmp_path / "master.key")
     assert "tables tidings-* at DynamoDB in eu-west-1" in text
     about = " ".join(text[text.index("The master key") :].split())
@@ -108,22 +108,22 @@ def test_it_says_where_tables_are_and_what_the_key_is_worth_there(tmp_path: Path
     assert "It protects the tables and every backup of them" in " ".join(
         welcome(config, "http://x", None, None).split()
     )
-    own = Config(data=tmp_path, store="dynamodb", dynamodb_endpoint="http://localhost:8000")
+    own = config_of(data=tmp_path, store="dynamodb", dynamodb_endpoint="http://localhost:8000")
     assert "tables tidings-* at http://localhost:8000" in welcome(own, "http://x", None, None)
 
 
 def test_a_process_without_the_api_offers_none_to_try(tmp_path: Path) -> None:
-    text = welcome(Config(data=tmp_path, roles=("worker", "relay")), "http://x", None, None)
+    text = welcome(config_of(data=tmp_path, roles=("worker", "relay")), "http://x", None, None)
     assert "  roles    worker, relay\n" in text
     for part in ("/docs", "BASE=", "root key"):
         assert part not in text
-    assert "  roles " not in welcome(Config(data=tmp_path), "http://x", None, None)
+    assert "  roles " not in welcome(config_of(data=tmp_path), "http://x", None, None)
 
 
 @pytest.mark.parametrize(
     ("host", "is_told"), [("127.0.0.1", False), ("0.0.0.0", True), ("192.0.2.7", True)]
 )
 def test_a_public_address_is_told_that_tls_ends_in_front_of_it(host: str, is_told: bool) -> None:
-    text = welcome(Config(host=host), f"http://{host}:8080", None, None)
+    text = welcome(config_of(host=host), f"http://{host}:8080", None, None)
     assert (f"Others can reach {host}" in text) == is_told
     assert ("speaks TLS" in text) == is_told

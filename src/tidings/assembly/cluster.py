@@ -11,7 +11,7 @@ from tidings.actions.remote_gateways import RemoteGateways
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers, redis_servers
 from tidings.assembly.system import wait_patiently
-from tidings.config import Config
+from tidings.config import Config, Kafka
 from tidings.limiters.in_process import InProcessBuckets
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import HandoverTarget
@@ -31,6 +31,8 @@ class ClusterLinks:
 
     name: str
     """Name of this process; a new one at every start."""
+    kafka: Kafka
+    """For a consumer of its own."""
     link: "RedisLink"
     registry: "RedisRegistry"
     handover: "RedisHandover"
@@ -55,36 +57,37 @@ async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[Cluste
     Raises:
         SetupError: A library is not installed.
     """
-    if config.is_alone:
+    if config.cluster is None:
         yield None
         return
+    kafka, redis = config.cluster.kafka, config.cluster.redis
     with optional_import():
         from tidings.cluster.handover import RedisHandover
         from tidings.cluster.redis_link import RedisLink
         from tidings.cluster.registry import RedisRegistry
     name = core.chance.token(NAME_BYTES).hex()
     async with AsyncExitStack() as stack:
-        link = RedisLink(redis_servers(config), config.redis_prefix, core.vault.messages)
+        link = RedisLink(redis_servers(redis), redis.prefix, core.vault.messages)
         stack.push_async_callback(link.close)
         registry = RedisRegistry(link, name)
         stack.push_async_callback(registry.close)
         handover = RedisHandover(link, core.chance)
         stack.push_async_callback(handover.close)
         handover.start()
-        publisher = _publisher(config, core)
+        publisher = _publisher(kafka, core)
         stack.push_async_callback(publisher.close)
         publisher.start()
-        yield ClusterLinks(name, link, registry, handover, publisher)
+        yield ClusterLinks(name, kafka, link, registry, handover, publisher)
 
 
-def _publisher(config: Config, core: Core) -> "KafkaPublisher":
+def _publisher(kafka: Kafka, core: Core) -> "KafkaPublisher":
     with optional_import():
         from tidings.buses.kafka import KafkaPublisher
         from tidings.buses.kafka_clients import Topics
     return KafkaPublisher(
         core.bus,
-        servers=kafka_servers(config),
-        topics=Topics(config.kafka_prefix),
+        servers=kafka_servers(kafka),
+        topics=Topics(kafka.prefix),
         cipher=core.vault.messages,
         back_off=wait_patiently,
     )
@@ -93,7 +96,7 @@ def _publisher(config: Config, core: Core) -> "KafkaPublisher":
 def make_limits(config: Config, others: ClusterLinks | None) -> RateLimits | None:
     """Return the rate limits, shared with the other processes if there are any; None if they are
     off."""
-    if config.limits == "off":
+    if not config.network.has_limits:
         return None
     own = InProcessBuckets()
     if others is None:

@@ -3,8 +3,10 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing
@@ -43,7 +45,7 @@ from tidings.assembly.stores import open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock, back_off
 from tidings.assembly.verbs import make_identity, make_inbox_verbs
 from tidings.buses.in_process import InProcessBus
-from tidings.config import Config
+from tidings.config import Config, DynamoDb
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import ensure_root_key
 from tidings.ports.bus import Jobs
@@ -118,7 +120,7 @@ async def open_core(
         receipts = CoalescedReceipts(store.receipts, bus)
         stack.push_async_callback(receipts.close)
         texts = await stack.enter_async_context(open_texts(config, clock))
-        root_key = config.root_key or ensure_root_key(config.data, chance)
+        root_key = config.keys.root_key or ensure_root_key(config.data, chance)
         identity = make_identity(root_key, store, vault.wrapping, quotas, clock)
         stack.push_async_callback(identity.watch.close)
         vault.follow(identity.watch)
@@ -154,7 +156,7 @@ async def open_core(
 async def _open_vault(
     config: Config, store: Store, master: MasterKeys, chance: SystemChance, stack: AsyncExitStack
 ) -> Vault:
-    leases = ALONE if config.store == "sqlite" else KeyLeases()
+    leases = KeyLeases() if isinstance(config.store, DynamoDb) else ALONE
     vault = Vault(store.data_keys, store.deployment, master, chance, leases)
     stack.push_async_callback(vault.close)
     await vault.start()
@@ -173,21 +175,23 @@ async def open_for_maintenance(config: Config) -> AsyncIterator[Core]:
 
 
 def _failpoints(config: Config) -> Failpoints:
-    return ExitAt(config.failpoints) if config.failpoints else NoFailpoints()
+    visits = config.process.failpoints
+    return ExitAt(visits) if visits else NoFailpoints()
 
 
 def master_keys(config: Config, chance: Chance) -> MasterKeys:
     """Return the master keys of a deployment, from the settings or the data folder."""
-    if config.master_key is not None:
-        return EnvironmentKeyring(config.master_key, config.master_key_previous)
+    keys = config.keys
+    if keys.master_key is not None:
+        return EnvironmentKeyring(keys.master_key, keys.master_key_previous)
     return FileKeyring(config.data, chance)
 
 
 def key_files(config: Config) -> tuple[Path | None, Path | None]:
     """Return the files of the root key and the master key; None if the settings have the key."""
     return (
-        None if config.root_key else config.data / "root.key",
-        None if config.master_key else config.data / "master.key",
+        None if config.keys.root_key else config.data / "root.key",
+        None if config.keys.master_key else config.data / "master.key",
     )
 
 
@@ -203,7 +207,7 @@ def _verbs(
     chance: SystemChance,
 ) -> ChatVerbs:
     log, chats, users = store.log, store.chats, store.users
-    strangers = StrangerBudget(chats, store.budgets, clock, is_counting=config.limits != "off")
+    strangers = StrangerBudget(chats, store.budgets, clock, is_counting=config.network.has_limits)
     invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
     removing = Removing(appender, store.invites, clock)
     remove_member = RemoveMember(removing)

@@ -8,7 +8,7 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers
 from tidings.assembly.system import wait_patiently
-from tidings.config import Config
+from tidings.config import Config, DynamoDb, Webhook
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
@@ -17,7 +17,7 @@ from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
-from tidings.ports.delivery import Push
+from tidings.ports.delivery import DeliveryStore, Push
 from tidings.wire.signatures import secrets_of
 
 
@@ -32,29 +32,42 @@ async def run_delivery(
         StoreUnavailable: The tables cannot be reached now.
     """
     async with AsyncExitStack() as stack:
-        if core.deliveries is None:
-            pass
-        elif others is None:
-            again = Republishing(core.store.log, core.deliveries, core.vault, core.bus, core.clock)
-            await _run_relay(config, core, again, None, stack)
-        else:
-            push = _push(config, core, stack)
-            if "worker" in config.roles:
-                _run_worker(config, core, others, push, stack)
-            if "relay" in config.roles:
-                # A deliverer of its own, because each handles the steps for a chat one at a time.
-                await _run_relay(config, core, _deliverer(core, others, push), others, stack)
-        if "worker" in config.roles:
+        if isinstance(config.store, DynamoDb) and core.deliveries is not None:
+            await _run_entries(config, config.store, core, core.deliveries, others, stack)
+        if "worker" in config.process.roles:
             _run_jobs(core, stack)
             _run_deletions(core, others, stack)
         yield
 
 
-def _deliverer(core: Core, others: ClusterLinks, push: Push | None) -> Deliverer:
-    assert core.deliveries is not None, "there are others only with a store that they share"
+async def _run_entries(
+    config: Config,
+    tables: DynamoDb,
+    core: Core,
+    deliveries: DeliveryStore,
+    others: ClusterLinks | None,
+    stack: AsyncExitStack,
+) -> None:
+    """Deliver entries of chats from a store that other processes write to as well."""
+    if others is None:
+        again = Republishing(core.store.log, deliveries, core.vault, core.bus, core.clock)
+        await _run_relay(tables, core, deliveries, again, None, stack)
+        return
+    push = _push(config, core, stack)
+    if "worker" in config.process.roles:
+        _run_worker(core, _deliverer(core, deliveries, others, push), others, stack)
+    if "relay" in config.process.roles:
+        # A deliverer of its own, because each handles the steps for a chat one at a time.
+        deliverer = _deliverer(core, deliveries, others, push)
+        await _run_relay(tables, core, deliveries, deliverer, others, stack)
+
+
+def _deliverer(
+    core: Core, deliveries: DeliveryStore, others: ClusterLinks, push: Push | None
+) -> Deliverer:
     return Deliverer(
         log=core.store.log,
-        deliveries=core.deliveries,
+        deliveries=deliveries,
         vault=core.vault,
         registry=others.registry,
         handover=others.handover,
@@ -100,13 +113,12 @@ def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
         from tidings.push.log import LogPush
 
         return LogPush()
-    if config.push == "webhook":
+    if isinstance(config.push, Webhook):
         from tidings.push.webhook import WebhookPush
 
-        assert config.push_url and config.push_secret, "settings are checked"
         push = WebhookPush(
-            url=config.push_url,
-            secrets=secrets_of(config.push_secret, config.push_secret_previous),
+            url=config.push.url,
+            secrets=secrets_of(config.push.secret, config.push.secret_previous),
             clock=core.clock,
             back_off=wait_patiently,
         )
@@ -117,18 +129,17 @@ def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
 
 
 def _run_worker(
-    config: Config, core: Core, others: ClusterLinks, push: Push | None, stack: AsyncExitStack
+    core: Core, deliverer: Deliverer, others: ClusterLinks, stack: AsyncExitStack
 ) -> None:
     from tidings.buses.kafka_clients import Topics
     from tidings.buses.kafka_feed import KafkaFeed
 
     feed = KafkaFeed(
-        servers=kafka_servers(config),
-        topics=Topics(config.kafka_prefix),
+        servers=kafka_servers(others.kafka),
+        topics=Topics(others.kafka.prefix),
         cipher=core.vault.messages,
-        group=f"{config.kafka_prefix}delivery",
+        group=f"{others.kafka.prefix}delivery",
     )
-    deliverer = _deliverer(core, others, push)
     unread_recount = UnreadRecount(
         deliverer.states,
         others.registry,
@@ -141,8 +152,9 @@ def _run_worker(
 
 
 async def _run_relay(
-    config: Config,
+    tables: DynamoDb,
     core: Core,
+    deliveries: DeliveryStore,
     deliverer: Delivers,
     others: ClusterLinks | None,
     stack: AsyncExitStack,
@@ -152,19 +164,18 @@ async def _run_relay(
     def expired(chat: ChatId, sequences: tuple[int, ...]) -> None:
         core.bus.publish(Expired(chat, sequences))
 
-    assert core.deliveries is not None and config.dynamodb_region is not None
     changes = await stack.enter_async_context(
         open_changes(
-            endpoint=config.dynamodb_endpoint,
-            region=config.dynamodb_region,
-            prefix=config.dynamodb_prefix,
+            endpoint=tables.endpoint,
+            region=tables.region,
+            prefix=tables.prefix,
             clock=core.clock,
             chance=core.chance,
         )
     )
     relay = Relay(
         changes,
-        core.deliveries,
+        deliveries,
         deliverer,
         core.clock,
         hint=others.publisher.hint if others else None,

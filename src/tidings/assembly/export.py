@@ -8,7 +8,7 @@ from typing import TypedDict
 from tidings.actions.export.exporting import ExportProof
 from tidings.assembly.core import master_keys
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
-from tidings.config import Config
+from tidings.config import Config, DynamoDb
 from tidings.model.setup_error import optional_import
 from tidings.ports.export_facts import Source, Target
 from tidings.ports.world import Chance, Clock
@@ -34,7 +34,7 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
         SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
-    if config.store == "sqlite":
+    if not isinstance(config.store, DynamoDb):
         from tidings.stores.sqlite.export import exporting as embedded
 
         async with embedded.open_source(config.data) as source:
@@ -43,14 +43,14 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
     with optional_import():
         from tidings.stores.dynamodb.export import exporting as tables
     with _nobody_else(config):
-        async with tables.open_source(**_where(config)) as source:
+        async with tables.open_source(**_where(config.store)) as source:
             yield source
 
 
 @asynccontextmanager
 async def open_target(config: Config) -> AsyncIterator[Target]:
     """Open the store to write all facts into. Raises as `open_source` does."""
-    if config.store == "sqlite":
+    if not isinstance(config.store, DynamoDb):
         from tidings.stores.sqlite.export import importing as embedded
 
         async with embedded.open_target(config.data) as target:
@@ -59,7 +59,7 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
     with optional_import():
         from tidings.stores.dynamodb.export import importing as tables
     with _nobody_else(config):
-        async with tables.open_target(**_where(config)) as target:
+        async with tables.open_target(**_where(config.store)) as target:
             yield target
 
 
@@ -77,12 +77,11 @@ def _nobody_else(config: Config) -> AbstractContextManager[None]:
     return only_process(config.data) if config.is_alone else nullcontext()
 
 
-def _where(config: Config) -> _Where:
-    assert config.dynamodb_region is not None, "settings are checked"
+def _where(tables: DynamoDb) -> _Where:
     return _Where(
-        endpoint=config.dynamodb_endpoint,
-        region=config.dynamodb_region,
-        prefix=config.dynamodb_prefix,
+        endpoint=tables.endpoint,
+        region=tables.region,
+        prefix=tables.prefix,
         clock=SystemClock(),
         chance=SystemChance(),
         back_off=wait_patiently,

@@ -73,8 +73,8 @@ class Sockets:
         context = _context(core, self._hub, self._presence, self._write_lease, rate_limits)
         if self._exchange is not None:
             context = self._exchange.joined(context)
-        admission = Admission(jitter_ms, rate_limits, config.trusted_proxies)
-        self.handshake = Handshake(context, frozenset(config.allowed_origins), admission)
+        admission = Admission(jitter_ms, rate_limits, config.network.trusted_proxies)
+        self.handshake = Handshake(context, frozenset(config.network.allowed_origins), admission)
 
     def open(self) -> None:
         """Start the exchange with other processes; no connection exists yet."""

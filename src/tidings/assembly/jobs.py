@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tidings.assembly.system import wait_patiently
 from tidings.aws.transport import NoCredentials
-from tidings.config import Config
+from tidings.config import Config, Kafka, Redis, Sqs
+from tidings.config.settings import KafkaTls
 from tidings.model.setup_error import SetupError, optional_import
 from tidings.ports.bus import Jobs
 from tidings.ports.store import Store
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tidings.buses.kafka_clients import KafkaServers
 
 
-def kafka_servers(config: Config) -> "KafkaServers":
+def kafka_servers(kafka: Kafka) -> "KafkaServers":
     """Return the Kafka servers with TLS and credentials.
 
     Raises:
@@ -27,23 +28,17 @@ def kafka_servers(config: Config) -> "KafkaServers":
     """
     from tidings.buses.kafka_clients import KafkaServers, Sasl
 
-    assert config.kafka_bootstrap is not None, "settings are checked"
-    sasl = None
-    if config.kafka_username is not None and config.kafka_password is not None:
-        sasl = Sasl(config.kafka_sasl.upper(), config.kafka_username, config.kafka_password)
-    return KafkaServers(config.kafka_bootstrap, _tls(config), sasl)
+    login = kafka.login
+    sasl = Sasl(login.sasl.upper(), login.username, login.password) if login else None
+    return KafkaServers(kafka.bootstrap, _tls(kafka.tls) if kafka.tls else None, sasl)
 
 
-def _tls(config: Config) -> ssl.SSLContext | None:
-    if config.kafka_tls == "off":
-        return None
-    context = ssl.create_default_context(cafile=config.kafka_ca)
-    if config.kafka_certificate is not None:
+def _tls(tls: KafkaTls) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=tls.ca)
+    if tls.certificate is not None:
         try:
             # Refuses an encrypted key; without a password here, OpenSSL would ask on the terminal.
-            context.load_cert_chain(
-                config.kafka_certificate, config.kafka_certificate_key, password=lambda: ""
-            )
+            context.load_cert_chain(tls.certificate, tls.certificate_key, password=lambda: "")
         except ssl.SSLError as error:
             raise SetupError(
                 "TIDINGS_KAFKA_CERTIFICATE and TIDINGS_KAFKA_CERTIFICATE_KEY are not a "
@@ -56,16 +51,12 @@ if TYPE_CHECKING:
     from tidings.cluster.redis_servers import RedisServers
 
 
-def redis_servers(config: Config) -> "RedisServers":
+def redis_servers(redis: Redis) -> "RedisServers":
     """Return the Redis server or cluster, with TLS and credentials."""
     from tidings.cluster.redis_servers import RedisServers
 
-    assert config.redis_url is not None, "settings are checked"
     return RedisServers(
-        config.redis_url,
-        ca=config.redis_ca,
-        password=config.redis_password,
-        is_cluster=config.redis_mode == "cluster",
+        redis.url, ca=redis.ca, password=redis.password, is_cluster=redis.mode == "cluster"
     )
 
 
@@ -79,44 +70,42 @@ async def open_jobs(
         SetupError: The operator has to change something first.
     """
     try:
-        match config.queue:
-            case "kafka":
-                jobs = _kafka(config, cipher)
-                try:
-                    yield jobs
-                finally:
-                    await jobs.close()
-            case "sqs":
-                async with _sqs(config, cipher, clock) as jobs:
-                    yield jobs
-            case _:
-                yield store.jobs
+        if config.sqs is not None:
+            async with _sqs(config.sqs, cipher, clock) as jobs:
+                yield jobs
+        elif config.cluster is not None:
+            jobs = _kafka(config.cluster.kafka, cipher)
+            try:
+                yield jobs
+            finally:
+                await jobs.close()
+        else:
+            yield store.jobs
     except NoCredentials as none:
         raise SetupError(str(none)) from none
 
 
-def _kafka(config: Config, cipher: MessageCipher) -> Jobs:
+def _kafka(kafka: Kafka, cipher: MessageCipher) -> Jobs:
     with optional_import():
         from tidings.buses.kafka_clients import Topics
         from tidings.buses.kafka_jobs import KafkaJobs
 
     return KafkaJobs(
-        servers=kafka_servers(config),
-        topics=Topics(config.kafka_prefix),
+        servers=kafka_servers(kafka),
+        topics=Topics(kafka.prefix),
         cipher=cipher,
-        group=f"{config.kafka_prefix}inbox",
+        group=f"{kafka.prefix}inbox",
     )
 
 
 @asynccontextmanager
-async def _sqs(config: Config, cipher: MessageCipher, clock: Clock) -> AsyncIterator[Jobs]:
+async def _sqs(sqs: Sqs, cipher: MessageCipher, clock: Clock) -> AsyncIterator[Jobs]:
     with optional_import():
         from tidings.buses.sqs import open_sqs_jobs
 
-    assert config.sqs_queue_url and config.sqs_region, "settings are checked"
     async with open_sqs_jobs(
-        queue_url=config.sqs_queue_url,
-        region=config.sqs_region,
+        queue_url=sqs.queue_url,
+        region=sqs.region,
         cipher=cipher,
         clock=clock,
         back_off=wait_patiently,

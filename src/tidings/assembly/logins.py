@@ -21,7 +21,7 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
 from tidings.aws.transport import NoCredentials
-from tidings.config import Config
+from tidings.config import Config, Sns, Webhook
 from tidings.model import limits
 from tidings.model.setup_error import SetupError, optional_import
 from tidings.ports.delivery import Sms
@@ -40,32 +40,31 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
         SetupError: A library or credentials are missing.
     """
     try:
-        match config.texts if "api" in config.roles else "off":
+        match config.sms if "api" in config.process.roles else "off":
+            case Webhook() as webhook:
+                async with _webhook(webhook, clock) as sms:
+                    yield sms
+            case Sns() as sns:
+                async with _sns(sns, clock) as sms:
+                    yield sms
             case "log":
                 yield LogSms()
-            case "webhook":
-                async with _webhook(config, clock) as sms:
-                    yield sms
-            case "sns":
-                async with _sns(config, clock) as sms:
-                    yield sms
-            case _:
+            case "off":
                 yield None
     except NoCredentials as none:
         raise SetupError(str(none)) from none
 
 
 @asynccontextmanager
-async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
+async def _webhook(webhook: Webhook, clock: Clock) -> AsyncIterator[Sms]:
     # Imported here, as below: without text messages the libraries are not needed.
     with optional_import():
         from tidings.sms.webhook import WebhookSms
 
-    assert config.sms_url and config.sms_secret, "settings are checked"
     async with aclosing(
         WebhookSms(
-            url=config.sms_url,
-            secrets=secrets_of(config.sms_secret, config.sms_secret_previous),
+            url=webhook.url,
+            secrets=secrets_of(webhook.secret, webhook.secret_previous),
             clock=clock,
         )
     ) as sms:
@@ -73,15 +72,14 @@ async def _webhook(config: Config, clock: Clock) -> AsyncIterator[Sms]:
 
 
 @asynccontextmanager
-async def _sns(config: Config, clock: Clock) -> AsyncIterator[Sms]:
+async def _sns(sns: Sns, clock: Clock) -> AsyncIterator[Sms]:
     with optional_import():
         from tidings.sms.sns import open_sns
 
-    assert config.sms_region is not None, "settings are checked"
     async with open_sns(
-        endpoint=config.sms_endpoint,
-        region=config.sms_region,
-        sender=config.sms_sender,
+        endpoint=sns.endpoint,
+        region=sns.region,
+        sender=sns.sender,
         clock=clock,
     ) as sms:
         yield sms

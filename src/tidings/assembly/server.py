@@ -54,15 +54,16 @@ class Server:
         self._config = config
         self._health = health
         self._tasks = Tasks("server")
+        network = config.network
         rate_limits = make_limits(config, others)
         self._sockets = None
-        if "gateway" in config.roles:
+        if "gateway" in config.process.roles:
             self._sockets = Sockets(core, config, others, rate_limits)
         self._remote_notices = _remote_notices(core, others) if others else None
-        origins = frozenset(config.allowed_origins)
-        access = Access(rate_limits, config.trusted_proxies, origins)
-        rest = make_rest(core, health, access=access, is_whole="api" in config.roles)
-        connections = ConnectionLimits.of_this_process(config.trusted_proxies)
+        origins = frozenset(network.allowed_origins)
+        access = Access(rate_limits, network.trusted_proxies, origins)
+        rest = make_rest(core, health, access=access, is_whole="api" in config.process.roles)
+        connections = ConnectionLimits.of_this_process(network.trusted_proxies)
         handshake = self._sockets.handshake if self._sockets else None
         self._http = Http(rest, handshake, connections, core.authenticate.is_root_header)
         has_sockets = self._sockets is not None
@@ -81,8 +82,8 @@ class Server:
         await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
-        await self._listener.open(self._config.host, self._config.port)
-        host = self._config.host
+        host = self._config.network.host
+        await self._listener.open(host, self._config.network.port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.port}"
         self._write_server_file(url)
         self._health.trouble = None
@@ -105,7 +106,7 @@ class Server:
         self._refuse()
         await self._listener.close()
         if self._sockets is not None:
-            await self._sockets.drain(self._config.drain_seconds)
+            await self._sockets.drain(self._config.process.drain_seconds)
         await self._http.drain()
         await self._end()
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from tidings.assembly.system import SystemChance, SystemClock
-from tidings.config import Config
+from tidings.config import Config, DynamoDb
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
@@ -27,8 +27,8 @@ def open_store(
         SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
-    if config.store == "dynamodb":
-        return _tables(config, clock, chance, failpoints)
+    if isinstance(config.store, DynamoDb):
+        return _tables(config, config.store, clock, chance, failpoints)
     return _folder(config, failpoints, broken)
 
 
@@ -44,18 +44,17 @@ async def _folder(
 
 @asynccontextmanager
 async def _tables(
-    config: Config, clock: Clock, chance: Chance, failpoints: Failpoints
+    config: Config, tables: DynamoDb, clock: Clock, chance: Chance, failpoints: Failpoints
 ) -> AsyncIterator[tuple[Store, DeliveryStore]]:
     # Imported here: the embedded server neither needs these libraries nor waits for them to load.
     with optional_import():
         from tidings.stores.dynamodb.store import open_store
-    assert config.dynamodb_region is not None, "settings are checked"
     # A single process may keep keys in its folder: commands that change them must go through it.
     with only_process(config.data) if config.is_alone else nullcontext():
         async with open_store(
-            endpoint=config.dynamodb_endpoint,
-            region=config.dynamodb_region,
-            prefix=config.dynamodb_prefix,
+            endpoint=tables.endpoint,
+            region=tables.region,
+            prefix=tables.prefix,
             clock=clock,
             chance=chance,
             failpoints=failpoints,
@@ -71,15 +70,15 @@ async def make_local_tables(config: Config) -> None:
         SetupError: A library is missing.
         StoreUnavailable: DynamoDB cannot be reached.
     """
-    if not config.has_local_tables:
+    tables = config.store
+    if not isinstance(tables, DynamoDb) or (endpoint := tables.local_endpoint) is None:
         return
     with optional_import():
         from tidings.stores.dynamodb.schema.requests import make_missing
-    assert config.dynamodb_endpoint and config.dynamodb_region, "settings are checked"
     await make_missing(
-        endpoint=config.dynamodb_endpoint,
-        region=config.dynamodb_region,
-        prefix=config.dynamodb_prefix,
+        endpoint=endpoint,
+        region=tables.region,
+        prefix=tables.prefix,
         clock=SystemClock(),
         chance=SystemChance(),
     )

@@ -132,7 +132,7 @@ def _root_key(config: Config, options: argparse.Namespace) -> str:
             return str(options.root_key_file.read_text().strip())
         except OSError as error:
             raise SetupError(f"{options.root_key_file}: {error.strerror}") from error
-    key = config.root_key or read_root_key(config.data)
+    key = config.keys.root_key or read_root_key(config.data)
     if key is None:
         raise SetupError(
             f"there is no root key in {config.data}: name its file with --root-key-file, or set "

@@ -87,7 +87,7 @@ def _serve(config: Config) -> int:
     def announce(url: str) -> None:
         print(welcome(config, url, *assembly.key_files(config)), flush=True)
 
-    start_logging(config.log_level)
+    start_logging(config.process.log_level)
     try:
         return uvloop.run(server.serve(config, announce))
     except OSError as error:
@@ -99,7 +99,8 @@ def _in_words(error: OSError, config: Config) -> str:
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if error.errno in _ADDRESS_TROUBLE:
-        return f"cannot listen on {config.host}:{config.port}: {error.strerror}"
+        network = config.network
+        return f"cannot listen on {network.host}:{network.port}: {error.strerror}"
     raise error
 
 

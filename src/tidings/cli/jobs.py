@@ -60,7 +60,7 @@ def jobs(config: Config, options: argparse.Namespace) -> int:
             f"no server has {config.data} open: start one with `tidings serve`, or name one with "
             "--data or --server"
         )
-    root_key = config.root_key or read_root_key(config.data)
+    root_key = config.keys.root_key or read_root_key(config.data)
     if root_key is None:
         raise SetupError(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
     where = f"{url.rstrip('/')}/v1/jobs/aside"

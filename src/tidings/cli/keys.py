@@ -40,7 +40,7 @@ def rotate(config: Config) -> int:
     print(
         f"The master key is now {done.master_key_id}; {done.rewrapped} keys were rewrapped with it."
     )
-    if config.master_key is None:
+    if config.keys.master_key is None:
         print("The previous key was deleted from the folder and opens nothing here any more.")
     else:
         print("TIDINGS_MASTER_KEY_PREVIOUS is no longer needed: remove it.")
@@ -51,7 +51,7 @@ def rotate(config: Config) -> int:
 def status(config: Config) -> int:
     """Print the master key's id and source, and whether a rotation is unfinished."""
     keyring = _keyring(config)
-    source = "TIDINGS_MASTER_KEY" if config.master_key else str(config.data / "master.key")
+    source = "TIDINGS_MASTER_KEY" if config.keys.master_key else str(config.data / "master.key")
     if keyring.current is None:
         print(f"There is no master key yet: the first start creates {source}.")
         return 0
@@ -82,13 +82,13 @@ def running_server(folder: Path) -> str | None:
 
 
 def _keyring(config: Config) -> MasterKeys:
-    if config.master_key is not None:
-        return EnvironmentKeyring(config.master_key, config.master_key_previous)
+    if config.keys.master_key is not None:
+        return EnvironmentKeyring(config.keys.master_key, config.keys.master_key_previous)
     return FileKeyring(config.data, SystemChance())
 
 
 def _root_key(config: Config) -> str:
-    key = config.root_key or read_root_key(config.data)
+    key = config.keys.root_key or read_root_key(config.data)
     if key is None:
         raise SetupError(
             "the running server requires the root key: set TIDINGS_ROOT_KEY to the server's"

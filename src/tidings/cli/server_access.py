@@ -39,7 +39,7 @@ def known_root_key(config: Config) -> str:
     Raises:
         SetupError: There is none.
     """
-    key = config.root_key or read_root_key(config.data)
+    key = config.keys.root_key or read_root_key(config.data)
     if key is None:
         raise SetupError(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
     return key

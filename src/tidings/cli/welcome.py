@@ -4,7 +4,7 @@
 import shlex
 from pathlib import Path
 
-from tidings.config import ROLES, Config
+from tidings.config import ROLES, Config, DynamoDb
 
 _TRY_IT = """\
 Try it: paste this into a second terminal (bash, with curl and python3).
@@ -70,23 +70,23 @@ def welcome(
     """Return the start-up text. A source is the file with the key; None: the environment."""
     root_key = root_key_source.absolute() if root_key_source else "TIDINGS_ROOT_KEY"
     lines = [f"Tidings is serving at {url}", f"  data     {_data(config)}"]
-    if config.roles != ROLES:
-        lines.append(f"  roles    {', '.join(config.roles)}")
-    if "api" in config.roles:
+    if config.process.roles != ROLES:
+        lines.append(f"  roles    {', '.join(config.process.roles)}")
+    if "api" in config.process.roles:
         lines.insert(1, f"  API      {url}/docs")
         try_it = _TRY_IT.format(url=shlex.quote(url), root_key=_read(root_key_source))
         lines += [f"  root key {root_key}", "", try_it]
-    if not config.is_loopback:
-        lines.append(_IN_PUBLIC.format(host=config.host))
+    if not config.network.is_loopback:
+        lines.append(_IN_PUBLIC.format(host=config.network.host))
     lines.append(_about_master_key(config, master_key_source))
     return "\n".join(lines)
 
 
 def _data(config: Config) -> str:
-    if config.store == "sqlite":
+    tables = config.store
+    if not isinstance(tables, DynamoDb):
         return str(config.data.absolute())
-    where = config.dynamodb_endpoint or f"DynamoDB in {config.dynamodb_region}"
-    return f"tables {config.dynamodb_prefix}* at {where}"
+    return f"tables {tables.prefix}* at {tables.endpoint or f'DynamoDB in {tables.region}'}"
 
 
 def _read(root_key_source: Path | None) -> str:
@@ -96,7 +96,7 @@ def _read(root_key_source: Path | None) -> str:
 
 
 def _about_master_key(config: Config, source: Path | None) -> str:
-    is_embedded = config.store == "sqlite"
+    is_embedded = not isinstance(config.store, DynamoDb)
     if source is None:
         what, it = ("the whole data folder", "it") if is_embedded else ("the tables", "them")
         return _KEY_FROM_ENVIRONMENT.format(what=what, it=it)

@@ -8,13 +8,13 @@ in the working directory. An unknown name is a mistake too: it may be misspelt.
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tidings.config.addresses import FILE_SUFFIX, secrets_in_files
-from tidings.config.checks import combined_mistakes
-from tidings.config.settings import Config, local_region
+from tidings.config.building import CHOICES, Choice, make_config, with_defaults
+from tidings.config.checks import ParsedSettings, combined_mistakes
+from tidings.config.settings import Config
 from tidings.config.values import PARSE
 from tidings.model.setup_error import SetupError
 
@@ -35,14 +35,6 @@ SECRETS: Final = (
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """Variables in which the tools of AWS look for a region, too."""
-_IN_REGIONS: Final = (
-    ("store", "dynamodb", "dynamodb_region"),
-    ("jobs", "sqs", "sqs_region"),
-    ("sms", "sns", "sms_region"),
-)
-
-
-assert set(PARSE) == {setting.name for setting in fields(Config)}, "every setting is read"
 
 
 def load_config(
@@ -58,23 +50,21 @@ def load_config(
     given |= _from_environment(environment, mistakes)
     given |= {name: (f"--{name}", value) for name, value in flags.items() if value is not None}
     given = secrets_in_files(given, mistakes)
-    for setting, engine, region in _IN_REGIONS:
-        if given.get(setting, ("", ""))[1].lower() == engine:
-            given = _region(environment, region) | given
+    for choice in CHOICES:
+        if given.get(choice.setting, ("", ""))[1].lower() == choice.value:
+            given = _region(environment, choice) | given
     values: dict[str, Any] = {}
     for name, (source, text) in given.items():
         try:
             values[name] = PARSE[name](text)
         except ValueError as error:
             mistakes.append(f"{source}: {error}")
-    config = Config(**values)
-    if config.has_local_tables and "dynamodb_region" not in given:
-        config = replace(config, dynamodb_region=local_region(config.dynamodb_endpoint))
-    mistakes += combined_mistakes(config, given, given.keys() - values.keys())
+    wrong = given.keys() - values.keys()
+    mistakes += combined_mistakes(ParsedSettings(with_defaults(values), given, wrong))
     if mistakes:
         listed = "\n".join(f"- {mistake}" for mistake in mistakes)
         raise SetupError(f"the configuration is not valid:\n{listed}")
-    return config
+    return make_config(values)
 
 
 # --- Where settings come from ------------------------------------------------------------------
@@ -94,10 +84,13 @@ def _from_environment(
     return given
 
 
-def _region(environment: Mapping[str, str], name: str) -> dict[str, tuple[str, str]]:
-    for variable in _REGIONS:
-        if environment.get(variable):
-            return {name: (variable, environment[variable])}
+def _region(environment: Mapping[str, str], choice: Choice) -> dict[str, tuple[str, str]]:
+    """Return the region of a section on AWS, if the environment has one for the tools of AWS."""
+    for name, field in choice.settings():
+        if field == "region":
+            for variable in _REGIONS:
+                if environment.get(variable):
+                    return {name: (variable, environment[variable])}
     return {}
 
 

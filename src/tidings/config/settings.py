@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checked settings of a process."""
+"""The checked settings of a process, in sections.
+
+Each field of a section is a setting: with the prefix of the section it has the name that operators
+write. A field without a default is required once its section is chosen.
+"""
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Literal
 from urllib.parse import urlsplit
+
+import msgspec
 
 from tidings.model.addresses import Networks
 from tidings.model.limits import DAY_CODES_DEFAULT
 from tidings.ports.world import Place
+
+DATA_DEFAULT: Final = Path("tidings-data")
 
 ROLES: Final = ("gateway", "api", "worker", "relay")
 """Roles of a process: own connections, answer requests, deliver, deliver what was missed."""
@@ -19,81 +26,32 @@ LOCAL_REGION: Final = "us-east-1"
 """Region of a DynamoDB on this machine. It is in none, but keeps tables apart by region."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """Checked settings."""
+class Section(msgspec.Struct, frozen=True):
+    """Settings that belong together."""
+
+    hints: ClassVar[Mapping[str, str]] = {}
+    """What completes "<setting> needs", for each field that the section requires."""
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """Fields that are never shown."""
+
+    def __repr__(self) -> str:
+        shown = (name for name in self.__struct_fields__ if name not in self.secrets)
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({values})"
+
+
+class Network(Section, frozen=True, kw_only=True):
+    """Where the process listens, and who may come from where."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     """0 for any free port."""
-    data: Path = Path("tidings-data")
-    root_key: str | None = field(default=None, repr=False)
-    """None: the key in the data folder, which the first start makes."""
-    master_key: bytes | None = field(default=None, repr=False)
-    """None: the key in the data folder, which the first start makes."""
-    master_key_previous: bytes | None = field(default=None, repr=False)
     allowed_origins: tuple[str, ...] = ()
     """Other browser origins that may open a socket and call the API."""
     trusted_proxies: Networks = ()
     """Proxies whose forwarding headers are believed."""
-    drain_seconds: float = 5
-    log_level: str = "info"
-    failpoints: Mapping[Place, int] = field(default_factory=dict)
-    limits: str = "on"
-    roles: tuple[str, ...] = ROLES
-
-    store: str = "sqlite"
-    dynamodb_endpoint: str | None = None
-    """None: AWS."""
-    dynamodb_prefix: str = "tidings-"
-    dynamodb_region: str | None = None
-    """Set if the store is dynamodb."""
-    bus: str = "memory"
-    kafka_bootstrap: str | None = None
-    """Set if the bus is kafka."""
-    kafka_prefix: str = "tidings-"
-    kafka_tls: str = "off"
-    kafka_ca: Path | None = None
-    """None: the authorities that this machine trusts."""
-    kafka_certificate: Path | None = None
-    kafka_certificate_key: Path | None = None
-    kafka_sasl: str = "scram-sha-512"
-    kafka_username: str | None = None
-    """None: without a login."""
-    kafka_password: str | None = field(default=None, repr=False)
-    jobs: str | None = None
-    """The queue of delivery jobs; None: see `queue`."""
-    sqs_queue_url: str | None = None
-    """Set if the queue is sqs, as is the region."""
-    sqs_region: str | None = None
-    registry: str = "memory"
-    redis_url: str | None = field(default=None, repr=False)
-    """Set if the registry is redis; may contain a password."""
-    redis_prefix: str = "tidings:"
-    redis_ca: Path | None = None
-    """None: the authorities that this machine trusts."""
-    redis_password: str | None = field(default=None, repr=False)
-    """Set if the password is not in the URL."""
-    redis_mode: str = "server"
-    plain_engines: str = "refuse"
-    """Whether connections to engines on other machines may be unencrypted."""
-    push: str = "off"
-    push_url: str | None = field(default=None, repr=False)
-    push_secret: str | None = field(default=None, repr=False)
-    push_secret_previous: str | None = field(default=None, repr=False)
-    sms: str | None = None
-    """How login codes are sent; None: see `texts`."""
-    sms_url: str | None = field(default=None, repr=False)
-    sms_secret: str | None = field(default=None, repr=False)
-    sms_secret_previous: str | None = field(default=None, repr=False)
-    sms_region: str | None = None
-    """Set if text messages go through sns."""
-    sms_endpoint: str | None = None
-    """None: AWS."""
-    sms_sender: str | None = None
-    plain_webhooks: str = "refuse"
-    """Whether webhooks may be unencrypted; they carry login codes and push notices."""
-    sms_per_day: int = DAY_CODES_DEFAULT
+    has_limits: bool = True
+    """Whether the rates of requests are limited."""
 
     @property
     def is_loopback(self) -> bool:
@@ -120,29 +78,158 @@ class Config:
         named = "TIDINGS_TRUSTED_PROXIES" if self.trusted_proxies else "TIDINGS_ALLOWED_ORIGINS"
         return f"{named} makes {self.host} public"
 
+
+class Process(Section, frozen=True, kw_only=True):
+    """What this process does, logs, and how it ends."""
+
+    roles: tuple[str, ...] = ROLES
+    drain_seconds: float = 5
+    log_level: str = "info"
+    failpoints: Mapping[Place, int] = {}
+
+
+class Keys(Section, frozen=True, kw_only=True):
+    """Keys from the settings; one that is None is in the data folder, where the first start makes
+    it."""
+
+    secrets: ClassVar = ("root_key", "master_key", "master_key_previous")
+
+    root_key: str | None = None
+    master_key: bytes | None = None
+    master_key_previous: bytes | None = None
+
+
+class Sqlite(Section, frozen=True):
+    """The embedded store, in the data folder."""
+
+
+class DynamoDb(Section, frozen=True, kw_only=True):
+    """The store on tables, which several processes share."""
+
+    hints: ClassVar = {"region": "a region: set {name} or AWS_REGION"}
+
+    region: str
+    prefix: str = "tidings-"
+    endpoint: str | None = None
+    """None: AWS."""
+
     @property
-    def has_local_tables(self) -> bool:
-        """Return whether the store is a DynamoDB on this machine instead of AWS."""
-        return self.store == "dynamodb" and local_region(self.dynamodb_endpoint) is not None
+    def local_endpoint(self) -> str | None:
+        """Return the endpoint if it is a DynamoDB on this machine; None for AWS and others."""
+        return self.endpoint if local_region(self.endpoint) else None
+
+
+class KafkaTls(Section, frozen=True, kw_only=True):
+    """Encryption of the connections to Kafka."""
+
+    ca: Path | None = None
+    """None: the authorities that this machine trusts."""
+    certificate: Path | None = None
+    certificate_key: Path | None = None
+
+
+class KafkaLogin(Section, frozen=True, kw_only=True):
+    """Credentials for Kafka."""
+
+    secrets: ClassVar = ("password",)
+
+    sasl: str = "scram-sha-512"
+    username: str
+    password: str
+
+
+class Kafka(Section, frozen=True, kw_only=True):
+    """The bus between processes."""
+
+    hints: ClassVar = {"bootstrap": "its servers: set {name}=host:port"}
+
+    bootstrap: str
+    prefix: str = "tidings-"
+    tls: KafkaTls | None = None
+    login: KafkaLogin | None = None
+
+
+class Redis(Section, frozen=True, kw_only=True):
+    """The registry of connections, shared by the processes."""
+
+    hints: ClassVar = {"url": "its address: set {name}=redis://host:port/0"}
+    secrets: ClassVar = ("url", "password")
+
+    url: str
+    """May contain a password."""
+    prefix: str = "tidings:"
+    ca: Path | None = None
+    """None: the authorities that this machine trusts."""
+    password: str | None = None
+    """Set if the password is not in the URL."""
+    mode: str = "server"
+
+
+class Cluster(Section, frozen=True):
+    """Services that connect the processes of a deployment."""
+
+    kafka: Kafka
+    redis: Redis
+
+
+class Sqs(Section, frozen=True, kw_only=True):
+    """A queue of delivery jobs on AWS."""
+
+    hints: ClassVar = {
+        "queue_url": "the address of a queue: set {name}",
+        "region": "a region: set {name} or AWS_REGION",
+    }
+
+    queue_url: str
+    region: str
+
+
+class Webhook(Section, frozen=True, kw_only=True):
+    """An address that gets signed requests, and the secrets to sign with."""
+
+    hints: ClassVar = {
+        "url": "an address: set {name}",
+        "secret": "a secret to sign with: set {name}",
+    }
+    secrets: ClassVar = ("url", "secret", "secret_previous")
+
+    url: str
+    secret: str
+    secret_previous: str | None = None
+
+
+class Sns(Section, frozen=True, kw_only=True):
+    """Text messages through AWS."""
+
+    hints: ClassVar = {"region": "a region: set {name} or AWS_REGION"}
+
+    region: str
+    endpoint: str | None = None
+    """None: AWS."""
+    sender: str | None = None
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """Checked settings."""
+
+    data: Path = DATA_DEFAULT
+    network: Network = Network()
+    process: Process = Process()
+    keys: Keys = Keys()
+    store: Sqlite | DynamoDb = Sqlite()
+    cluster: Cluster | None = None
+    """None: this process is the only one of its deployment."""
+    sqs: Sqs | None = None
+    """None: delivery jobs are in Kafka, or in the store of a single process."""
+    push: Literal["off", "log"] | Webhook = "off"
+    sms: Literal["off", "log"] | Webhook | Sns = "log"
+    """How login codes are sent."""
+    sms_per_day: int = DAY_CODES_DEFAULT
 
     @property
     def is_alone(self) -> bool:
         """Return whether this process is the only one of its deployment."""
-        return self.bus == "memory"
-
-    @property
-    def queue(self) -> str:
-        """Return which queue has the delivery jobs."""
-        return self.jobs or ("store" if self.is_alone else "kafka")
-
-    @property
-    def texts(self) -> str:
-        """Return how login codes are sent.
-
-        Without a setting: to the log if only this machine can reach the server, otherwise not at
-        all.
-        """
-        return self.sms or ("off" if self.is_public else "log")
+        return self.cluster is None
 
 
 def local_region(endpoint: str | None) -> str | None:

@@ -162,4 +162,4 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
 }
-"""The parser of each setting, by its name in Config, in the file, and after TIDINGS_."""
+"""The parser of each setting, by its name in the file and after TIDINGS_."""

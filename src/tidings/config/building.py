@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the sections of the settings out of parsed values, which have the names operators write."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from tidings.config.settings import (
+    DATA_DEFAULT,
+    Cluster,
+    Config,
+    DynamoDb,
+    Kafka,
+    KafkaLogin,
+    KafkaTls,
+    Keys,
+    Network,
+    Process,
+    Redis,
+    Section,
+    Sns,
+    Sqlite,
+    Sqs,
+    Webhook,
+    local_region,
+)
+from tidings.model.limits import DAY_CODES_DEFAULT
+
+_Section = TypeVar("_Section", bound=Section)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A section that exists only if a setting has a certain value."""
+
+    section: type[Section]
+    prefix: str
+    setting: str
+    value: str
+
+    def settings(self) -> Iterator[tuple[str, str]]:
+        """Yield the name that operators write, and the field, of each setting of the section."""
+        for field in self.section.__struct_fields__:
+            yield self.prefix + field, field
+
+
+CHOICES: Final = (
+    Choice(DynamoDb, "dynamodb_", "store", "dynamodb"),
+    Choice(Kafka, "kafka_", "bus", "kafka"),
+    Choice(KafkaTls, "kafka_", "kafka_tls", "on"),
+    Choice(KafkaLogin, "kafka_", "bus", "kafka"),
+    Choice(Sqs, "sqs_", "jobs", "sqs"),
+    Choice(Redis, "redis_", "registry", "redis"),
+    Choice(Webhook, "push_", "push", "webhook"),
+    Choice(Webhook, "sms_", "sms", "webhook"),
+    Choice(Sns, "sms_", "sms", "sns"),
+)
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "data": DATA_DEFAULT,
+    "limits": "on",
+    "store": "sqlite",
+    "bus": "memory",
+    "kafka_tls": "off",
+    "registry": "memory",
+    "push": "off",
+    "sms_per_day": DAY_CODES_DEFAULT,
+    "plain_engines": "refuse",
+    "plain_webhooks": "refuse",
+}
+"""Defaults of the settings that are in no section: most of them choose one."""
+
+
+def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, with defaults for the settings that choose a section.
+
+    Without a setting login codes go to the log if only this machine can reach the server, otherwise
+    nowhere.
+    """
+    values = {**_DEFAULTS, **parsed}
+    values.setdefault("jobs", "store" if values["bus"] == "memory" else "kafka")
+    values.setdefault("sms", "off" if make_network(values).is_public else "log")
+    region = local_region(values.get("dynamodb_endpoint"))
+    if values["store"] == "dynamodb" and region is not None:
+        values.setdefault("dynamodb_region", region)
+    return values
+
+
+def make_config(parsed: Mapping[str, Any]) -> Config:
+    """Return the settings in sections. The values fit together: see `checks`."""
+    values = with_defaults(parsed)
+    return Config(
+        data=values["data"],
+        network=make_network(values),
+        process=_section(Process, "", values),
+        keys=make_keys(values),
+        store=_store(values),
+        cluster=_cluster(values) if values["bus"] == "kafka" else None,
+        sqs=_section(Sqs, "sqs_", values) if values["jobs"] == "sqs" else None,
+        push=_sender(values, "push"),
+        sms=_section(Sns, "sms_", values) if values["sms"] == "sns" else _sender(values, "sms"),
+        sms_per_day=values["sms_per_day"],
+    )
+
+
+def make_network(values: Mapping[str, Any]) -> Network:
+    """Return the section of this process's port; each of its settings has a default."""
+    return _section(Network, "", values, has_limits=values["limits"] == "on")
+
+
+def make_keys(values: Mapping[str, Any]) -> Keys:
+    """Return the keys that the settings contain."""
+    return _section(Keys, "", values)
+
+
+def _store(values: Mapping[str, Any]) -> Sqlite | DynamoDb:
+    return _section(DynamoDb, "dynamodb_", values) if values["store"] == "dynamodb" else Sqlite()
+
+
+def _cluster(values: Mapping[str, Any]) -> Cluster:
+    has_tls, has_login = values["kafka_tls"] == "on", "kafka_username" in values
+    kafka = _section(
+        Kafka,
+        "kafka_",
+        values,
+        tls=_section(KafkaTls, "kafka_", values) if has_tls else None,
+        login=_section(KafkaLogin, "kafka_", values) if has_login else None,
+    )
+    return Cluster(kafka, _section(Redis, "redis_", values))
+
+
+def _sender(values: Mapping[str, Any], setting: str) -> Literal["off", "log"] | Webhook:
+    match values[setting]:
+        case "webhook":
+            return _section(Webhook, f"{setting}_", values)
+        case "log":
+            return "log"
+        case _:
+            return "off"
+
+
+def _section(
+    section: type[_Section], prefix: str, values: Mapping[str, Any], **made: object
+) -> _Section:
+    names = [name for name in section.__struct_fields__ if prefix + name in values]
+    return section(**{name: values[prefix + name] for name in names} | made)
