@@ -27,8 +27,9 @@ from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX
 from tidings.stores.dynamodb.identity.identity_patterns import LIST_SESSIONS, READ_SESSION
-from tidings.stores.dynamodb.identity.logins import ATTEMPTS_MAX, DynamoBudgets, DynamoLoginCodes
+from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 from tidings.stores.dynamodb.identity.sessions import REVOKED_KEPT_MS, DynamoSessions
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
@@ -196,7 +197,7 @@ async def test_who_only_ever_meets_others_is_told_so(
     monkeypatch.setattr(people.place.dynamo.retrying, "pause_before", lambda _: 0.0)
     await people.users.put(ANN, display_name=None, phone_number=None, now=NOW)
     for name, act in what_takes_transactions(people).items():
-        people.place.transport.conflicts = ATTEMPTS_MAX + 1
+        people.place.transport.conflicts = RACE_ATTEMPTS_MAX + 1
         with pytest.raises(StoreUnavailable):
             await act()
         assert people.place.transport.conflicts == 1, name
@@ -210,7 +211,7 @@ async def test_many_who_end_something_at_once_all_get_a_place(
 ) -> None:
     """More than there are attempts, and without pauses: of one process they take turns."""
     monkeypatch.setattr(people.place.dynamo.retrying, "pause_before", lambda _: 0.0)
-    users = some_users(3 * ATTEMPTS_MAX)
+    users = some_users(3 * RACE_ATTEMPTS_MAX)
     for user in users:
         await people.users.put(user, display_name=None, phone_number=None, now=NOW)
     assert all(await at_once([people.users.revoke_tokens(user, NOW) for user in users]))

@@ -96,6 +96,18 @@ async def test_no_retry_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatc
     assert attempts.made == 1, "the first pause would have ended too late"
 
 
+async def test_attempts_at_a_change_pause_only_between_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, pauses = Retrying(Least(), Budget()), list[int]()
+
+    def pause_before(attempt: int) -> float:
+        pauses.append(attempt)
+        return 0.0
+
+    monkeypatch.setattr(policy, "pause_before", pause_before)
+    assert [attempt async for attempt in policy.attempts(3)] == [1, 2, 3]
+    assert pauses == [1, 2]
+
+
 def test_pauses_double_up_to_a_limit_and_are_drawn_from_all_of_it() -> None:
     longest = [Retrying(Most(), Budget()).pause_before(attempt) for attempt in range(1, 9)]
     assert longest == pytest.approx([0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1])

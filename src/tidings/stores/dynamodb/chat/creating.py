@@ -23,6 +23,7 @@ from tidings.stores.dynamodb.chat.pages import load_state
 from tidings.stores.dynamodb.chat.runs import FREE_SLOT, Runs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX
 from tidings.stores.dynamodb.client.writes import Put
 from tidings.stores.dynamodb.patterns import (
     CREATE_CHAT,
@@ -35,7 +36,6 @@ from tidings.stores.dynamodb.patterns import (
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 from tidings.stores.scheduler import Scheduler, in_turn
 
-ATTEMPTS_MAX: Final = 8
 LARGE_GROUPS_AT_ONCE: Final = 16
 USER_LARGE_GROUPS_AT_ONCE: Final = 2
 """Low, as a group of a thousand takes 34 transactions, one after the other."""
@@ -70,13 +70,12 @@ class ChatMaker:
     async def _create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        async for _ in self._dynamo.retrying.attempts():
             created = await self.find(chat, entries, request, now)
             if created is not None:
                 return created
             if await self._begin(chat, entries, request, now):
                 break
-            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         else:
             raise StoreUnavailable
         is_new = await self._add_others(entries[1:])
@@ -164,7 +163,7 @@ class ChatMaker:
     async def _add_missing(self, chat: ChatId, entries: list[Entry]) -> None:
         """Add the people of these entries whom no entry of the log has ever added."""
         failures = 0
-        while failures < ATTEMPTS_MAX:
+        while failures < RACE_ATTEMPTS_MAX:
             # Load the state first: an addition after it takes the slot after its head.
             state = await load_state(self._dynamo, chat)
             known = await self._ever_added(chat)

@@ -9,7 +9,7 @@ the store fails, retries add at most a tenth to its load, and further failures a
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.store import Lane, Requester
@@ -60,6 +60,8 @@ async def gather_two(one: Coroutine[Any, Any, _R], other: Coroutine[Any, Any, _S
 
 DEADLINE_SECONDS: Final = 5.0
 ATTEMPTS_MAX: Final = 6
+RACE_ATTEMPTS_MAX: Final = 8
+"""Attempts at a change that other writers may overtake."""
 PAUSE_SECONDS_FIRST: Final = 0.025
 PAUSE_SECONDS_MAX: Final = 1.0
 BUDGET_RETRIES: Final = 100.0
@@ -125,6 +127,10 @@ class Retrying:
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
+    def attempts(self, most: int = RACE_ATTEMPTS_MAX) -> "Attempts":
+        """Return the attempts at a change, to be repeated as long as other writers are faster."""
+        return Attempts(self, most)
+
     async def pause_before_rest(self, attempt: int) -> None:
         """Wait before repeating the part of a batch that the store left undone.
 
@@ -145,6 +151,29 @@ class Retrying:
         """Return a random pause below a limit that doubles, so that writers never move in step."""
         limit: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2 ** (attempt - 1))
         return limit * int.from_bytes(self._chance.token(4), "big") / 2**32
+
+
+class Attempts:
+    """Numbers of attempts from 1 on, for `async for`, with a pause before each but the first.
+
+    No generator, because one that is left early would have to be closed.
+    """
+
+    def __init__(self, retrying: Retrying, most: int) -> None:
+        self._retrying = retrying
+        self._most = most
+        self._made = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> int:
+        if self._made == self._most:
+            raise StopAsyncIteration
+        if self._made:
+            await asyncio.sleep(self._retrying.pause_before(self._made))
+        self._made += 1
+        return self._made
 
 
 USER_REQUESTS_AT_ONCE: Final = 16

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Login codes and SMS budgets on DynamoDB: items that expire, in the table of sessions."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -27,7 +26,6 @@ from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 CODES: Final = "c#"
 BUDGETS: Final = "b#"
-ATTEMPTS_MAX: Final = 8
 
 _NOBODY: Final = "-"
 """Value for attempts from an address that is not counted: no digest looks like this."""
@@ -136,7 +134,7 @@ class DynamoBudgets:
         """Carry out all writes, or none; return the indexes of those whose condition failed."""
         if not writes:
             return []
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        async for _ in self._dynamo.retrying.attempts():
             try:
                 await self._dynamo.transact(pattern, writes)
             except Canceled as canceled:
@@ -145,7 +143,6 @@ class DynamoBudgets:
                     return failed
             else:
                 return []
-            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def add(self, allowance: Allowance, count: int) -> int:

@@ -56,7 +56,7 @@ class DynamoRevocations:
             self._turn.release()
 
     async def _append(self, revocations: Sequence[Revocation], changes: Sequence[Write]) -> bool:
-        for attempt in range(1, limits.SLOT_ATTEMPTS_MAX + 1):
+        async for _ in self._dynamo.retrying.attempts(limits.SLOT_ATTEMPTS_MAX):
             first = await self.head() + 1
             slots = [
                 Put("tenants", _item(place, revocation), _IS_FREE)
@@ -69,7 +69,6 @@ class DynamoRevocations:
                     return False
             else:
                 return True
-            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def head(self) -> int:

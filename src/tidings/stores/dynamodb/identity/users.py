@@ -5,7 +5,6 @@ Profiles come from eventually consistent reads: a name that is a moment old harm
 strong read decides that a user does not exist.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,7 +32,6 @@ from tidings.stores.dynamodb.identity.phone_claims import (
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 from tidings.tasks import Tasks
 
-ATTEMPTS_MAX: Final = 8
 CHATS_AT_ONCE: Final = 32
 """Small chats whose members are read concurrently."""
 
@@ -55,14 +53,13 @@ class DynamoUsers:
     ) -> tuple[User, bool]:
         given = {"display_name": display_name, "phone_number": phone_number}
         fields = {name: value for name, value in given.items() if value is not None}
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        async for _ in self._dynamo.retrying.attempts():
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
             if phone_number in (None, (found or {}).get("phone_number")):
                 return await self._put(user, found, fields, now)
             changed = await self._claims.claim(user, found, fields, now)
             if changed is not None:
                 return self._result(changed, is_new=found is None)
-            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def _put(
@@ -105,7 +102,7 @@ class DynamoUsers:
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
         fields = {"phone_number": phone_number}
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        async for _ in self._dynamo.retrying.attempts():
             owner = await self._claims.owner(tenant_of(user), phone_number)
             if owner is None:
                 with suppress(PhoneTaken):
@@ -115,7 +112,6 @@ class DynamoUsers:
                 found = await self._dynamo.get(patterns.FIND_USER, key_of(owner))
                 if found is not None and found.get("phone_number") == phone_number:
                     return to_user(found), False
-            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
@@ -147,13 +143,12 @@ class DynamoUsers:
         change: Callable[[UserKey, Item], Awaitable[Item | None]],
     ) -> User | None:
         """Change the user if the field is set, or is not set; repeat after a concurrent change."""
-        for attempt in range(1, ATTEMPTS_MAX + 1):
+        async for _ in self._dynamo.retrying.attempts():
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
             if found is None or (field in found) != is_there:
                 return to_user(found) if found else None
             if changed := await change(user, found):
                 return to_user(changed)
-            await asyncio.sleep(self._dynamo.retrying.pause_before(attempt))
         raise StoreUnavailable
 
     async def _reactivate(self, user: UserKey, now: int) -> User | None:
