@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 from tidings.actions.chat.chat_queue import (
     AppendRequest,
@@ -279,6 +279,8 @@ class Appender:
                 for request, _ in steps:
                     request.refused(StoreUnavailable())
                 self._next(chat_queue)
+            case _:
+                assert_never(outcome)
 
     def _answer_and_publish(self, outgoing: _Outgoing) -> None:
         """Answer the requester first, then publish the entries."""

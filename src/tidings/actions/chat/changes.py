@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import assert_never
 
 from tidings.actions.chat.appender import Appender
 from tidings.actions.content.vault import Sealed, Vault
@@ -95,6 +96,8 @@ class AwaitedChange:
                 self.refused(LimitReached("the message has the maximum number of emoji"))
             case "too_many_chats":
                 self.refused(LimitReached("the user is in the maximum number of chats"))
+            case _:
+                assert_never(declined.reason)
 
     def refused(self, refusal: Refusal) -> None:
         if not self.answer.done():

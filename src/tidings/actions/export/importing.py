@@ -7,7 +7,7 @@ lines again without writing them, which also verifies that it is the same export
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
@@ -229,6 +229,8 @@ class _ChatReading:
                 return part.sequence == self._head.sequence
             case SendKeyFact():
                 pass
+            case _:
+                assert_never(part)
         return True
 
     @property

@@ -74,27 +74,26 @@ class LoopLag:
         """Longest delay in the last measurement."""
         self._now = now
         self._due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle
 
     @contextmanager
     def measured(self) -> Iterator[None]:
         """Measure while the `with` block runs."""
         self.seconds = 0.0
-        self._set_timer()
+        self._timer = self._next_tick()
         try:
             yield
         finally:
             self._note()
-            if self._timer is not None:
-                self._timer.cancel()
+            self._timer.cancel()
 
-    def _set_timer(self) -> None:
+    def _next_tick(self) -> asyncio.TimerHandle:
         self._due = self._now() + TICK_SECONDS
-        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+        return asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
         self._note()
-        self._set_timer()
+        self._timer = self._next_tick()
 
     def _note(self) -> None:
         # Also called at the end: a timer that is due and has not fired is late, too.

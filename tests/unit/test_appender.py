@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The appender beside a log in trouble: each request is answered once, and the queue goes on."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.memory_log import CHAT, OWNER, MemoryLog, Trouble
+from tests.unit.worlds import HandClock, Urandom
+from tidings.actions.chat.appender import Appender
+from tidings.actions.chat.chat_queue import ChatQueues
+from tidings.actions.chat.changes import AwaitedChange
+from tidings.buses.in_process import InProcessBus
+from tidings.model import limits
+from tidings.model.chats import ChatState
+from tidings.model.entries import Entry, SendKey
+from tidings.model.ids import ChatId
+from tidings.model.refusals import (
+    ChatNotFound,
+    LimitReached,
+    MessageGone,
+    Refusal,
+    StoreUnavailable,
+)
+from tidings.ports.bus import Event
+from tidings.ports.log import Declined, KeyTaken, SlotTaken
+
+DOWN = StoreUnavailable("the test says so")
+
+
+class Send:
+    """A message that keeps a list of its answers."""
+
+    def __init__(self, cmid: str, *, is_member: bool = True) -> None:
+        self.key: SendKey | None = SendKey(OWNER, cmid, b"digest", limits.DAY_MS)
+        self.is_claimed = False
+        self.attempts = 0
+        self.was_looked_into = False
+        self.is_ready = True
+        self.answers: list[object] = []
+        self.answered = asyncio.Event()
+        self._is_member = is_member
+
+    async def prepare(self) -> None:
+        self.is_ready = True
+
+    def decide(self, state: ChatState, now: int) -> list[Entry]:
+        if not self._is_member:
+            raise ChatNotFound
+        assert self.key is not None
+        cmid = self.key.client_message_id
+        return [Entry(chat_id=state.chat_id, kind="message", sender=OWNER, client_message_id=cmid)]
+
+    def kept(self, entries: list[Entry]) -> None:
+        self._answer(entries[0].sequence)
+
+    def replayed(self, entry: Entry) -> None:
+        self._answer(("again", entry.sequence))
+
+    def declined(self, declined: Declined) -> None:
+        self._answer(declined)
+
+    def refused(self, refusal: Refusal) -> None:
+        self._answer(refusal)
+
+    def _answer(self, answer: object) -> None:
+        self.answers.append(answer)
+        self.answered.set()
+
+
+class Writer:
+    """An appender on a log in memory."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.events: list[Event] = []
+        bus = InProcessBus()
+        bus.subscribe(self.events.append)
+        self.appender = Appender(self.log, bus, HandClock(), Urandom(), self._no_pause)
+
+    async def _no_pause(self, _: int) -> None:
+        await asyncio.sleep(0)
+
+    async def send(self, *sends: Send) -> list[object]:
+        """Propose them in one turn of the loop; returns each one's only answer."""
+        for send in sends:
+            self.appender.propose(CHAT, send)
+        for send in sends:
+            await send.answered.wait()
+        await asyncio.sleep(0)
+        assert [len(send.answers) for send in sends] == [1] * len(sends)
+        return [send.answers[0] for send in sends]
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer()
+
+
+async def test_a_chat_that_cannot_be_loaded_is_loaded_by_the_next_send(writer: Writer) -> None:
+    writer.log.troubles["state"] = [DOWN]
+    assert await writer.send(Send("m1"), Send("m2")) == [DOWN, DOWN]
+    assert await writer.send(Send("m1")) == [2]
+
+
+async def test_a_bug_while_loading_refuses_all_who_wait(
+    writer: Writer, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer.log.troubles["state"] = [ZeroDivisionError()]
+    first, second = await writer.send(Send("m1"), Send("m2"))
+    assert isinstance(first, StoreUnavailable)
+    assert isinstance(second, StoreUnavailable)
+    assert "ZeroDivisionError" in caplog.text
+    assert await writer.send(Send("m1")) == [2]
+
+
+async def test_a_bug_while_deciding_refuses_all_who_wait(writer: Writer) -> None:
+    bad = Send("m1")
+    bad.decide = lambda *_: 1 // 0  # type: ignore[method-assign, assignment]
+    bug, other = await writer.send(bad, Send("m2"))
+    assert isinstance(bug, StoreUnavailable)
+    assert isinstance(other, StoreUnavailable)
+    assert writer.log.bugs == [ZeroDivisionError]
+    assert await writer.send(Send("m3")) == [2]
+
+
+async def test_a_second_look_that_fails_refuses_only_who_needed_it(writer: Writer) -> None:
+    writer.log.troubles["tail"] = [DOWN]
+    assert await writer.send(Send("m1", is_member=False), Send("m2")) == [DOWN, 2]
+
+
+async def test_an_answer_that_fails_does_not_keep_the_others_from_theirs(
+    writer: Writer, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, other = Send("m1"), Send("m2")
+    broken.kept = lambda _: 1 // 0  # type: ignore[method-assign, assignment]
+    writer.appender.propose(CHAT, broken)
+    assert await writer.send(other) == [3]
+    assert "answering failed" in caplog.text
+    assert len(writer.events) == 2, "both messages are durable"
+
+
+async def test_who_cannot_catch_up_after_a_lost_slot_is_refused(writer: Writer) -> None:
+    writer.log.troubles["append"] = [SlotTaken()]
+    writer.log.troubles["tail"] = [DOWN]
+    assert await writer.send(Send("m1"), Send("m2")) == [DOWN, DOWN]
+    assert await writer.send(Send("m1")) == [2]
+
+
+async def test_a_taken_key_that_cannot_be_looked_up_is_refused(writer: Writer) -> None:
+    assert await writer.send(Send("m1")) == [2]
+    writer.log.troubles["find_sent"] = [DOWN]
+    assert await writer.send(Send("m1")) == [DOWN]
+    assert await writer.send(Send("m1")) == [("again", 2)]
+
+
+async def test_a_key_that_expired_meanwhile_is_claimed_again(writer: Writer) -> None:
+    writer.log.troubles["append"] = [KeyTaken((0,))]
+    assert await writer.send(Send("m1")) == [2]
+
+
+async def test_a_refusal_that_may_be_a_repeat_is_not_final_while_nobody_can_tell(
+    writer: Writer,
+) -> None:
+    writer.log.troubles["find_sent"] = [DOWN]
+    assert await writer.send(Send("m1", is_member=False)) == [DOWN]
+    [answer] = await writer.send(Send("m1", is_member=False))
+    assert isinstance(answer, ChatNotFound)
+
+
+troubles = st.dictionaries(
+    st.sampled_from(["state", "tail", "find_sent", "append"]),
+    st.lists(st.sampled_from(list(Trouble)), max_size=4),
+)
+
+
+@given(troubles, st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), max_size=6))
+def test_whatever_goes_wrong_each_send_is_answered_once(
+    script: dict[str, list[Trouble]], turns: list[list[int]]
+) -> None:
+    async def scenario() -> None:
+        writer = Writer()
+        for call, what in script.items():
+            writer.log.troubles[call] = [one.of(call) for one in what]
+        for turn in turns:
+            await writer.send(*(Send(f"m{number}") for number in turn))
+        writer.log.troubles.clear()
+        after = {f"m{number}": await writer.send(Send(f"m{number}")) for number in range(1, 5)}
+        written = [entry.client_message_id for entry in writer.log.entries[1:]]
+        assert len(set(written)) == len(written) == 4, "each message is there once"
+        for cmid, [answer] in after.items():
+            sequence = written.index(cmid) + 2
+            assert answer in (sequence, ("again", sequence))
+
+    asyncio.run(scenario())
+
+
+# Changes of a chat.
+
+
+@pytest.mark.parametrize(
+    ("reason", "refusal"),
+    [
+        ("target_gone", MessageGone),
+        ("too_many_emoji", LimitReached),
+        ("too_many_chats", LimitReached),
+    ],
+)
+async def test_a_change_that_the_store_declines_is_refused(
+    writer: Writer, reason: str, refusal: type[Refusal]
+) -> None:
+    writer.log.troubles["append"] = [Declined(0, reason)]  # type: ignore[arg-type]
+    change = AwaitedChange(_rename)
+    writer.appender.propose(CHAT, change)
+    with pytest.raises(refusal):
+        await change.answer
+
+
+async def test_a_change_that_changes_nothing_succeeds(writer: Writer) -> None:
+    writer.log.troubles["append"] = [Declined(0, "no_change")]
+    change = AwaitedChange(_rename)
+    writer.appender.propose(CHAT, change)
+    assert await change.answer == []
+
+
+@pytest.mark.parametrize("answer", [lambda one: one.kept([]), lambda one: one.refused(DOWN)])
+async def test_a_caller_who_gave_up_is_answered_no_more(
+    answer: Callable[[AwaitedChange], None],
+) -> None:
+    change = AwaitedChange(_rename)
+    change.answer.cancel()
+    answer(change)
+    assert change.answer.cancelled()
+
+
+def _rename(state: ChatState, _: int) -> list[Entry]:
+    return [Entry(chat_id=state.chat_id, kind="renamed", sender=OWNER, name="New")]
+
+
+# The cache of states.
+
+
+def test_the_chat_that_was_idle_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CACHED_CHATS_MAX", 2)
+    queues = ChatQueues()
+    ids = [ChatId(f"chat-{number}") for number in range(4)]
+    for chat in ids[:2]:
+        queues.keep_state(queues.get(chat), MemoryLog().fresh_state())
+    queues.get(ids[0]).is_busy = True
+    queues.get(ids[2])
+    assert [queues.state(chat) is not None for chat in ids[:2]] == [True, False]
+    queues.get(ids[3])
+    assert queues.state(ids[0]) is not None, "a queue at work stays, however many there are"

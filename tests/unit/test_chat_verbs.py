@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs of chats at their limits, beside a store that does not answer, and in races."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.integration.cores import ANN, BOB, CAT, DAN, Deployment, open_deployment
+from tests.unit.worlds import Watched
+from tidings.actions.chat import receipts as receipts_module
+from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
+from tidings.actions.chat.receipts import CoalescedReceipts
+from tidings.model import limits
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.receipts import Receipt
+from tidings.model.refusals import (
+    CursorInvalid,
+    Forbidden,
+    LimitReached,
+    QuotaReached,
+    RateLimited,
+    Refusal,
+    StoreUnavailable,
+)
+from tidings.ports.bus import Invited, ReceiptMoved
+from tidings.ports.receipts import Move, OwnSends
+
+
+class Down:
+    """Fails calls of these names, after or instead of what they do."""
+
+    def __init__(self, *names: str, after: bool = False) -> None:
+        self._names = names
+        self._after = after
+
+    async def __call__(self, name: str, call: Any) -> Any:
+        if name in self._names and not self._after:
+            raise StoreUnavailable
+        result = await call()
+        if name in self._names:
+            raise StoreUnavailable
+        return result
+
+
+def with_trouble(port: object, down: Down) -> Any:
+    return Watched(port, down)
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Deployment]:
+    async with open_deployment(tmp_path / "data") as deployment:
+        await deployment.people(ANN, BOB, CAT, DAN)
+        yield deployment
+
+
+def counting(opened: Deployment) -> StrangerBudget:
+    store = opened.core.store
+    return StrangerBudget(store.chats, store.budgets, opened.clock)
+
+
+async def ask_always(_tenant: str) -> bool:
+    return True
+
+
+def inviting(opened: Deployment, invites: Any = None) -> Invitations:
+    core = opened.core
+    return Invitations(invites or core.store.invites, ask_always, core.bus, opened.clock)
+
+
+async def invited(opened: Deployment, invitations: Invitations, *users: Any) -> ChatId:
+    """A group of ann's, into which these users are invited."""
+    create = replace(opened.core.verbs.create, strangers=counting(opened), invitations=invitations)
+    return (await create(ANN, "group", "Team", users, None)).chat_id
+
+
+# Creating.
+
+
+async def test_without_quotas_nobody_counts_chats(opened: Deployment) -> None:
+    create = replace(opened.core.verbs.create, quotas=None)
+    assert (await create(ANN, "direct", None, [BOB], None)).is_new
+
+
+async def test_a_used_up_quota_ends_chats_and_messages_until_tomorrow(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    opened.clock.time += limits.DAY_MS - opened.clock.time % limits.DAY_MS - 1_000
+    for kind in ("chats", "messages"):
+        opened.core.quotas.meter(kind, "acme").left = 0  # type: ignore[arg-type]
+    with pytest.raises(QuotaReached) as no_chat:
+        await opened.core.verbs.create(ANN, "group", "One more", [BOB], None)
+    answers: list[object] = []
+    opened.core.verbs.post(ANN, chat, "m1", "x", None, None, lambda *got: answers.append(got))
+    [(refusal, is_replay)] = answers  # type: ignore[misc]
+    assert isinstance(refusal, QuotaReached)
+    assert not is_replay
+    assert no_chat.value.retry_after_ms == refusal.retry_after_ms == 1_000
+
+
+@pytest.mark.parametrize(
+    ("down", "given_back"),
+    [
+        (Down("create"), True),
+        (Down("create", after=True), False),
+        (Down("create", "row"), False),
+    ],
+    ids=["nothing was written", "the chat is there", "nobody knows"],
+)
+async def test_strangers_are_given_back_only_if_nobody_was_added(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch, down: Down, given_back: bool
+) -> None:
+    monkeypatch.setattr(limits, "USER_DAY_STRANGERS_MAX", 1)
+    strangers = counting(opened)
+    create = replace(opened.core.verbs.create, strangers=strangers)
+    with pytest.raises(StoreUnavailable):
+        await replace(create, chats=with_trouble(create.chats, down))(
+            ANN, "direct", None, [BOB], None
+        )
+    if given_back:
+        assert (await create(ANN, "direct", None, [CAT], None)).is_new
+    else:
+        with pytest.raises(RateLimited):
+            await create(ANN, "direct", None, [CAT], None)
+
+
+async def test_a_cursor_of_another_form_is_invalid(opened: Deployment) -> None:
+    listing = opened.core.verbs.list
+    cursor = listing.cursors.seal("chats", ANN, msgspec.json.encode({"not": "a place"}))
+    with pytest.raises(CursorInvalid):
+        await listing(ANN, cursor, 10)
+
+
+# Inviting.
+
+
+async def test_who_cannot_be_invited_does_not_keep_the_others_out(opened: Deployment) -> None:
+    first = await invited(opened, inviting(opened), BOB)
+    await opened.core.verbs.decline_invite(BOB, first)
+    await inviting(opened).ask_all(ANN, first, "Team", [BOB, CAT])
+    asked = [event.user for event in opened.events if isinstance(event, Invited)]
+    assert asked == [BOB, CAT], "bob was asked once: before he declined"
+
+
+async def test_invitations_that_cannot_be_stored_are_told_as_such(opened: Deployment) -> None:
+    invites = with_trouble(opened.core.store.invites, Down("put"))
+    with pytest.raises(StoreUnavailable):
+        await invited(opened, inviting(opened, invites), BOB, CAT)
+
+
+async def test_who_was_added_meanwhile_accepts_what_is_left_of_the_invitation(
+    opened: Deployment,
+) -> None:
+    chat = await invited(opened, inviting(opened), BOB)
+    await opened.writing.put_member(ANN, chat, BOB, None)
+    head = len(await opened.log(chat, ANN))
+    await opened.core.verbs.accept_invite(BOB, chat)
+    assert len(await opened.log(chat, ANN)) == head
+    assert await opened.core.verbs.invites(BOB) == []
+
+
+async def test_who_is_added_while_accepting_is_added_once(opened: Deployment) -> None:
+    chat = await invited(opened, inviting(opened), BOB)
+
+    async def add_before_the_invite_is_read(name: str, call: Any) -> Any:
+        if name == "get":
+            await opened.writing.put_member(ANN, chat, BOB, None)
+        return await call()
+
+    accept: AcceptInvite = opened.core.verbs.accept_invite
+    store: Any = Watched(accept.invites, add_before_the_invite_is_read)
+    await replace(accept, invites=store)(BOB, chat)
+    kinds = [entry.kind for entry in await opened.log(chat, ANN)]
+    assert kinds == ["created", "added"]
+
+
+async def test_a_full_group_takes_nobody_in(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = await invited(opened, inviting(opened), BOB)
+    monkeypatch.setattr(limits, "GROUP_MEMBERS_MAX", 1)
+    with pytest.raises(LimitReached, match="a group has at most 1 members"):
+        await opened.core.verbs.accept_invite(BOB, chat)
+    with pytest.raises(LimitReached, match="a group has at most 1 members"):
+        await opened.writing.put_member(ANN, chat, CAT, None)
+    monkeypatch.undo()
+    await opened.core.verbs.accept_invite(BOB, chat)
+
+
+async def test_a_member_is_given_a_role_where_strangers_are_invited(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    put = replace(opened.core.verbs.put_member, invitations=inviting(opened))
+    assert await put._ask(ANN, chat, BOB, "admin") is False
+    members = await opened.core.verbs.members(ANN, chat)
+    assert {user: member.role for user, member in members.items()}[BOB] == "admin"
+    assert not any(isinstance(event, Invited) for event in opened.events)
+
+
+# Groups.
+
+
+async def test_the_name_that_a_group_has_is_no_change(opened: Deployment) -> None:
+    chat = await opened.group(ANN, name="Team")
+    await opened.core.verbs.rename(ANN, chat, "Team")
+    assert [entry.kind for entry in await opened.log(chat, ANN)] == ["created"]
+    await opened.core.verbs.rename(ANN, chat, "Crew")
+    assert [entry.kind for entry in await opened.log(chat, ANN)] == ["created", "renamed"]
+
+
+async def test_only_an_owner_deletes_a_group(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    with pytest.raises(Forbidden, match="only an owner"):
+        await opened.core.verbs.delete.as_owner(BOB, chat)
+    await opened.core.verbs.delete.as_owner(ANN, chat)
+
+
+# Receipts.
+
+
+class LostReceipts:
+    """A store that takes no move, and tells whose moves it was given."""
+
+    def __init__(self, refusal: Refusal | None = None) -> None:
+        self.asked: asyncio.Queue[UserKey] = asyncio.Queue()
+        self._refusal = refusal
+
+    async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
+        for move in moves:
+            self.asked.put_nowait(move.user)
+        if self._refusal is not None:
+            raise self._refusal
+        return []
+
+
+async def test_a_receipt_that_cannot_be_written_is_not_told_to_others(opened: Deployment) -> None:
+    chat = await opened.group(ANN, BOB)
+    store: Any = LostReceipts(StoreUnavailable())
+    receipts = CoalescedReceipts(store, opened.core.bus)
+    receipts.note(Move(BOB, chat, 1, 1))
+    await receipts.close()
+    assert await store.asked.get() == BOB
+    assert not any(isinstance(event, ReceiptMoved) for event in opened.events)
+
+
+async def test_of_those_who_have_not_read_so_many_are_remembered(
+    opened: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipts_module, "BEHIND_MAX", 1)
+    chat = await opened.group(ANN, BOB, CAT)
+    store: Any = LostReceipts()
+    receipts = CoalescedReceipts(store, opened.core.bus)
+    for user in (ANN, BOB):
+        await opened.writing.send(user, chat)
+        assert await store.asked.get() == user
+    await opened.writing.send(ANN, chat)  # is not tried: she has not read all before it
+    await opened.writing.send(CAT, chat)
+    assert await store.asked.get() == CAT
+    await opened.writing.send(ANN, chat)  # is tried: it is forgotten that she has not
+    await receipts.close()
+    assert await store.asked.get() == ANN
+    assert store.asked.empty()
