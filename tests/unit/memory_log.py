@@ -69,7 +69,7 @@ class MemoryLog:
         run.settle(self._outcome(run))
 
     def _outcome(self, run: Run) -> Outcome:
-        trouble = self._trouble("append")
+        trouble: Outcome | None = self._trouble("append")
         if trouble is not None:
             return trouble
         if run.entries[0].sequence != len(self.entries) + 1:

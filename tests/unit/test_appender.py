@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.memory_log import CHAT, OWNER, MemoryLog, Trouble
 from tests.unit.worlds import HandClock, Urandom
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.chat_queue import ChatQueues
 from tidings.actions.chat.changes import AwaitedChange
+from tidings.actions.chat.chat_queue import ChatQueues
 from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.chats import ChatState

@@ -16,6 +16,7 @@ from tidings.actions.chat import receipts as receipts_module
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
 from tidings.actions.chat.receipts import CoalescedReceipts
 from tidings.model import limits
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.receipts import Receipt
 from tidings.model.refusals import (
@@ -90,15 +91,14 @@ async def test_a_used_up_quota_ends_chats_and_messages_until_tomorrow(opened: De
     chat = await opened.group(ANN, BOB)
     opened.clock.time += limits.DAY_MS - opened.clock.time % limits.DAY_MS - 1_000
     for kind in ("chats", "messages"):
-        opened.core.quotas.meter(kind, "acme").left = 0  # type: ignore[arg-type]
+        opened.core.quotas.meter(kind, "acme").left = 0
     with pytest.raises(QuotaReached) as no_chat:
         await opened.core.verbs.create(ANN, "group", "One more", [BOB], None)
-    answers: list[object] = []
-    opened.core.verbs.post(ANN, chat, "m1", "x", None, None, lambda *got: answers.append(got))
-    [(refusal, is_replay)] = answers  # type: ignore[misc]
-    assert isinstance(refusal, QuotaReached)
-    assert not is_replay
-    assert no_chat.value.retry_after_ms == refusal.retry_after_ms == 1_000
+    answers: list[Entry | Refusal] = []
+    opened.core.verbs.post(ANN, chat, "m1", "x", None, None, lambda got, _: answers.append(got))
+    [no_message] = answers
+    assert isinstance(no_message, QuotaReached)
+    assert no_chat.value.retry_after_ms == no_message.retry_after_ms == 1_000
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ class Login:
 
     def __init__(self, world: World, queue: BackgroundQueue) -> None:
         self.calls: list[str] = []
+        self.store_trouble: Exception | None = None
         self.provider, self.queue, self.seconds = Provider(), queue, 0.0
         store, clock = world.store, HandClock()
         digests = LoginDigests(os.urandom(32))
@@ -63,6 +64,8 @@ class Login:
     def _seen(self, port: object) -> Any:
         async def around(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
             self.calls.append(name)
+            if self.store_trouble is not None:
+                raise self.store_trouble
             return await call()
 
         return cast(Any, Watched(port, around))
@@ -189,6 +192,26 @@ async def test_what_was_taken_on_before_an_outage_was_known_is_not_tried(tmp_pat
         await login.queue.settled()
         assert login.provider.texts == []
         assert login.send.failed == {"provider_down": 1}
+
+
+@pytest.mark.attack("B08")
+async def test_a_store_that_fails_before_the_text_is_logged_and_counted(tmp_path: Path) -> None:
+    async with a_login(tmp_path) as login:
+        login.store_trouble = StoreUnavailable()
+        await login.ask("acme", NUMBER, None)
+        await login.queue.settled()
+        assert (login.send.failed, login.provider.texts) == ({"store": 1}, [])
+
+
+@pytest.mark.attack("B08")
+async def test_who_is_not_counted_by_address_gets_nothing_back_for_it(tmp_path: Path) -> None:
+    async with a_login(tmp_path) as login:
+        await login.ask("acme", NUMBER, None)
+        for _ in range(limits.SMS_FAILURES_MAX):
+            login.health.failed()
+        login.calls.clear()
+        await login.queue.settled()
+        assert (login.send.failed, login.calls) == ({"provider_down": 1}, [])
 
 
 @pytest.mark.attack("S25", "B08")

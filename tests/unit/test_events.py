@@ -35,7 +35,10 @@ def test_an_entry_arrives_as_it_is_stored() -> None:
     opened = msgspec.structs.replace(entry, content=canary("x"), mine=("a",), gone="expired")
     data = entry_event(opened)
     assert MARK.encode() not in data
-    assert decode_event(data) == EntryEvent(entry)
+    event = decode_event(data)
+    assert isinstance(event, EntryEvent)
+    assert event.entry == entry
+    assert (event.chat, event.sequence) == (CHAT, 3)
     assert opened.content == canary("x")
 
 

@@ -92,15 +92,17 @@ def test_a_view_lets_go_of_what_nobody_sees_any_more() -> None:
     assert not view.retracted
 
 
-def test_a_view_is_bounded() -> None:
+def test_a_view_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "INBOX_LOG_ENTRIES_MAX", 7_000)
     view = LogView()
     for start in range(0, 12_000, 3_000):
         entries = [taken_back(start + place, f"b9{start + place}") for place in range(1, 2_001)]
         entries += [told(start + place) for place in range(2_001, 3_001)]
         view = fold(view, entries, NOW)
     assert len(view.broadcasts) == limits.INBOX_BROADCASTS_MAX
-    assert len(view.retracted) <= limits.INBOX_LOG_ENTRIES_MAX
+    assert len(view.retracted) == limits.INBOX_LOG_ENTRIES_MAX
     assert view.is_retracted("b911000")
+    assert not view.is_retracted("b91"), "the oldest go first"
     assert view.head == 12_000
 
 

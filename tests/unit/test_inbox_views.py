@@ -14,7 +14,7 @@ from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.settings import TtlCache
 from tidings.model import limits
 from tidings.model.notifications import Broadcast
-from tidings.model.refusals import InboxBusy
+from tidings.model.refusals import InboxBusy, StoreUnavailable
 from tidings.ports.inboxes import Notifications
 
 LATER = NOW + limits.DAY_MS
@@ -319,3 +319,40 @@ async def test_a_value_is_remembered_for_a_second_unless_it_changed(
     may_read.set()
     assert await reading == "three"
     assert await remembered.get("a") == "four"
+
+
+async def test_pages_that_are_full_to_the_last_are_read_to_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = world.store.notifications
+    monkeypatch.setattr(broadcast_log, "PAGE_ENTRIES", 3)
+    await fill(store, [entry(place) for place in range(1, 7)])
+    views, _ = views_of(world, 0)
+    assert [one.sequence for one in (await views.get(*KEY)).broadcasts] == list(range(1, 7))
+    await fill(store, [entry(place) for place in range(7, 13)])
+    assert [one.sequence for one in (await views.get(*KEY)).broadcasts] == list(range(1, 13))
+
+    async def at_once(_: int) -> None:
+        return
+
+    writer = BroadcastAppender(store, views, world.clock, at_once)
+    found = await writer(entry(0), after=2, is_same=lambda one: one.sequence == 11)
+    assert found == (entry(11), True)
+
+
+async def test_a_log_that_is_read_too_slowly_is_not_shown(world: World, steady: Steady) -> None:
+    views, _ = views_of(world, 1_000)
+    await fill(world.store.notifications, [entry(1)])
+
+    class Slow(Engine):
+        async def announcements(
+            self, tenant: str, inbox: str, *, after: int, limit: int
+        ) -> list[Broadcast]:
+            steady.time += 1.5
+            return await super().announcements(tenant, inbox, after=after, limit=limit)
+
+    slow: Any = Slow(world.store.notifications, 1_000)
+    with pytest.raises(StoreUnavailable):
+        await LogViews(slow, world.clock).now(*KEY)
+    assert slow.reads == broadcast_log.READINGS_MAX
+    assert (await views.now(*KEY)).head == 1

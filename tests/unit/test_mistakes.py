@@ -92,4 +92,5 @@ def test_a_query_is_refused_in_our_words(query: bytes, message: str, pointer: st
 
 def test_a_complaint_that_is_new_to_us_is_not_repeated() -> None:
     assert explain("Expected `frob` of sort 7 - at `$.few`") == ("few is not valid", "/few")
+    assert explain("Expected `int | frob`, got `str` - at `$.few`") == ("few is not valid", "/few")
     assert explain("Something else", "the frame") == ("the frame is not valid", "")

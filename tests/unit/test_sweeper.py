@@ -12,10 +12,11 @@ from tidings.model.refusals import StoreUnavailable
 
 
 class Keys:
-    """A store with stale keys, and with nothing else to sweep."""
+    """A store with stale keys and expired notifications, and with nothing else to sweep."""
 
-    def __init__(self, stale: int) -> None:
+    def __init__(self, stale: int, notifications: int = 0) -> None:
         self.stale = stale
+        self.notifications = notifications
         self.is_busy = False
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
@@ -29,13 +30,21 @@ class Keys:
         return some
 
     async def forget_notifications(self, now: int, limit: int) -> int:
-        return 0
+        some = min(self.notifications, limit)
+        self.notifications -= some
+        return some
 
 
 async def test_one_sweep_forgets_all_keys_that_are_stale() -> None:
     keys = Keys(5 * limits.SWEEP_BATCH_ROWS)
     await Sweeper(keys, InProcessBus(), HandClock()).sweep()
     assert keys.stale <= limits.SWEEP_BATCH_ROWS // 8
+
+
+async def test_one_sweep_forgets_all_notifications_that_have_expired() -> None:
+    keys = Keys(0, notifications=3 * limits.SWEEP_BATCH_ROWS + 1)
+    await Sweeper(keys, InProcessBus(), HandClock()).sweep()
+    assert keys.notifications == 0
 
 
 async def test_a_store_that_is_too_busy_is_swept_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ def test_no_format_character_is_taken_between_letters() -> None:
         "A" + "\u0301" * (limits.NAME_MARKS_MAX + 1),
         "می\u200c",
         "\u200dمی",
+        "\u0301\u200dمی",
         "می\u200c\u200cخواهم",
         "می\u200cx",
         "\U0001f468\u200c\U0001f469",

@@ -43,7 +43,7 @@ class OpenSession:
     digests: LoginDigests
     clock: Clock
     chance: Chance
-    quotas: TenantQuotas | None = None
+    quotas: TenantQuotas
 
     async def __call__(
         self,
@@ -108,8 +108,7 @@ class OpenSession:
         return user
 
     async def _made(self, sent: LoginCode) -> tuple[User, bool]:
-        if self.quotas is not None:
-            await self.quotas.check_number(sent.tenant, sent.phone_number)
+        await self.quotas.check_number(sent.tenant, sent.phone_number)
         made = user_key(sent.tenant, new_ulid(self.clock, self.chance))
         return await self.users.with_phone(made, sent.phone_number, self.clock.now())
 
