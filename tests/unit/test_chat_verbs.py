@@ -16,9 +16,9 @@ from tidings.actions.chat import receipts as receipts_module
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
 from tidings.actions.chat.receipts import CoalescedReceipts
 from tidings.model import limits
+from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.receipts import Receipt
 from tidings.model.refusals import (
     CursorInvalid,
     Forbidden,
@@ -29,7 +29,7 @@ from tidings.model.refusals import (
     StoreUnavailable,
 )
 from tidings.ports.bus import Invited, ReceiptMoved
-from tidings.ports.receipts import Move, OwnSends
+from tidings.ports.chats import Move, OwnSends
 
 
 class Down:

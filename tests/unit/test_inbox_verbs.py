@@ -15,11 +15,10 @@ from tidings.actions.inbox import reading, redacting
 from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.actions.inbox.reading import ListFilter, ListNotifications
 from tidings.model.limits import DAY_MS
-from tidings.model.notifications import InboxConfig
-from tidings.model.postings import Posting
+from tidings.model.notifications import InboxConfig, Posting
 from tidings.model.refusals import CursorInvalid, QueueUnavailable
 from tidings.model.times import TIME_MS_MAX
-from tidings.ports.jobs import DeadLetter, Job, JobsUnavailable
+from tidings.ports.bus import DeadLetter, Job, JobsUnavailable
 
 INBOX = ("acme", "news")
 

@@ -16,8 +16,8 @@ from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.users import ensure_user
 from tidings.model import limits
 from tidings.model.refusals import LimitReached, StoreUnavailable
-from tidings.ports.logins import Allowance
 from tidings.ports.people import Quotas
+from tidings.ports.sessions import Allowance
 
 
 class Sums:

@@ -10,7 +10,7 @@ from tests.unit.worlds import ALICE, BOB, CHAT
 from tidings.actions.remote_gateways import RemoteGateways
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Retracted
-from tidings.ports.cluster import ConnectionAddress, RegistryUnavailable
+from tidings.ports.delivery import ConnectionAddress, RegistryUnavailable
 
 HINT = Retracted("acme", "news", "n1")
 
