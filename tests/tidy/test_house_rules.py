@@ -196,6 +196,25 @@ def test_a_class_name_means_one_thing() -> None:
     assert twice == {}, "Two things with one name: say in the name what tells them apart."
 
 
+WRITTEN_ONCE = {
+    r"^\s+\S+\.popitem\(last=False\)$": ("caches.py", "LruCache"),
+    r"\\033\[K|\\x1b\[K": ("cli/progress_line.py", "ProgressLine"),
+}
+"""What has a class, by its mark in the code: the one file that may have it, and the class."""
+
+
+def test_what_has_a_class_is_not_written_by_hand() -> None:
+    found = [
+        f"{path}: {name}"
+        for path in SOURCE
+        for mark, (home, name) in WRITTEN_ONCE.items()
+        if path != Path("src/tidings") / home and re.search(mark, text_of(path), re.MULTILINE)
+    ]
+    report("Use the class that is named.", found)
+    for mark, (home, _) in WRITTEN_ONCE.items():
+        assert re.search(mark, text_of(Path("src/tidings") / home), re.MULTILINE), home
+
+
 SLANG = {
     "desk": "context",
     "doorstep": "target of a handover",
