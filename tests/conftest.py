@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.attack_report import note_attacks, tell_attacks
+from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.quick import keep_quick
 from tests.support.services import (
     dynamodb_endpoint,

@@ -10,7 +10,7 @@ from typing import Final
 from tests.attacks.catalogue import ATTACKS, NOT_SHOWN_YET
 from tests.attacks.not_applicable import NOT_APPLICABLE
 from tests.attacks.page import OPEN, PAGE, TESTED, filled_in
-from tests.support.attack_report import MARKER
+from tests.attacks.report import MARKER
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = (ROOT / "tests", ROOT / "clients" / "python" / "tests")

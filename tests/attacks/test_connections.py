@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from tests.attacks import few_descriptors
 from tests.integration.raw_socket import RawSocket
 from tests.integration.socket_town import people, troubles
-from tests.support import few_descriptors
 from tests.support.people import Town
 from tests.support.server import ServerProcess
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every frame of the socket, said by every kind of caller, comes to what the matrix says."""
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncIterator
@@ -28,6 +27,7 @@ from tests.integration.socket_town import closed_with, told
 from tests.support.client_socket import Frame, Socket
 from tests.support.engine import Settings, as_environment
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tidings.wire.frames import ClientFrame
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -172,10 +172,12 @@ async def _bury(street: Street) -> None:
         "key_of_a_suspended_tenant": shut,
         "token_of_a_suspended_tenant": its_user,
     }
-    async with asyncio.timeout(NOTICED_SECONDS_MAX):
-        for caller in DEAD:
-            while (await street.actor(caller).call("GET", "/v1/me")).status_code != 401:
-                await asyncio.sleep(0.05)
+
+    async def answers() -> set[int]:
+        called = [await street.actor(caller).call("GET", "/v1/me") for caller in DEAD]
+        return {answer.status_code for answer in called}
+
+    await until(answers, equals={401}, seconds=NOTICED_SECONDS_MAX)
 
 
 def _texts(street: Street) -> list[Any]:
@@ -186,9 +188,7 @@ async def _log_in(street: Street) -> Any:
     nobody = Actor(street.http, "nobody", None)
     whom = {"tenant": "acme", "phone_number": PHONE}
     await nobody.ok("POST", "/v1/auth/codes", whom)
-    async with asyncio.timeout(NOTICED_SECONDS_MAX):
-        while not (texts := _texts(street)):
-            await asyncio.sleep(0.01)
+    texts = await until(lambda: _texts(street))
     code = re.search(r"\b\d{6}\b", texts[-1]["text"])
     assert code is not None
     body = {**whom, "code": code[0], "device": "phone"}

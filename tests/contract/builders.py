@@ -7,28 +7,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.contract.engines import Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
 from tidings.model import limits
 from tidings.model.chats import Chat, ChatRow, ChatState, ChatType
 from tidings.model.entries import Entry, Person, SendKey
-from tidings.model.ids import ChatId, UserKey, ulid, user_key
+from tidings.model.ids import ChatId, UserKey, ulid
 from tidings.model.limits import DAY_MS, SEND_KEY_MS
 from tidings.model.roles import Role
 from tidings.ports.chats import RequestKey
 from tidings.ports.log import Kept, Outcome, Page, Run
 
-NOW: Final = 1_800_000_000_000
-ANN: Final = user_key("acme", "ann")
-BOB: Final = user_key("acme", "bob")
-CAT: Final = user_key("acme", "cat")
-DAN: Final = user_key("acme", "dan")
 NOWHERE: Final = ChatId("0" * 26)
 
 _numbers = itertools.count(1)
-
-
-def some_users(count: int) -> list[UserKey]:
-    """So many different users."""
-    return [user_key("acme", f"u{index}") for index in range(count)]
 
 
 def new_chat_id() -> ChatId:

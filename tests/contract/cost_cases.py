@@ -14,6 +14,7 @@ from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
 from tests.support.spare_tables import spare_tables
+from tests.support.waiting import until
 from tidings.assembly.system import back_off
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
@@ -141,7 +142,7 @@ async def send_in_turn(ground: Ground) -> None:
     async with ground.process() as one, ground.process() as other:
         await one.warm_up(ann, chat)
         await other.warm_up(bob, chat)
-        await other.until(lambda: "make_own" in other.meter.requests)  # once, with the first
+        await until(lambda: "make_own" in other.meter.requests)  # once, with the first
         ground.start(one, other)
         await one.send(ann, chat, text(SMALL))
         answer = one.meter.reading()

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tests.support.dynamo_tables import open_tables
 from tidings.ports.store import Store as Store
-from tidings.ports.world import Failpoints, NoFailpoints, Place
+from tidings.ports.world import Failpoints, NoFailpoints
 from tidings.stores.sqlite.store import open_store
 
 
@@ -43,24 +43,3 @@ class DynamoEngine:
         failpoints: Failpoints = NoFailpoints(),  # noqa: B008 - it has no state
     ) -> AbstractAsyncContextManager[Store]:
         return open_tables(self._endpoint, self._prefix, failpoints=failpoints)
-
-
-class Died(Exception):
-    """The process would be dead now."""
-
-
-class DiesAt:
-    """Failpoints that end it all at the first visit to one place."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-
-    def armed(self, place: Place) -> bool:
-        return place == self._place
-
-    def reach(self, place: Place) -> None:
-        if place == self._place:
-            raise Died(place)
-
-
-_conforms: type[Failpoints] = DiesAt

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeVar
 
-from tests.contract.builders import ANN, NOW
 from tests.contract.engines import Store
 from tests.contract.test_people import a_signing_key, a_tenant
+from tests.support.clock import NOW
+from tests.support.users import ANN
 from tidings.model.ids import UserKey, ulid
 from tidings.model.limits import CODE_MS, DAY_MS, SESSION_MS
 from tidings.ports.people import TokenIssuer

@@ -11,8 +11,8 @@ import pytest
 
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
+from tests.support.clock import ManualClock
 from tests.support.phones import PHONE_LOGIN
-from tests.unit.worlds import HandClock
 from tidings.actions.identity.audit import Intent
 from tidings.actions.identity.caller import Root, UserCaller
 from tidings.actions.identity.revocation_watch import RevocationWatch
@@ -75,7 +75,7 @@ async def warm(ground: Ground) -> AsyncIterator[Process]:
 
 def pass_time(process: Process) -> None:
     clock = process.core.clock
-    assert isinstance(clock, HandClock)
+    assert isinstance(clock, ManualClock)
     clock.time += 1_001
 
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from tests.contract.builders import NOW
 from tests.contract.engines import Store
+from tests.support.clock import NOW
 from tidings.model.ids import ulid
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import Broadcast, Copy, Notification

@@ -13,6 +13,7 @@ from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
 from tests.integration.inbox_world import running_jobs
 from tests.support.canary import canary
+from tests.support.waiting import until
 from tidings.actions.inbox import broadcast_log, settings
 from tidings.actions.inbox.posting import Posted
 from tidings.actions.inbox.reading import ListFilter
@@ -92,7 +93,7 @@ async def deliver(process: Process, portions: int) -> None:
     """Do all jobs there are."""
     done = process.meter.requests.get("delete_job", 0) + portions
     async with running_jobs(process.core):
-        await process.until(lambda: process.meter.requests.get("delete_job", 0) == done)
+        await until(lambda: process.meter.requests.get("delete_job", 0) == done)
 
 
 def some_people(count: int) -> list[UserKey]:

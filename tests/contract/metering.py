@@ -3,7 +3,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from tests.support.canary import canary
+from tests.support.clock import ManualClock
 from tests.support.dynamo_tables import REGION
 from tests.support.settings import config_of
-from tests.unit.worlds import HandClock
+from tests.support.waiting import until
 from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
-from tidings.model.chats import HeldChat
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
@@ -29,7 +29,6 @@ from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore
 from tidings.tools.capacity.charges import NOTHING, Units
 
-WAIT_SECONDS: Final = 30.0
 _READERS_AT_ONCE: Final = 64
 """As many as there are connections to the store: a busy machine gives up what waits too long."""
 _NEVER_FREE: Final = frozenset({"GetItem", "Query", "BatchGetItem"})
@@ -85,7 +84,7 @@ def summed(meters: Iterable[Meter]) -> Meter:
     return together
 
 
-class Device:
+class CountingReader:
     """The socket of a reader, as delivery sees it."""
 
     def __init__(self) -> None:
@@ -103,9 +102,9 @@ class Devices:
     """Who is connected."""
 
     def __init__(self) -> None:
-        self.by_user: dict[UserKey, Device] = {}
+        self.by_user: dict[UserKey, CountingReader] = {}
 
-    def of(self, user: UserKey) -> Iterable[Device]:
+    def of(self, user: UserKey) -> Iterable[CountingReader]:
         return (self.by_user[user],) if user in self.by_user else ()
 
 
@@ -143,7 +142,7 @@ class Process:
         """Know the chat and the sender's key, and let what follows from that be done."""
         moves = self.meter.requests.get("move_receipt", 0)
         await self.send(sender, chat, text(100))
-        await self.until(lambda: self.meter.requests.get("move_receipt", 0) > moves)
+        await until(lambda: self.meter.requests.get("move_receipt", 0) > moves)
         await self.store.heads.settled(chat)
 
     async def read_by(self, readers: Sequence[UserKey], entry: Entry, *, is_small: bool) -> None:
@@ -154,46 +153,38 @@ class Process:
         for start in range(0, len(readers), _READERS_AT_ONCE):
             some = readers[start : start + _READERS_AT_ONCE]
             for user in some:
-                self.devices.by_user[user] = Device()
+                self.devices.by_user[user] = CountingReader()
             if is_small:
                 await self._received_by(some, entry)
             interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
             for user in some:
                 self.core.receipts.note(Move(user, entry.chat_id, 0, entry.sequence), interval)
-            await self.until(partial(self._are_told, some))
+            await until(partial(self._are_told, some))
 
     async def _received_by(self, readers: Sequence[UserKey], entry: Entry) -> None:
         wanted = self.meter.requests.get("move_receipt", 0) + len(readers)
         for user in readers:
             self.core.receipts.note(Move(user, entry.chat_id, entry.sequence, 0))
-        await self.until(lambda: self.meter.requests.get("move_receipt", 0) >= wanted)
+        await until(lambda: self.meter.requests.get("move_receipt", 0) >= wanted)
 
     def _are_told(self, readers: Sequence[UserKey]) -> bool:
         return all(self.devices.by_user[user].recounts for user in readers)
 
     async def rest(self, user: UserKey) -> None:
         """Wait until heads and own marks of the user, who sent all there is, are written."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while any(one.receipt.read < one.head.sequence for one in await self._settled(user)):
-                await asyncio.sleep(0.05)
+        await until(lambda: self._is_settled(user))
 
-    async def _settled(self, user: UserKey) -> list[HeldChat]:
+    async def _is_settled(self, user: UserKey) -> bool:
         chats = await self.store.chats.held(user)
         for one in chats:
             await self.store.heads.settled(one.chat_id)
-        return chats
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until something holds."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not holds():
-                await asyncio.sleep(0.01)
+        return all(one.receipt.read >= one.head.sequence for one in chats)
 
 
 @asynccontextmanager
 async def open_process(endpoint: str, prefix: str, folder: Path) -> AsyncIterator[Process]:
     """A process on these tables; when it is closed it is quiet, and its meter stays readable."""
-    meter, clock, devices = Meter(), HandClock(), Devices()
+    meter, clock, devices = Meter(), ManualClock(), Devices()
     clock.time += 123_457  # a number is as long as its digits without zeros at its end
     config = config_of(
         data=folder / f"process{next(_numbers)}",

@@ -6,11 +6,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOW,
     a_chat,
     added,
     append,
@@ -26,10 +21,11 @@ from tests.contract.builders import (
     renamed,
     request,
     role,
-    some_users,
 )
 from tests.contract.engines import DynamoEngine, SqliteEngine, Store
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.actions.export.exporting import VERSION, Tally, encode, export_all
 from tidings.actions.export.importing import Imported, import_all
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently

@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from tests.contract.builders import ANN, BOB, CAT, DAN, NOW
 from tests.contract.engines import Store
 from tests.contract.identity_builders import (
     OTHER_PHONE,
@@ -17,6 +16,8 @@ from tests.contract.identity_builders import (
 )
 from tests.contract.moving_ground import LATER
 from tests.contract.test_people import a_signing_key, a_tenant
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.ids import UserKey
 from tidings.ports.people import Quotas, Tenant
 from tidings.ports.sessions import Session

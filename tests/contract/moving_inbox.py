@@ -3,7 +3,6 @@
 
 from typing import Final
 
-from tests.contract.builders import ANN, BOB, NOW
 from tests.contract.engines import Store
 from tests.contract.inbox_builders import (
     INBOX,
@@ -17,6 +16,8 @@ from tests.contract.inbox_builders import (
     some_jobs,
 )
 from tests.contract.moving_ground import LATER
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
 from tidings.model.ids import UserKey
 from tidings.model.notifications import InboxConfig
 from tidings.ports.bus import DeadLetter

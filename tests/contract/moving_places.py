@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    NOW,
-    a_chat,
-    append,
-    key,
-    message,
-)
+from tests.contract.builders import a_chat, append, key, message
 from tests.contract.moving_ground import (
     LATER,
     FolderPlace,
@@ -23,7 +15,9 @@ from tests.contract.moving_ground import (
     TablesPlace,
     export_from,
 )
+from tests.support.clock import NOW
 from tests.support.spare_tables import spare_tables
+from tests.support.users import ANN, BOB
 from tidings.ports.log import Kept
 
 

@@ -4,11 +4,6 @@
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOW,
     NOWHERE,
     a_chat,
     added,
@@ -21,9 +16,10 @@ from tests.contract.builders import (
     renamed,
     role,
     row_of,
-    some_users,
 )
 from tests.contract.engines import Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.model.chats import ChatRow, Receipt, Unread
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey

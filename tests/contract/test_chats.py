@@ -6,11 +6,6 @@ import asyncio
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOW,
     NOWHERE,
     a_chat,
     added,
@@ -24,6 +19,8 @@ from tests.contract.builders import (
     row_of,
 )
 from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model import limits
 from tidings.model.chats import Receipt
 from tidings.model.entries import Entry

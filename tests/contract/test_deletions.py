@@ -6,10 +6,6 @@ from collections.abc import Sequence
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    NOW,
     a_chat,
     append,
     append_many,
@@ -18,9 +14,10 @@ from tests.contract.builders import (
     key,
     message,
     reacted,
-    some_users,
 )
 from tests.contract.engines import Engine, SqliteEngine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, some_users
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Deletion, Entry, Phase, chat_of

@@ -5,20 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    NOW,
-    a_chat,
-    append,
-    deleted,
-    key,
-    message,
-    reacted,
-)
-from tests.contract.engines import Died, Store
+from tests.contract.builders import a_chat, append, deleted, key, message, reacted
+from tests.contract.engines import Store
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.failpoints import Died
+from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.ports.log import Kept

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.identity_builders import (
     OTHER_PHONE,
     PHONE,
@@ -20,6 +19,8 @@ from tests.contract.identity_builders import (
 )
 from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.model.limits import DAY_MS, SESSION_MS
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
 from tidings.ports.people import Quotas

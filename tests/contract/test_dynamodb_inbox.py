@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.inbox_builders import (
     EXPIRES,
     INBOX,
@@ -21,8 +20,11 @@ from tests.contract.inbox_builders import (
     some_jobs,
     take_so_many,
 )
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION, open_tables
 from tests.support.spare_tables import spare_tables
+from tests.support.users import ANN, BOB, some_users
+from tests.support.waiting import until
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import ulid_time, user_key
@@ -227,9 +229,8 @@ async def test_what_a_process_made_is_added_in_a_while(
 ) -> None:
     monkeypatch.setattr(phone_claims, "ADD_SECONDS", 0.01)
     await store.users.put(BOB, display_name=None, phone_number=None, now=NOW)
-    async with other as second, asyncio.timeout(30):
-        while await second.users.about_how_many(TENANT) != 1:
-            await asyncio.sleep(0.01)
+    async with other as second:
+        await until(lambda: second.users.about_how_many(TENANT), equals=1)
 
 
 # Keys.

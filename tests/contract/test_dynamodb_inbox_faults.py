@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inbox on DynamoDB while requests are turned away, done in part, or their answers lost."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
 
-from tests.contract.builders import ANN, NOW, some_users
 from tests.contract.inbox_builders import (
     INBOX,
     TENANT,
@@ -20,7 +18,10 @@ from tests.contract.inbox_builders import (
     some_jobs,
 )
 from tests.contract.lossy_tables import Place
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION, some_tables
+from tests.support.users import ANN, some_users
+from tests.support.waiting import retried
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.ids import user_id, user_key
 from tidings.model.notifications import InboxConfig
@@ -111,12 +112,7 @@ def dynamo(place: tuple[Transport, str], troubled: Troubled) -> Dynamo:
 
 async def until_done(work: Callable[[], Awaitable[T]]) -> T:
     """Try as a queue's worker does: for ever."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return await work()
-            except (StoreUnavailable, JobsUnavailable):
-                await asyncio.sleep(0.01)
+    return await retried(work, StoreUnavailable, JobsUnavailable)
 
 
 def portions(users: list[str]) -> list[Job]:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.contract.builders import (
-    NOW,
     added,
     append,
     blank,
@@ -24,6 +23,7 @@ from tests.contract.identity_builders import a_code, a_session, an_allowance, an
 from tests.contract.inbox_builders import a_broadcast, a_notification, some_jobs
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION
 from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import SystemChance, SystemClock

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.contract.test_secrets import a_key
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.assembly.system import SystemChance
 from tidings.ports.people import SigningKey
 from tidings.stores.dynamodb.identity.secrets import (

@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, a_chat, key, message
+from tests.contract.builders import a_chat, key, message
 from tests.contract.engines import DynamoEngine, Store
+from tests.support.clock import NOW
+from tests.support.intercepted import Gate, Intercepted
 from tests.support.spare_tables import spare_tables
-from tests.unit.worlds import CHAT, Gate, Urandom, Watched, read, write
+from tests.support.users import ANN, BOB
+from tests.support.waiting import retried
+from tests.unit.small_deployment import CHAT, read, write
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.revocation_watch import RevocationWatch
+from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry
@@ -56,9 +61,9 @@ class Processes:
 
     async def start(self, around: Around | None = None) -> Process:
         keys = self._store.data_keys
-        watched: Any = keys if around is None else Watched(keys, around)
-        master = FileKeyring(self._folder, Urandom())
-        vault = Vault(watched, self._store.deployment, master, Urandom(), LEASES)
+        watched: Any = keys if around is None else Intercepted(keys, around)
+        master = FileKeyring(self._folder, SystemChance())
+        vault = Vault(watched, self._store.deployment, master, SystemChance(), LEASES)
         await vault.start()
         self._stack.push_async_callback(vault.close)
         watch = RevocationWatch(self._store.revocations, now=self.time, look_seconds=3_600)
@@ -191,12 +196,7 @@ async def test_an_erasure_that_broke_off_is_completed_by_whoever_meets_it(
     assert await other.watch.look() and await one.watch.look()
 
     assert await read(other.vault, entry) == "<erased>"
-    after = None
-    while after is None:
-        try:
-            after = await write(other.vault, "after", ANN, "m2")
-        except StoreUnavailable:
-            await asyncio.sleep(0.01)
+    after = await retried(lambda: write(other.vault, "after", ANN, "m2"), StoreUnavailable)
     assert after.box_key == (generation or 0) + 1
     assert await read(one.vault, after) == "after"
 

@@ -1,18 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparing: which chats a user is in, and how far their logs reach."""
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    a_chat,
-    added,
-    append,
-    message,
-    new_chat_id,
-    removed,
-)
+from tests.contract.builders import a_chat, added, append, message, new_chat_id, removed
 from tests.contract.engines import Store
+from tests.support.users import ANN, BOB, CAT
 
 
 async def test_heads_are_those_of_the_logs(store: Store) -> None:

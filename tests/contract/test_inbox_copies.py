@@ -5,9 +5,10 @@ import asyncio
 
 import msgspec
 
-from tests.contract.builders import ANN, BOB, CAT, NOW, some_users
 from tests.contract.engines import Engine, Store
 from tests.contract.inbox_builders import EXPIRES, INBOX, a_copy, new_id
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, some_users
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notifications import Copy
 

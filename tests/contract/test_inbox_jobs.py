@@ -4,9 +4,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.inbox_builders import in_order, some_jobs, take_so_many
+from tests.support.clock import NOW
 from tidings.ports.bus import DeadLetter, Job, Taken
 
 

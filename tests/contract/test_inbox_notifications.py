@@ -5,7 +5,6 @@ import asyncio
 
 import msgspec
 
-from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.inbox_builders import (
     INBOX,
@@ -14,6 +13,7 @@ from tests.contract.inbox_builders import (
     a_notification,
     new_id,
 )
+from tests.support.clock import NOW
 from tidings.model.notifications import Notification
 
 

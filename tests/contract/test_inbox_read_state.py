@@ -3,9 +3,10 @@
 
 import asyncio
 
-from tests.contract.builders import ANN, BOB, NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.inbox_builders import INBOX
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notifications import NOTHING_READ
 

@@ -3,8 +3,10 @@
 
 import asyncio
 
-from tests.contract.builders import NOW, some_users
 from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.users import some_users
+from tests.support.waiting import until
 from tidings.model.ids import user_key
 from tidings.model.notifications import InboxConfig
 
@@ -106,9 +108,7 @@ async def test_settings_and_inboxes_are_there_after_a_restart(engine: Engine) ->
 
 async def count_soon(store: Store, tenant: str, count: int) -> None:
     """It is off for a moment, perhaps; with nobody in the way it comes right."""
-    async with asyncio.timeout(60):
-        while await store.users.about_how_many(tenant) != count:
-            await asyncio.sleep(0.01)
+    await until(lambda: store.users.about_how_many(tenant), equals=count)
 
 
 async def test_users_are_counted_once_and_for_their_tenant(engine: Engine) -> None:

@@ -3,8 +3,10 @@
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, CAT, DAN, NOW, new_chat_id
+from tests.contract.builders import new_chat_id
 from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Invite

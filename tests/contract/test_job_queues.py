@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.engines import SqliteEngine
 from tests.contract.inbox_builders import in_order, some_jobs
-from tests.support.delivery_office import at_once
+from tests.support.delivery import at_once
 from tests.support.dynamo_tables import REGION
 from tests.support.message_cipher import a_cipher
 from tests.support.queues import a_queue

@@ -4,20 +4,10 @@
 import asyncio
 from functools import partial
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    NOW,
-    a_chat,
-    append,
-    edited,
-    key,
-    message,
-    page,
-    renamed,
-    submit,
-)
+from tests.contract.builders import a_chat, append, edited, key, message, page, renamed, submit
 from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.ports.log import Declined, Kept, KeyTaken, Outcome, Run, SlotTaken

@@ -4,11 +4,6 @@
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOW,
     a_chat,
     added,
     append,
@@ -21,10 +16,11 @@ from tests.contract.builders import (
     removed,
     renamed,
     role,
-    some_users,
     unreacted,
 )
 from tests.contract.engines import Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.model import limits
 from tidings.model.chats import Receipt
 from tidings.model.entries import Entry

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Idempotency keys: claimed with or before their entries, judged by their age."""
 
-from tests.contract.builders import ANN, BOB, NOW, a_chat, append, key, message, page, redacted
-from tests.contract.engines import DiesAt, Engine, Store
+from tests.contract.builders import a_chat, append, key, message, page, redacted
+from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.failpoints import DiesAt
+from tests.support.users import ANN, BOB
 from tidings.model.limits import SEND_KEY_MS
 from tidings.ports.log import Failed, Kept, KeyTaken, SlotTaken
 

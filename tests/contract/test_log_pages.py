@@ -4,10 +4,6 @@
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    DAN,
-    NOW,
     NOWHERE,
     a_chat,
     added,
@@ -18,9 +14,10 @@ from tests.contract.builders import (
     reacted,
     removed,
     renamed,
-    some_users,
 )
 from tests.contract.engines import Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, DAN, some_users
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Head

@@ -3,9 +3,9 @@
 
 import pytest
 
-from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import OTHER_PHONE, PHONE, a_code, an_allowance, at_once
+from tests.support.clock import NOW
 from tidings.model import limits
 from tidings.ports.sessions import KeptCode, LoginCode
 

@@ -3,19 +3,7 @@
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    added,
-    append,
-    draft,
-    key,
-    message,
-    request,
-    row_of,
-    some_users,
-)
+from tests.contract.builders import added, append, draft, key, message, request, row_of
 from tests.contract.engines import Store
 from tests.contract.moving_ground import (
     LATER,
@@ -32,6 +20,7 @@ from tests.contract.moving_ground import (
 from tests.contract.moving_places import OTHER, Places, small_export
 from tests.support.dynamo_tables import open_tables
 from tests.support.spare_tables import spare_tables
+from tests.support.users import ANN, BOB, CAT, some_users
 from tidings.actions.export import importing
 from tidings.actions.export.importing import OtherImport, check, import_all
 from tidings.model.ids import ChatId

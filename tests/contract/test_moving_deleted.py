@@ -3,21 +3,12 @@
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    NOW,
-    a_chat,
-    append,
-    deleted,
-    key,
-    message,
-    new_chat_id,
-    reacted,
-)
+from tests.contract.builders import a_chat, append, deleted, key, message, new_chat_id, reacted
 from tests.contract.engines import Store
 from tests.contract.moving_ground import Place, export_from, export_of, import_into, lines_of
 from tests.contract.moving_places import OTHER, Places
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
 from tidings.actions.export.importing import Damaged, check
 from tidings.model.chats import ChatState, ChatType
 from tidings.model.entries import Kind, Phase

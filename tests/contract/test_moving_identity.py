@@ -5,7 +5,6 @@ from typing import Final
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, CAT, NOW
 from tests.contract.engines import Store
 from tests.contract.identity_builders import (
     OTHER_PHONE,
@@ -36,6 +35,8 @@ from tests.contract.moving_identity import (
     identity_answers,
 )
 from tests.contract.moving_places import OTHER, Places
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT
 from tidings.actions.export import importing
 from tidings.actions.export.importing import check, import_all
 from tidings.model.ids import UserKey, user_key

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from tests.contract.builders import ANN, NOW, some_users
 from tests.contract.inbox_builders import (
     INBOX,
     TENANT,
@@ -31,7 +30,9 @@ from tests.contract.moving_ground import (
 )
 from tests.contract.moving_inbox import EXPIRED, OVER, fill_inbox, inbox_answers
 from tests.contract.moving_places import OTHER, Places
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import REGION
+from tests.support.users import ANN, some_users
 from tidings.actions.export import importing
 from tidings.actions.export.exporting import ChangedDuringExport, export_all
 from tidings.actions.export.importing import check, import_all

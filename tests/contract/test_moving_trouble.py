@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    a_chat,
-    append,
-    message,
-)
+from tests.contract.builders import a_chat, append, message
 from tests.contract.moving_ground import (
     LATER,
     FolderPlace,
@@ -23,6 +18,7 @@ from tests.contract.moving_ground import (
     lines_of,
 )
 from tests.contract.moving_places import Places, small_export
+from tests.support.users import ANN
 from tidings.actions.export.exporting import ChangedDuringExport, Tally, encode, export_all
 from tidings.actions.export.importing import Damaged, check
 from tidings.model.ids import ChatId

@@ -4,8 +4,9 @@
 import apsw
 import pytest
 
-from tests.contract.builders import ANN, BOB, CAT, DAN, a_chat, added, append, message, removed
+from tests.contract.builders import a_chat, added, append, message, removed
 from tests.contract.engines import DynamoEngine, Engine, SqliteEngine, Store
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey
 from tidings.ports.log import Kept

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants with their keys, and users."""
 
-import asyncio
-
 import msgspec
 import pytest
 
-from tests.contract.builders import ANN, BOB, CAT, DAN, NOW, a_chat, append, removed, some_users
+from tests.contract.builders import a_chat, append, removed
 from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
+from tests.support.waiting import until
 from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.ports.people import SigningKey, Tenant, TenantKey, User
@@ -147,9 +148,7 @@ async def seen_at(store: Store, user: str) -> int | None:
 
 async def wait_until_seen(store: Store, user: str, time: int) -> None:
     """It is kept soon, not at once."""
-    async with asyncio.timeout(60):
-        while await seen_at(store, user) != time:
-            await asyncio.sleep(0.01)
+    await until(lambda: seen_at(store, user), equals=time)
 
 
 async def test_when_a_user_was_seen_only_moves_forward(engine: Engine) -> None:

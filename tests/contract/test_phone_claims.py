@@ -4,9 +4,10 @@
 import msgspec
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import OTHER_PHONE, PHONE, at_once
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import PhoneTaken

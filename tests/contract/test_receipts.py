@@ -3,21 +3,9 @@
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOWHERE,
-    a_chat,
-    added,
-    append,
-    message,
-    removed,
-    renamed,
-    some_users,
-)
+from tests.contract.builders import NOWHERE, a_chat, added, append, message, removed, renamed
 from tests.contract.engines import Engine, Store
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Head
 from tidings.model.ids import UserKey

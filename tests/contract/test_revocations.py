@@ -3,9 +3,9 @@
 
 import asyncio
 
-from tests.contract.builders import NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
+from tests.support.clock import NOW
 from tidings.ports.sessions import Revocation, RevokedKind
 
 

@@ -3,19 +3,9 @@
 
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    a_chat,
-    added,
-    append,
-    append_many,
-    message,
-    some_users,
-)
+from tests.contract.builders import a_chat, added, append, append_many, message
 from tests.contract.engines import Store
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey

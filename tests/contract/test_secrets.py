@@ -3,8 +3,9 @@
 
 import asyncio
 
-from tests.contract.builders import ANN, BOB, CAT, NOW, some_users
 from tests.contract.engines import Engine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT, some_users
 from tidings.model.ids import UserKey
 from tidings.ports.secrets import WrappedKey
 from tidings.ports.sessions import Revocation

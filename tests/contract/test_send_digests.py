@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, a_chat
+from tests.contract.builders import a_chat
 from tests.contract.engines import Store
-from tests.unit.worlds import HandClock, Urandom
+from tests.support.clock import NOW, ManualClock
+from tests.support.users import ANN, BOB
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.sending import PLAIN_TEXT, Post
 from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import is_same_send
-from tidings.assembly.system import back_off
+from tidings.assembly.system import SystemChance, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.keyrings.file import FileKeyring
 from tidings.model.entries import Entry, SendKey
@@ -29,7 +30,7 @@ class Sender:
         self.store = store
         self.vault = vault
         self.chat = chat
-        self._post = Post(appender, vault, HandClock())
+        self._post = Post(appender, vault, ManualClock())
 
     async def send(self, text: str) -> tuple[Entry, bool]:
         """Always under the same id: the message, and whether it is a replay."""
@@ -53,10 +54,13 @@ class Sender:
 async def sender(store: Store, tmp_path: Path) -> AsyncIterator[Sender]:
     (tmp_path / "keys").mkdir()
     vault = Vault(
-        store.data_keys, store.deployment, FileKeyring(tmp_path / "keys", Urandom()), Urandom()
+        store.data_keys,
+        store.deployment,
+        FileKeyring(tmp_path / "keys", SystemChance()),
+        SystemChance(),
     )
     await vault.start()
-    appender = Appender(store.log, InProcessBus(), HandClock(), Urandom(), back_off)
+    appender = Appender(store.log, InProcessBus(), ManualClock(), SystemChance(), back_off)
     state = await a_chat(store)
     yield Sender(store, vault, appender, state.chat_id)
     await appender.close()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions: opened, rotated, listed, ended; and what is known of a user's credentials."""
 
-import asyncio
-
 import msgspec
 
-from tests.contract.builders import ANN, BOB, NOW
 from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import a_session, at_once, make_user
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB
+from tests.support.waiting import until
 from tidings.model.ids import UserKey, ulid
 from tidings.model.limits import SESSION_MS
 from tidings.ports.sessions import Revocation, Session, StoredCredentials
@@ -29,9 +29,7 @@ def rotated(before: Session, number: int = 1) -> Session:
 
 async def wait_until_listed(store: Store, user: UserKey, expected: list[Session]) -> None:
     """A list may lag behind."""
-    async with asyncio.timeout(60):
-        while await store.sessions.of(user) != expected:
-            await asyncio.sleep(0.01)
+    await until(lambda: store.sessions.of(user), equals=expected)
 
 
 # Kept and found.

@@ -10,18 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    NOW,
-    a_chat,
-    append,
-    entry_at,
-    message,
-    redacted,
-    some_users,
-)
+from tests.contract.builders import a_chat, append, entry_at, message, redacted
 from tests.contract.engines import SqliteEngine
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import WrappedKey
 from tidings.stores.sqlite.engine.connections import DATABASE, connect

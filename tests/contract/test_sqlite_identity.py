@@ -7,8 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.contract.builders import ANN, BOB, CAT, DAN, NOW
-from tests.contract.engines import DiesAt, SqliteEngine, Store
+from tests.contract.engines import SqliteEngine, Store
 from tests.contract.identity_builders import (
     OTHER_PHONE,
     PHONE,
@@ -19,6 +18,9 @@ from tests.contract.identity_builders import (
     make_user,
 )
 from tests.contract.test_people import a_signing_key, a_tenant
+from tests.support.clock import NOW
+from tests.support.failpoints import DiesAt
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.limits import DAY_MS, SESSION_MS
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.people import User

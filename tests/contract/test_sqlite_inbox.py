@@ -8,9 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.contract.builders import ANN, NOW, some_users
 from tests.contract.engines import SqliteEngine, Store
 from tests.contract.inbox_builders import INBOX, some_jobs, take_so_many
+from tests.support.clock import NOW
+from tests.support.users import ANN, some_users
 from tidings.ports.bus import JobsUnavailable
 from tidings.stores.sqlite.engine.connections import DATABASE
 from tidings.stores.sqlite.engine.schema import MIGRATIONS

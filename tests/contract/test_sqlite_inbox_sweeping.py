@@ -8,7 +8,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.engines import SqliteEngine, Store
 from tests.contract.inbox_builders import (
     INBOX,
@@ -20,6 +19,8 @@ from tests.contract.inbox_builders import (
     a_retraction,
     new_id,
 )
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.model.ids import UserKey
 from tidings.stores.sqlite.engine.connections import DATABASE
 

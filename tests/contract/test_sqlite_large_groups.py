@@ -9,19 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    NOW,
-    a_chat,
-    added,
-    append,
-    draft,
-    removed,
-    request,
-    some_users,
-)
+from tests.contract.builders import a_chat, added, append, draft, removed, request
 from tests.contract.engines import SqliteEngine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey, user_key

@@ -7,10 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    NOW,
     a_chat,
     append,
     draft,
@@ -23,6 +19,8 @@ from tests.contract.builders import (
     request,
 )
 from tests.contract.engines import SqliteEngine, Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.limits import DAY_MS

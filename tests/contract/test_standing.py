@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from tests.contract.builders import ANN, BOB, NOW, some_users
 from tests.contract.engines import Engine, Store
 from tests.contract.identity_builders import (
     OTHER_PHONE,
@@ -17,6 +16,8 @@ from tests.contract.identity_builders import (
     make_user,
 )
 from tests.contract.test_people import a_signing_key, a_tenant
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, some_users
 from tidings.ports.people import Quotas, Tenant, User
 from tidings.ports.sessions import Revocation, RevokedKind
 

@@ -4,21 +4,10 @@
 What goes, and when, is each engine's own affair: nobody can see it, because reads judge expiry.
 """
 
-from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    NOW,
-    a_chat,
-    append,
-    draft,
-    key,
-    message,
-    page,
-    redacted,
-    request,
-)
+from tests.contract.builders import a_chat, append, draft, key, message, page, redacted, request
 from tests.contract.engines import Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.ids import ChatId
 from tidings.model.limits import DAY_MS
 from tidings.ports.log import Kept

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, a_chat, added, key, message, page, removed
+from tests.contract.builders import a_chat, added, key, message, page, removed
 from tests.contract.engines import Store
-from tests.unit.worlds import HandClock
+from tests.support.clock import ManualClock
+from tests.support.users import ANN, BOB
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import AppendRequest
@@ -86,7 +87,7 @@ class WatchedLog:
 
 @asynccontextmanager
 async def appender_on(log: Log) -> AsyncIterator[Appender]:
-    appender = Appender(log, InProcessBus(), HandClock(), SystemChance(), back_off)
+    appender = Appender(log, InProcessBus(), ManualClock(), SystemChance(), back_off)
     yield appender
     await appender.close()
 

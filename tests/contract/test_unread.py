@@ -9,10 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    NOW,
     a_chat,
     added,
     append,
@@ -24,6 +20,8 @@ from tests.contract.builders import (
     renamed,
 )
 from tests.contract.engines import Store
+from tests.support.clock import NOW
+from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import ChatState, Unread, counts_as_unread
 from tidings.model.entries import Entry

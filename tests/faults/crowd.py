@@ -11,6 +11,7 @@ from typing import Final
 from tests.faults.history import History, Seen, View, seen
 from tests.support.device import Device
 from tests.support.people import Person, Town
+from tests.support.waiting import NotInTime
 
 PEOPLE: Final = 8
 PEOPLE_WITH_TWO_DEVICES: Final = 4
@@ -49,7 +50,7 @@ class Crowd:
         for chat, members in self.chats.items():
             history.final[chat] = [seen(entry) for entry in await members[-1].log(chat)]
         # A device that does not get there is for the checker to find.
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, NotInTime):
             async with asyncio.timeout(seconds):
                 for person, device in self.devices:
                     await self._caught_up(person, device, history)

@@ -12,7 +12,8 @@ from tests.faults.history import History
 from tests.faults.verdict import count
 from tests.faults.workload import Workload
 from tests.support.people import Town
-from tests.support.server import POLL_SECONDS, ServerProcess
+from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 LOAD_SECONDS_MAX: Final = 0.3
 START_SECONDS_SPOILT: Final = 1.0
@@ -89,13 +90,12 @@ async def _random_moment(workload: Workload, chance: random.Random, *, is_early:
     if not is_early:
         await _acknowledged(workload, len(workload.acknowledged) + 1)
     await asyncio.sleep(chance.uniform(0, LOAD_SECONDS_MAX))
-    while not is_early and workload.in_flight == 0:
-        await asyncio.sleep(POLL_SECONDS)
+    if not is_early:
+        await until(lambda: workload.in_flight)
 
 
 async def _acknowledged(workload: Workload, number: int) -> None:
-    while len(workload.acknowledged) < number:
-        await asyncio.sleep(POLL_SECONDS)
+    await until(lambda: len(workload.acknowledged) >= number)
 
 
 async def _spoil_start(server: ServerProcess, chance: random.Random, crash: Act) -> None:

@@ -13,6 +13,7 @@ from tests.contract.engines import SqliteEngine
 from tests.faults.conftest import Say
 from tests.support.people import Person, Town
 from tests.support.server import NO_LIMITS, ServerProcess
+from tests.support.waiting import until
 from tidings.model.ids import ChatId
 
 CHATS = 3
@@ -42,6 +43,10 @@ class Deleting:
         self.jobs.add(answer.json()["job"])
         return dict(answer.json())
 
+    async def phase(self) -> object:
+        """How far it is; nothing if the server is gone."""
+        return (await self.ask()).get("phase")
+
 
 async def a_long_chat(ann: Person, bob: Person) -> str:
     chat = await ann.create_group("Plans", [bob])
@@ -65,8 +70,7 @@ async def test_a_killed_server_goes_on_deleting(tmp_path: Path, say: Say) -> Non
                 phases |= {job.get("phase", "no answer") for job in await asked}
                 await server.start()
             for one in all_of_them:
-                while (await one.ask()).get("phase") != "done":
-                    await asyncio.sleep(0.02)
+                await until(one.phase, equals="done")
                 assert len(one.jobs) == 1
             assert (await bob.call("GET", "/v1/chats"))["data"] == []
     await check_left(tmp_path / "data", [ChatId(one.chat) for one in all_of_them])

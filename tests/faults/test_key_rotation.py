@@ -4,11 +4,11 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.people import Person, Town
 from tests.support.server import ServerDied, ServerProcess
+from tests.support.waiting import until
 from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import FileKeyring
 
@@ -23,19 +23,12 @@ class Senders:
     def __init__(self, people: list[Person], chat: str) -> None:
         self.sent = 0
         self._is_stopped = False
-        self._more = asyncio.Event()
         self._tasks = [asyncio.create_task(self._send(person, chat)) for person in people]
 
     async def _send(self, person: Person, chat: str) -> None:
         while not self._is_stopped:
             await person.send(chat)
             self.sent += 1
-            self._more.set()
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        while not holds():
-            self._more.clear()
-            await self._more.wait()
 
     async def stop(self) -> None:
         self._is_stopped = True
@@ -65,7 +58,7 @@ async def test_the_key_changes_while_messages_are_sent(tmp_path: Path) -> None:
         ids = {FileKeyring(data, SystemChance()).current}
         for _ in range(ROTATIONS):
             enough = senders.sent + SENDS_BETWEEN_ROTATIONS
-            await senders.until(lambda enough=enough: senders.sent >= enough)  # type: ignore[misc]
+            await until(lambda enough=enough: senders.sent >= enough)  # type: ignore[misc]
             await rotate(data)
             ids.add(FileKeyring(data, SystemChance()).current)
         await senders.stop()
@@ -103,6 +96,4 @@ async def test_a_rotation_goes_on_after_a_crash_and_the_old_key_is_worth_nothing
 
 
 async def until_one_key_is_left(data: Path) -> None:
-    async with asyncio.timeout(60):
-        while FileKeyring(data, SystemChance()).previous:
-            await asyncio.sleep(0.01)
+    await until(lambda: not FileKeyring(data, SystemChance()).previous)

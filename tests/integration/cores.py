@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from tests.support.adding import anybody
 from tests.support.canary import canary
+from tests.support.clock import ManualClock
+from tests.support.failpoints import DiesAt
+from tests.support.invitations import anybody
 from tests.support.settings import config_of
-from tests.unit.worlds import HandClock
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.deleting import Sweeper
@@ -22,18 +23,14 @@ from tidings.assembly import Core, open_core
 from tidings.assembly.system import back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Event
 from tidings.ports.log import Log
-from tidings.ports.world import Failpoints, Place
+from tidings.ports.world import Failpoints
 
 T = TypeVar("T")
 
-ANN: Final = user_key("acme", "ann")
-BOB: Final = user_key("acme", "bob")
-CAT: Final = user_key("acme", "cat")
-DAN: Final = user_key("acme", "dan")
 
 _numbers = itertools.count(1)
 
@@ -102,7 +99,7 @@ class Deployment:
     """One opening of a folder."""
 
     core: Core
-    clock: HandClock
+    clock: ManualClock
     events: list[Event]
     """All that was published on the bus since it was opened."""
     writing: Writing
@@ -149,38 +146,20 @@ class Deployment:
 async def open_deployment(
     folder: Path,
     *,
-    clock: HandClock | None = None,
+    clock: ManualClock | None = None,
     failpoints: Failpoints | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Deployment]:
     """Open a folder; closing it is a clean stop."""
     broke: list[Exception] = []
-    clock = clock or HandClock()
+    clock = clock or ManualClock()
     engine: dict[str, Any] = dict(settings or {})
     config = config_of(data=folder, port=0, **engine)
     async with open_core(config, broke.append, clock=clock, failpoints=failpoints) as core:
         deployment = Deployment(core, clock, [], Writing(core, core.appender))
         core.bus.subscribe(deployment.events.append)
         yield deployment
-    assert bool(broke) == isinstance(failpoints, DieAt)
-
-
-class DieAt:
-    """Failpoints at which the store breaks down, once: all that waited stays unanswered."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-
-    def armed(self, place: Place) -> bool:
-        return place == self._place
-
-    def reach(self, place: Place) -> None:
-        if place == self._place:
-            raise Died(place)
-
-
-class Died(Exception):
-    """The process would be dead now."""
+    assert bool(broke) == isinstance(failpoints, DiesAt)
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -196,6 +175,3 @@ async def outcome(work: Coroutine[Any, Any, T]) -> T | Refusal:
         return await work
     except Refusal as refusal:
         return refusal
-
-
-_conforms: type[Failpoints] = DieAt

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.contract.engines import DynamoEngine
-from tests.unit.worlds import Urandom
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.reading import ReadPage
 from tidings.actions.chat.sending import Post
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.revocation_watch import RevocationWatch
-from tidings.assembly.system import SystemClock, back_off
+from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.keyrings.file import FileKeyring
 from tidings.model import limits
@@ -150,7 +149,11 @@ async def listen(authors: dict[ChatId, Author]) -> None:
 async def serve(store: Store, folder: Path, chats: list[ChatId], chance: random.Random) -> None:
     """All authors side by side."""
     vault = Vault(
-        store.data_keys, store.deployment, FileKeyring(folder, Urandom()), Urandom(), LEASES
+        store.data_keys,
+        store.deployment,
+        FileKeyring(folder, SystemChance()),
+        SystemChance(),
+        LEASES,
     )
     await vault.start()
     watch = RevocationWatch(
@@ -161,7 +164,7 @@ async def serve(store: Store, folder: Path, chats: list[ChatId], chance: random.
     vault.follow(watch)
     await watch.start()
     clock = SystemClock()
-    appender = Appender(store.log, InProcessBus(), clock, Urandom(), back_off)
+    appender = Appender(store.log, InProcessBus(), clock, SystemChance(), back_off)
     post, read = Post(appender, vault, clock), ReadPage(store.log, vault, clock)
     authors = {
         chat: Author(author_of(number), chat, post, read) for number, chat in enumerate(chats)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inboxes over REST: a tenant's backend that posts, and the runner that delivers what it posted."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import httpx
 import pytest_asyncio
 
 from tests.integration.rest_world import TENANT, Actor, Json, Rest
+from tests.support.waiting import until
 from tidings.assembly import Core
 from tidings.assembly.system import back_off
 from tidings.delivery.job_runner import JobRunner
@@ -85,11 +85,14 @@ class Newsroom:
 
     async def delivered(self, notification_id: str) -> Json:
         """The progress, once all is delivered."""
-        while True:
-            progress = await self.progress(notification_id)
-            if progress["status"] not in ("queued", "running"):
-                return progress
-            await asyncio.sleep(0.01)
+        told: Json = {}
+
+        async def is_over() -> bool:
+            told.update(await self.progress(notification_id))
+            return told["status"] not in ("queued", "running")
+
+        await until(is_over, describe=lambda: told)
+        return told
 
     async def progress(self, notification_id: str) -> Json:
         """How far one has got."""

@@ -5,16 +5,10 @@ import itertools
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 from tests.support.message_cipher import a_cipher
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
-from tidings.model.ids import UserKey, user_key
-
-ANN: Final = user_key("acme", "ann")
-BOB: Final = user_key("acme", "bob")
-CAT: Final = user_key("acme", "cat")
 
 _numbers = itertools.count(1)
 
@@ -34,8 +28,3 @@ async def a_link(url: str | RedisServers, prefix: str | None = None) -> AsyncIte
         yield link
     finally:
         await link.close()
-
-
-def some_users(count: int) -> list[UserKey]:
-    """Many users."""
-    return [user_key("acme", f"u{number}") for number in range(count)]

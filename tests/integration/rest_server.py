@@ -12,6 +12,7 @@ from typing import TypeVar
 import uvicorn
 
 from tests.integration.rest_world import Rest, open_rest
+from tests.support.waiting import until
 
 T = TypeVar("T")
 
@@ -30,8 +31,7 @@ def serve_rest(folder: Path, prepare: Callable[[Rest], Awaitable[T]]) -> Iterato
             server = uvicorn.Server(config)
             servers.append(server)
             serving = asyncio.create_task(server.serve())
-            while not server.started:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.started)
             port = server.servers[0].sockets[0].getsockname()[1]
             started.put((f"http://127.0.0.1:{port}", made))
             await serving

@@ -13,6 +13,7 @@ from starlette.routing import Router
 
 from tests.integration.conformance import check_answer
 from tests.support.canary import canary
+from tests.support.clock import ManualClock
 from tests.support.settings import config_of
 from tidings.api.access import Access
 from tidings.api.health import Trouble
@@ -28,16 +29,6 @@ ROOT_KEY: Final = "root-key-of-the-rest-tests-0123456789"
 TENANT: Final = "acme"
 NOWHERE: Final = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
 """The id of a chat that does not exist."""
-
-
-class HandClock:
-    """Time moves when a test moves it."""
-
-    def __init__(self) -> None:
-        self.time = 1_800_000_000_000
-
-    def now(self) -> int:
-        return self.time
 
 
 class Disk:
@@ -65,7 +56,7 @@ class Rest:
     """The application, and who may call it."""
 
     app: Router
-    clock: HandClock
+    clock: ManualClock
     disk: Disk
     condition: Condition
     http: httpx.AsyncClient
@@ -216,7 +207,7 @@ async def open_rest(
     """Open a deployment in the folder, at this time if one is given; with a master key it comes
     from the environment.
     """
-    clock, disk, condition = HandClock(), Disk(), Condition()
+    clock, disk, condition = ManualClock(), Disk(), Condition()
     clock.time = time or clock.time
     engine: Json = dict(settings or {})
     config = config_of(data=folder, root_key=ROOT_KEY, master_key=master_key, **engine)

@@ -10,8 +10,9 @@ import pytest
 
 from tests.integration.gateways import Gateways, some_gateways
 from tests.support.services import RedisServer
+from tests.support.users import ANN, BOB
+from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.gateway_bench import ANN, BOB
 from tidings.model import limits
 from tidings.wire.codes import Close
 
@@ -77,9 +78,7 @@ async def test_without_redis_each_gateway_counts_and_afterwards_all_do(
 
         await asyncio.to_thread(own_redis.start)
 
-        async with asyncio.timeout(60):
-            while sum(not line.closes for line in lines) > limits.USER_CONNECTIONS_MAX:
-                await asyncio.sleep(0.01)
+        await until(lambda: sum(not line.closes for line in lines) <= limits.USER_CONNECTIONS_MAX)
         for gateway in (one, other):
             await gateway.registration._beat()
         assert sum(not line.closes for line in lines) == limits.USER_CONNECTIONS_MAX

@@ -9,9 +9,11 @@ from uuid import uuid4
 import pytest
 
 from tests.support.canary import MARK
-from tests.support.delivery_office import ANN, BOB, CAT, DAN, Office, at_once, open_office, until
+from tests.support.delivery import DeliveryDeployment, at_once, open_delivery
 from tests.support.dynamo_tables import some_tables
 from tests.support.message_cipher import a_cipher
+from tests.support.users import ANN, BOB, CAT, DAN
+from tests.support.waiting import until
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_clients import KafkaServers, Topics
 from tidings.buses.kafka_feed import KafkaFeed
@@ -22,22 +24,22 @@ from tidings.model.ids import ChatId, UserKey
 
 
 @pytest.fixture
-async def office(dynamodb_endpoint: str, tmp_path: Path) -> AsyncIterator[Office]:
+async def delivery(dynamodb_endpoint: str, tmp_path: Path) -> AsyncIterator[DeliveryDeployment]:
     async with (
         some_tables(dynamodb_endpoint) as prefix,
-        open_office(dynamodb_endpoint, prefix, tmp_path) as office,
+        open_delivery(dynamodb_endpoint, prefix, tmp_path) as delivery,
     ):
-        yield office
+        yield delivery
 
 
 @asynccontextmanager
 async def working(
-    office: Office, address: str, topics: Topics, group: str
+    delivery: DeliveryDeployment, address: str, topics: Topics, group: str
 ) -> AsyncIterator[Worker]:
     async def count(user: UserKey, chat: ChatId) -> Unread | None:
-        return await office.store.receipts.unread(user, chat, office.clock.now())
+        return await delivery.store.receipts.unread(user, chat, delivery.clock.now())
 
-    deliverer = office.deliverer()
+    deliverer = delivery.deliverer()
     worker = Worker(
         KafkaFeed(
             servers=KafkaServers(address),
@@ -47,7 +49,7 @@ async def working(
             partitions=3,
         ),
         deliverer,
-        UnreadRecount(deliverer.states, office.town, office.town, count),
+        UnreadRecount(deliverer.states, delivery.gateways, delivery.gateways, count),
         at_once,
     )
     worker.start()
@@ -58,11 +60,11 @@ async def working(
 
 
 async def test_everything_arrives_and_a_second_time_does_no_harm(
-    office: Office, kafka_address: str
+    delivery: DeliveryDeployment, kafka_address: str
 ) -> None:
     topics = Topics(f"test-{uuid4().hex[:12]}-")
     publisher = KafkaPublisher(
-        office.bus,
+        delivery.bus,
         servers=KafkaServers(kafka_address),
         topics=topics,
         cipher=a_cipher(),
@@ -70,31 +72,31 @@ async def test_everything_arrives_and_a_second_time_does_no_harm(
         partitions=3,
     )
     publisher.start()
-    bob, cat = office.town.connect(BOB), office.town.connect(CAT, "g2")
-    async with working(office, kafka_address, topics, "first"):
-        chat = await office.chat(ANN, BOB, CAT, DAN)
-        await office.send(ANN, chat, "for all")
-        await office.send(ANN, chat, "regretted")
-        await office.redact(chat, 3)
-        await office.remove(chat, BOB)
-        await office.send(CAT, chat, "without bob")
+    bob, cat = delivery.gateways.connect(BOB), delivery.gateways.connect(CAT, "g2")
+    async with working(delivery, kafka_address, topics, "first"):
+        chat = await delivery.chat(ANN, BOB, CAT, DAN)
+        await delivery.send(ANN, chat, "for all")
+        await delivery.send(ANN, chat, "regretted")
+        await delivery.redact(chat, 3)
+        await delivery.remove(chat, BOB)
+        await delivery.send(CAT, chat, "without bob")
         await until(lambda: cat.sequences[-1:] == [6])
-        await until(lambda: 6 in office.posts.of(DAN))
+        await until(lambda: 6 in delivery.posts.of(DAN))
     assert cat.sequences == [1, 2, 3, 4, 5, 6]
     assert max(bob.sequences) == 5
-    assert office.posts.of(DAN)[0] == 2
-    assert BOB not in office.posts.notices[-1].users
+    assert delivery.posts.of(DAN)[0] == 2
+    assert BOB not in delivery.posts.notices[-1].users
 
     # Half a minute later a new group begins at offset 0.
-    office.clock.time += 30_001
-    office.posts.notices.clear()
+    delivery.clock.time += 30_001
+    delivery.posts.notices.clear()
     bob.encoded_entries.clear()
     cat.encoded_entries.clear()
-    async with working(office, kafka_address, topics, "second") as worker:
+    async with working(delivery, kafka_address, topics, "second") as worker:
         await until(lambda: worker.taken == 6 and cat.sequences == [1, 2, 3, 4, 5, 6])
     assert bob.sequences == [5]
     assert cat.frame(2)["content"] == f"{MARK} for all"
     assert cat.frame(3)["redacted"] is True
-    assert office.posts.notices == []
+    assert delivery.posts.notices == []
     assert worker.dead_letter == 0
     await publisher.close()

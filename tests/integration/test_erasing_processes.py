@@ -17,12 +17,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.contract.builders import NOW, draft, request
+from tests.contract.builders import draft, request
 from tests.contract.engines import DynamoEngine, Store
 from tests.integration.erasing_sender import LEASES, author_of
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import some_tables
-from tests.unit.worlds import Urandom
 from tidings.actions.content.vault import Vault
+from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import FileKeyring
 from tidings.model.ids import ChatId
 
@@ -69,8 +70,8 @@ async def eraser(
     folder.mkdir()
     async with some_tables(dynamodb_endpoint) as prefix:
         async with DynamoEngine(dynamodb_endpoint, prefix).open() as store:
-            keys = FileKeyring(folder, Urandom())
-            vault = Vault(store.data_keys, store.deployment, keys, Urandom(), LEASES)
+            keys = FileKeyring(folder, SystemChance())
+            vault = Vault(store.data_keys, store.deployment, keys, SystemChance(), LEASES)
             await vault.start()
             yield (
                 Eraser(store, vault, random.Random(1)),

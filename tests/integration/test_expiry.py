@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cores import ANN, BOB, Deployment, all_of, open_deployment
+from tests.integration.cores import Deployment, all_of, open_deployment
 from tests.support.canary import canary
+from tests.support.users import ANN, BOB
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey

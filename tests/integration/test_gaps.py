@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.gateways import GAP_SECONDS, Gateway, Gateways, some_gateways
-from tests.unit.gateway_bench import ANN, BOB
+from tests.support.users import ANN, BOB
 from tidings.model.ids import ChatId
 from tidings.ports.log import Page
 from tidings.wire.codes import Close

@@ -2,7 +2,7 @@
 """Gateways with a registry: nothing is lost, whatever Redis forgets; nothing comes twice."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import pytest
 
 from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.support.services import RedisServer
-from tests.unit.gateway_bench import ANN, BOB, CAT
+from tests.support.users import ANN, BOB, CAT
+from tests.support.waiting import until
 from tidings.model import limits
 from tidings.model.chats import HeldChat
 from tidings.model.ids import UserKey
@@ -22,12 +23,6 @@ from tidings.wire.codes import Close
 async def gateways(tmp_path: Path, redis_url: str) -> AsyncIterator[Gateways]:
     async with some_gateways(tmp_path / "data", redis_url) as opened:
         yield opened
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def forget(gateway: Gateway, *users: UserKey) -> None:
@@ -250,9 +245,7 @@ async def test_a_registration_that_ran_out_is_made_good(gateways: Gateways) -> N
     chat = await bench.group(ANN, BOB)
     bob = await gateway.line().live(BOB)
     await bench.post(ANN, chat)
-    async with asyncio.timeout(60):
-        while await gateway.registry.find([BOB]):
-            await asyncio.sleep(0.005)
+    await until(lambda: gateway.registry.find([BOB]), equals={})
 
     await gateway.registration._beat()
 
@@ -293,9 +286,11 @@ async def test_without_redis_everything_is_delivered_from_the_store(
             await gateway.registry.find([ANN])
 
         await asyncio.to_thread(own_redis.start)
-        async with asyncio.timeout(60):
-            while set(await found(gateway, ANN, BOB)) != {ANN, BOB}:
-                await asyncio.sleep(0.01)
+
+        async def both() -> set[UserKey]:
+            return set(await found(gateway, ANN, BOB))
+
+        await until(both, equals={ANN, BOB})
         assert ann.sequences(chat) == bob.sequences(chat) == [1, 2, 3, 4]
 
 

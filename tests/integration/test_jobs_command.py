@@ -11,12 +11,13 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.builders import NOW
 from tests.contract.engines import SqliteEngine
 from tests.contract.inbox_builders import some_jobs
+from tests.support.clock import NOW
 from tests.support.inbox import Inbox
 from tests.support.people import Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tidings.assembly.system import SystemClock
 from tidings.model.limits import DAY_MS
 from tidings.ports.bus import DeadLetter, Job
@@ -101,9 +102,7 @@ async def test_a_job_that_is_tried_again_is_done(server: ServerProcess, jobs: li
 
         answer = await town.http.post(f"{where}/{name(jobs[0])}/replay", headers=root)
         assert (answer.status_code, answer.json()["id"]) == (202, name(jobs[0]))
-        async with asyncio.timeout(60):
-            while await _total(inbox, ann.token) != 1:
-                await asyncio.sleep(0.01)
+        await until(lambda: _total(inbox, ann.token), equals=1)
 
         for wrong, status, code in (
             (await town.http.get(f"{where}?cursor=x", headers=root), 400, "cursor.invalid"),

@@ -12,9 +12,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.conn import AIOKafkaConnection, create_conn
 
 from tests.support.canary import MARK, canary
-from tests.support.delivery_office import ANN, at_once, until
+from tests.support.delivery import at_once
 from tests.support.message_cipher import a_cipher
 from tests.support.services import KafkaBroker
+from tests.support.users import ANN
+from tests.support.waiting import retried, until
 from tidings.buses import kafka, kafka_clients
 from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
@@ -175,9 +177,7 @@ async def test_two_workers_share_the_work_and_one_takes_over(
 
 async def test_hints_and_cleanings_travel_too(kafka_address: str, topics: Topics) -> None:
     async with publishing(kafka_address, topics, InProcessBus()) as publisher:
-        async with asyncio.timeout(60):
-            while not await publisher.hint(CHATS[0], 7):
-                await asyncio.sleep(0.01)
+        await until(lambda: publisher.hint(CHATS[0], 7))
         publisher.cleaned(CHATS[0], (3, 4))
         async with taking(kafka_address, topics, "g") as feed:
             received = await take(feed, 2)
@@ -262,7 +262,7 @@ async def test_without_kafka_events_are_dropped_and_nobody_waits(
     bus = InProcessBus()
     servers = KafkaServers("127.0.0.1:1")
     publisher = KafkaPublisher(
-        bus, servers=servers, topics=topics, cipher=a_cipher(), back_off=_slowly
+        bus, servers=servers, topics=topics, cipher=a_cipher(), back_off=at_once
     )
     publisher.start()
     for sequence in range(1, 31):
@@ -275,10 +275,6 @@ async def test_without_kafka_events_are_dropped_and_nobody_waits(
     assert caplog.text.count("events are dropped") <= 1
     with pytest.raises(FeedUnavailable):
         await KafkaFeed(servers=servers, topics=topics, cipher=a_cipher()).take(1)
-
-
-async def _slowly(attempt: int) -> None:
-    await asyncio.sleep(0.05 * attempt)
 
 
 @pytest.mark.slow
@@ -297,9 +293,7 @@ async def test_a_broker_that_restarts_is_found_again(
         bus.publish(a_message(CHATS[0], 2))
         assert not await publisher.hint(CHATS[0], 2)
         await asyncio.to_thread(own_kafka.start)
-        async with asyncio.timeout(60):
-            while not await publisher.hint(CHATS[0], 3):
-                await asyncio.sleep(0.05)
+        await until(lambda: publisher.hint(CHATS[0], 3))
         received = await take_until(feed, 3)
     assert decode_event(received[-1].value).chat == CHATS[0]
 
@@ -349,13 +343,11 @@ async def test_who_gives_up_while_it_starts_leaves_no_connection(
 async def take_until(feed: KafkaFeed, sequence: int) -> list[FeedEvent]:
     """All events up to the one that tells of this sequence."""
     received: list[FeedEvent] = []
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                received += await feed.take(100)
-            except FeedUnavailable:
-                await asyncio.sleep(0.05)
-            for one in received:
-                event = decode_event(one.value)
-                if not isinstance(event, CleanedEvent) and event.sequence == sequence:
-                    return received
+
+    async def is_there() -> bool:
+        received.extend(await retried(lambda: feed.take(100), FeedUnavailable))
+        events = [decode_event(one.value) for one in received]
+        return any(not isinstance(one, CleanedEvent) and one.sequence == sequence for one in events)
+
+    await until(is_there, describe=lambda: received)
+    return received

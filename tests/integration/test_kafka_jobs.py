@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from tests.contract.inbox_builders import some_jobs
 from tests.support.message_cipher import a_cipher
 from tests.support.services import KafkaBroker
+from tests.support.waiting import retried, until
 from tidings.buses import kafka_jobs
 from tidings.buses.kafka_clients import (
     KafkaServers,
@@ -41,12 +42,12 @@ async def a_process(address: str, topics: Topics) -> AsyncIterator[KafkaJobs]:
 
 async def take(jobs: KafkaJobs, count: int) -> list[Taken]:
     taken: list[Taken] = []
-    async with asyncio.timeout(60):
-        while len(taken) < count:
-            try:
-                taken += await jobs.take(100)
-            except JobsUnavailable:
-                await asyncio.sleep(0.05)
+
+    async def are_there() -> bool:
+        taken.extend(await retried(lambda: jobs.take(100), JobsUnavailable))
+        return len(taken) >= count
+
+    await until(are_there, describe=lambda: taken)
     return taken
 
 
@@ -121,12 +122,6 @@ async def test_what_was_put_outlives_the_broker(
         with pytest.raises(JobsUnavailable):
             await jobs.put(second)
         await asyncio.to_thread(own_kafka.start)
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    await jobs.put(second)
-                    break
-                except JobsUnavailable:
-                    await asyncio.sleep(0.05)
+        await retried(lambda: jobs.put(second), JobsUnavailable)
         taken = {(one.job.notification_id, one.job.number) for one in await take(jobs, 21)}
     assert taken == {(job.notification_id, job.number) for job in (*first, *second)}

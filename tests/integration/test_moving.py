@@ -22,12 +22,12 @@ from tests.support.dynamo_tables import some_tables
 from tests.support.engine import as_environment, on_tables
 from tests.support.people import Person, Town
 from tests.support.server import NO_LIMITS, ServerProcess
+from tests.support.waiting import until
 from tidings.actions.export.exporting import encode
 from tidings.actions.export.importing import STEP_FACTS
 from tidings.ports.export_facts import TenantKeyFact
 
 COMMAND_SECONDS_MAX = 100
-POLL_SECONDS = 0.01
 KEYS = ("root.key", "master.key")
 
 
@@ -171,11 +171,9 @@ async def test_an_import_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert process.stdin is not None
     process.stdin.write(export[:-100])  # the end never comes
     await process.stdin.drain()
-    async with asyncio.timeout(COMMAND_SECONDS_MAX):
-        while entries_in(new) < STEP_FACTS / 2:
-            await asyncio.sleep(POLL_SECONDS)
-        process.kill()
-        await process.wait()
+    await until(lambda: entries_in(new) >= STEP_FACTS / 2)
+    process.kill()
+    await process.wait()
 
     refused = await tidings("serve", "--port", "0", "--data", new)
     assert (refused.code, "not finished" in refused.errors) == (2, True)

@@ -12,8 +12,9 @@ import pytest
 
 from tests.integration.gateways import Gateway, Gateways, some_gateways
 from tests.support.services import RedisServer
+from tests.support.users import ANN, BOB, CAT
+from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.gateway_bench import ANN, BOB, CAT
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.notices import InviteFrames
 from tidings.gateway.presence import PresenceTracker
@@ -162,9 +163,7 @@ async def test_without_redis_nobody_is_told_and_nothing_breaks(
         await asyncio.to_thread(own_redis.stop)
         async with neighbours(gateways, here) as made:
             gateways.bench.core.bus.publish(Typing(chat, ANN))
-            async with asyncio.timeout(60):
-                while made._under_way:
-                    await asyncio.sleep(0.005)
+            await until(lambda: not made._under_way)
         assert made.dropped == 0
 
 
@@ -238,12 +237,6 @@ async def test_who_is_connected_elsewhere_has_not_gone(gateways: Gateways) -> No
         await bob.until(lambda: heard()[-1] is False)
 
     assert heard() == [True, False]
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_device_that_comes_is_told_who_is_connected_elsewhere(gateways: Gateways) -> None:

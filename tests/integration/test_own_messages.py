@@ -4,7 +4,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from tests.integration.cores import ANN, BOB, Deployment
+from tests.integration.cores import Deployment
+from tests.support.users import ANN, BOB
+from tests.support.waiting import until
 from tidings.actions.chat.receipts import OWN_SPANS_MAX, CoalescedReceipts
 from tidings.model.chats import Receipt
 from tidings.model.ids import ChatId
@@ -31,8 +33,7 @@ class Watched:
         return moved
 
     async def called(self, times: int) -> None:
-        while self.calls < times:
-            await asyncio.sleep(0.001)
+        await until(lambda: self.calls >= times)
         # One more turn: whoever asked has the answer then.
         await asyncio.sleep(0)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """nginx, HAProxy and Caddy in front of the port, each with its file from deploy/proxies."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from tests.integration.raw_socket import RawSocket, upgrade_request
 from tests.integration.socket_town import friends, people, troubles
 from tests.support.certificates import Authority
 from tests.support.people import Town
-from tests.support.server import POLL_SECONDS, ServerProcess
+from tests.support.server import ServerProcess
 from tests.support.services import owned
+from tests.support.waiting import until
 from tidings.model.limits import ADDRESS_LOGINS_BURST, POST_BODY_BYTES_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -86,9 +86,11 @@ async def front(proxy: Proxy, server: ServerProcess, authority: Authority) -> As
 
 async def until_ready(front: Front) -> None:
     """Wait until the proxy has found the server."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while (await front.http.get("/readyz")).status_code != 200:
-            await asyncio.sleep(POLL_SECONDS)
+
+    async def status() -> int:
+        return (await front.http.get("/readyz")).status_code
+
+    await until(status, equals=200)
 
 
 def bearer(credential: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas of tenants, on every engine: over REST and the socket, for one tenant and no other."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -11,11 +10,12 @@ import pytest_asyncio
 
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, people, troubles
-from tests.support import hurried
+from tests.support import short_waits
 from tests.support.client_socket import Refused
 from tests.support.engine import Settings, as_environment
 from tests.support.people import Person, Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,8 +28,8 @@ async def server(
 ) -> AsyncIterator[ServerProcess]:
     """A server that adds up what was done many times a second."""
     data = tmp_path_factory.mktemp("server") / "data"
-    environment = {**as_environment(settings), hurried.HURRIED: "quotas"}
-    launcher = Path(hurried.__file__)
+    environment = {**as_environment(settings), short_waits.SHORT_WAITS: "quotas"}
+    launcher = Path(short_waits.__file__)
     async with ServerProcess(data, environment=environment, launcher=launcher) as running:
         yield running
     assert troubles(running) == []
@@ -60,12 +60,14 @@ async def until_refused(ask: Callable[[], Awaitable[httpx.Response]]) -> tuple[i
 
     A process learns of a quota with the first that is counted, and refuses soon after.
     """
-    succeeded = 0
-    async with asyncio.timeout(60):
-        while (answer := await ask()).is_success:
-            succeeded += 1
-            await asyncio.sleep(0.02)
-    return succeeded, answer
+    answers: list[httpx.Response] = []
+
+    async def is_refused() -> bool:
+        answers.append(await ask())
+        return not answers[-1].is_success
+
+    await until(is_refused, describe=lambda: answers)
+    return len(answers) - 1, answers[-1]
 
 
 def said(answer: httpx.Response) -> tuple[int, str]:
@@ -110,9 +112,11 @@ async def test_a_quota_that_is_raised_counts(server: ServerProcess) -> None:
         numbers = iter(range(1_000))
         await until_refused(lambda: post(ann, chat, f"m{next(numbers)}"))
         await allow(town, server, messages_per_day=None)
-        async with asyncio.timeout(30):
-            while not (await post(ann, chat, f"m{next(numbers)}")).is_success:
-                await asyncio.sleep(0.05)
+
+        async def is_taken() -> bool:
+            return (await post(ann, chat, f"m{next(numbers)}")).is_success
+
+        await until(is_taken)
 
 
 async def test_chats_of_a_day(server: ServerProcess) -> None:

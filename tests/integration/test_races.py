@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cores import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    Answer,
-    Deployment,
-    all_of,
-    new_cmid,
-    open_deployment,
-)
+from tests.integration.cores import Answer, Deployment, all_of, new_cmid, open_deployment
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import ChatNotFound, SendConflict

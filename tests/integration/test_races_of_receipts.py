@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of
+from tests.integration.cores import Deployment, all_of
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import Receipt
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cores import ANN, BOB, CAT, DAN, Deployment, Writing, all_of, outcome
+from tests.integration.cores import Deployment, Writing, all_of, outcome
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey

@@ -7,19 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cores import (
-    ANN,
-    BOB,
-    CAT,
-    Deployment,
-    DieAt,
-    Writing,
-    all_of,
-    new_cmid,
-    open_deployment,
-    outcome,
-)
+from tests.integration.cores import Deployment, Writing, all_of, new_cmid, open_deployment, outcome
 from tests.integration.other_process import OtherProcess, PauseAt, other_process
+from tests.support.failpoints import DiesAt
+from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId
@@ -176,7 +167,7 @@ async def test_a_writer_that_dies_between_key_and_entry_leaves_room_for_a_repeat
     async with open_deployment(tmp_path) as before:
         chat = await before.group(ANN, BOB)
         await before.writing.send(ANN, chat)
-    async with open_deployment(tmp_path, failpoints=DieAt("between_key_and_entry")) as dying:
+    async with open_deployment(tmp_path, failpoints=DiesAt("between_key_and_entry")) as dying:
         with pytest.raises(StoreUnavailable) as refusal:
             await dying.writing.send(ANN, chat, "again", cmid="again")
         assert refusal.value.retryable

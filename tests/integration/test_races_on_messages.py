@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of, outcome
+from tests.integration.cores import Deployment, all_of, outcome
 from tests.support.canary import canary
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
 from tidings.model.refusals import MessageGone

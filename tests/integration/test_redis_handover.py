@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.integration.redis_places import ANN, BOB, a_link, new_prefix
+from tests.integration.redis_places import a_link, new_prefix
 from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
+from tests.support.users import ANN, BOB
+from tests.support.waiting import until
 from tidings.assembly.system import SystemChance
 from tidings.cluster.channels import Notice, encode
 from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
@@ -58,10 +60,7 @@ class Step:
         self.changed.set()
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not holds():
-                self.changed.clear()
-                await self.changed.wait()
+        await until(holds, describe=lambda: (self.notices, self.hints, self.doubts))
 
 
 _conforms: type[HandoverTarget] = Step
@@ -229,9 +228,7 @@ async def test_a_subscription_that_falls_silent_is_made_again(own_redis: RedisSe
         before = link.failures
         await asyncio.to_thread(own_redis.pause)
         try:
-            async with asyncio.timeout(60):
-                while link.failures == before:
-                    await asyncio.sleep(0.01)
+            await until(lambda: link.failures > before)
         finally:
             await asyncio.to_thread(own_redis.resume)
         await step.until(lambda: step.doubts == 2)

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.redis_places import ANN, BOB, CAT, a_link, some_users
+from tests.integration.redis_places import a_link
 from tests.support.message_cipher import a_cipher
 from tests.support.services import RedisServer
+from tests.support.users import ANN, BOB, CAT, some_users
+from tests.support.waiting import until
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import REFRESHED_AT_ONCE, RedisRegistry
@@ -27,9 +29,7 @@ async def link(redis_url: str) -> AsyncIterator[RedisLink]:
 
 async def run_out(registry: RedisRegistry, user: UserKey) -> None:
     """Wait until nobody is found any more."""
-    async with asyncio.timeout(60):
-        while await registry.find([user]):
-            await asyncio.sleep(0.005)
+    await until(lambda: registry.find([user]), equals={})
 
 
 async def test_who_entered_is_found_from_everywhere(link: RedisLink) -> None:
@@ -103,9 +103,7 @@ async def test_what_is_not_refreshed_runs_out_by_itself(link: RedisLink) -> None
 
     assert await alive.find([ANN]) == {ANN: [ConnectionAddress("g2", "c2")]}
     # A place is over with the millisecond it ends in, Redis drops the key with the next one.
-    async with asyncio.timeout(60):
-        while await link.redis.exists(link.name("user", BOB)):
-            await asyncio.sleep(0.001)
+    await until(lambda: link.redis.exists(link.name("user", BOB)), equals=0)
 
 
 async def test_a_refresh_tells_who_was_not_registered_any_more(link: RedisLink) -> None:
@@ -125,9 +123,11 @@ async def test_a_refresh_tells_who_had_run_out(link: RedisLink) -> None:
     registry = RedisRegistry(link, "g1", ttl_ms=SHORT_MS)
     await registry.enter(ANN, "c1")
     await RedisRegistry(link, "g2").enter(ANN, "c2")  # keeps the key, not the place
-    async with asyncio.timeout(60):
-        while len((await registry.find([ANN]))[ANN]) > 1:
-            await asyncio.sleep(0.005)
+
+    async def places() -> int:
+        return len((await registry.find([ANN]))[ANN])
+
+    await until(places, equals=1)
 
     assert await registry.refresh([(ANN, "c1")]) == Refreshed([(ANN, "c1")], [])
 

@@ -11,7 +11,7 @@ import yaml
 from redis.exceptions import ResponseError
 
 from scripts.services.redis_secure import RedisClusterServers, SecureRedisServer
-from tests.integration.redis_places import ANN, a_link, some_users
+from tests.integration.redis_places import a_link
 from tests.integration.test_redis_buckets import (
     test_however_many_ask_at_once_no_token_is_taken_twice,
     test_processes_share_them_by_the_time_of_redis,
@@ -35,6 +35,7 @@ from tests.integration.test_redis_registry import (
 )
 from tests.support.certificates import Authority
 from tests.support.services import owned
+from tests.support.users import ANN, some_users
 from tidings.assembly.jobs import redis_servers
 from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.canary import MARK
-from tests.support.delivery_office import ANN, BOB, Office, open_office, until
+from tests.support.delivery import DeliveryDeployment, open_delivery
 from tests.support.dynamo_tables import REGION, new_prefix, some_tables
+from tests.support.users import ANN, BOB
+from tests.support.waiting import until
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.delivery import relay as relay_module
 from tidings.delivery.relay import Delivers, Relay, Republishing
@@ -27,9 +29,9 @@ from tidings.stores.dynamodb.stream import open_changes
 
 @dataclass
 class Ground:
-    """An office with the changes of its tables."""
+    """An delivery with the changes of its tables."""
 
-    office: Office
+    delivery: DeliveryDeployment
     changes: Changes
     hints: list[tuple[ChatId, int]] = field(default_factory=list)
     cleaned: list[tuple[ChatId, tuple[int, ...]]] = field(default_factory=list)
@@ -39,8 +41,8 @@ class Ground:
         """A relay whose hints are kept here; it runs only when a turn is asked for."""
         return Relay(
             self.changes,
-            self.office.store.deliveries,
-            deliverer or self.office.deliverer(),
+            self.delivery.store.deliveries,
+            deliverer or self.delivery.deliverer(),
             # Streams go by the clock of the machine.
             SystemClock(),
             hint=self._hint if hints else None,
@@ -57,10 +59,10 @@ class Ground:
 async def ground(dynamodb_endpoint: str, tmp_path: Path) -> AsyncIterator[Ground]:
     async with (
         some_tables(dynamodb_endpoint) as prefix,
-        open_office(dynamodb_endpoint, prefix, tmp_path) as office,
+        open_delivery(dynamodb_endpoint, prefix, tmp_path) as delivery,
         open_streams(dynamodb_endpoint, prefix) as changes,
     ):
-        yield Ground(office, changes)
+        yield Ground(delivery, changes)
 
 
 @asynccontextmanager
@@ -93,11 +95,11 @@ async def turns(relay: Relay, done: Callable[[], bool]) -> None:
 
 
 async def test_the_streams_tell_of_entries_and_of_deleted_bodies(ground: Ground) -> None:
-    office = ground.office
-    chat = await office.chat(ANN, BOB)
-    await office.send(ANN, chat)
-    await office.send(ANN, chat, "brief", ttl_seconds=60)
-    await office.redact(chat, 3)  # deletes the body
+    delivery = ground.delivery
+    chat = await delivery.chat(ANN, BOB)
+    await delivery.send(ANN, chat)
+    await delivery.send(ANN, chat, "brief", ttl_seconds=60)
+    await delivery.redact(chat, 3)  # deletes the body
     seen: list[object] = []
 
     async def all_told() -> bool:
@@ -114,15 +116,15 @@ async def test_the_streams_tell_of_entries_and_of_deleted_bodies(ground: Ground)
 
 @pytest.mark.usefixtures("no_delay")
 async def test_what_nobody_delivered_is_told_of_once_for_a_chat(ground: Ground) -> None:
-    office, relay = ground.office, ground.relay()
-    lost, fine = await office.chat(ANN, BOB), await office.chat(ANN, BOB)
+    delivery, relay = ground.delivery, ground.relay()
+    lost, fine = await delivery.chat(ANN, BOB), await delivery.chat(ANN, BOB)
     for _ in range(3):
-        await office.send(ANN, lost)
-    await office.deliverer().deliver(fine, after=0, up_to=1)
+        await delivery.send(ANN, lost)
+    await delivery.deliverer().deliver(fine, after=0, up_to=1)
     await turns(relay, lambda: bool(ground.hints))
     assert set(ground.hints) == {(lost, 4)}
     # Once it has been delivered, nothing is owed any more.
-    await office.deliverer().deliver(lost, after=0, up_to=4)
+    await delivery.deliverer().deliver(lost, after=0, up_to=4)
     told = len(ground.hints)
     await turns(relay, lambda: relay.compared >= 3)
     await relay.turn()
@@ -136,7 +138,7 @@ async def test_what_was_written_just_now_has_time_to_be_delivered(
 ) -> None:
     monkeypatch.setattr(relay_module, "LATE_SECONDS", 60.0)
     relay = ground.relay()
-    await ground.office.chat(ANN, BOB)
+    await ground.delivery.chat(ANN, BOB)
     for _ in range(5):
         await relay.turn()
     assert relay.compared == 0
@@ -149,63 +151,63 @@ async def test_what_is_old_is_compared_at_once(
     monkeypatch.setattr(relay_module, "LATE_SECONDS", 60.0)
     monkeypatch.setattr(relay_module, "OLD_MS", -60_000)
     relay = ground.relay()
-    chat = await ground.office.chat(ANN, BOB)
+    chat = await ground.delivery.chat(ANN, BOB)
     await turns(relay, lambda: ground.hints == [(chat, 1)])
 
 
 @pytest.mark.usefixtures("no_delay")
 async def test_without_kafka_the_relay_delivers_by_itself(ground: Ground) -> None:
-    office, relay = ground.office, ground.relay()
+    delivery, relay = ground.delivery, ground.relay()
     ground.is_kafka_there = False
-    chat = await office.chat(ANN, BOB)
-    device = office.town.connect(BOB)
-    await office.send(ANN, chat, "by the relay")
+    chat = await delivery.chat(ANN, BOB)
+    device = delivery.gateways.connect(BOB)
+    await delivery.send(ANN, chat, "by the relay")
     await turns(relay, lambda: relay.delivered > 0)
     assert device.sequences == [1, 2]
     assert device.frame(2)["content"] == f"{MARK} by the relay"
-    assert await office.head(chat) == 2
+    assert await delivery.head(chat) == 2
 
 
 @pytest.mark.usefixtures("no_delay")
 async def test_if_nobody_listens_the_relay_delivers_in_the_end(ground: Ground) -> None:
-    office, relay = ground.office, ground.relay()
-    chat = await office.chat(ANN, BOB)
+    delivery, relay = ground.delivery, ground.relay()
+    chat = await delivery.chat(ANN, BOB)
     await turns(relay, lambda: relay.delivered > 0)
     assert ground.hints == [(chat, 1)] * 2
-    assert await office.head(chat) == 1
+    assert await delivery.head(chat) == 1
 
 
 @pytest.mark.usefixtures("no_delay")
 async def test_one_process_tells_its_own_bus(ground: Ground) -> None:
-    office = ground.office
-    chat = await office.chat(ANN, BOB)
-    await office.send(ANN, chat, "again")
+    delivery = ground.delivery
+    chat = await delivery.chat(ANN, BOB)
+    await delivery.send(ANN, chat, "again")
     heard: list[Event] = []
-    office.bus.subscribe(heard.append)
+    delivery.bus.subscribe(heard.append)
     own = Republishing(
-        office.store.log, office.store.deliveries, office.vault, office.bus, office.clock
+        delivery.store.log, delivery.store.deliveries, delivery.vault, delivery.bus, delivery.clock
     )
     relay = ground.relay(own, hints=False)
     await turns(relay, lambda: relay.delivered > 0)
     entries = [event.entry for event in heard if isinstance(event, Appended)]
     assert [entry.sequence for entry in entries] == [1, 2]
     assert entries[1].content == f"{MARK} again"
-    assert await office.head(chat) == 2
+    assert await delivery.head(chat) == 2
 
 
 @pytest.mark.usefixtures("no_delay")
 async def test_deletions_by_ttl_are_passed_on(ground: Ground) -> None:
-    office, relay = ground.office, ground.relay()
-    chat = await office.chat(ANN, BOB)
-    await office.send(ANN, chat, "brief", ttl_seconds=60)
-    await delete_bodies(office, chat)
+    delivery, relay = ground.delivery, ground.relay()
+    chat = await delivery.chat(ANN, BOB)
+    await delivery.send(ANN, chat, "brief", ttl_seconds=60)
+    await delete_bodies(delivery, chat)
     await turns(relay, lambda: bool(ground.cleaned))
     assert ground.cleaned == [(chat, (2,))]
 
 
-async def delete_bodies(office: Office, chat: ChatId) -> None:
+async def delete_bodies(delivery: DeliveryDeployment, chat: ChatId) -> None:
     """As DynamoDB does when their time has come."""
-    dynamo = office.store.log._dynamo
+    dynamo = delivery.store.log._dynamo
     query = Pattern("test_bodies", "Query", ("bodies",), "a test")
     delete = Pattern("test_delete", "DeleteItem", ("bodies",), "a test")
     for item in await dynamo.query(query, "#chat_id = :chat", {":chat": chat}):
@@ -219,7 +221,7 @@ async def test_a_chat_that_cannot_be_delivered_is_given_up(ground: Ground) -> No
             raise ValueError((chat, after, up_to))
 
     relay = ground.relay(Broken(), hints=False)
-    await ground.office.chat(ANN, BOB)
+    await ground.delivery.chat(ANN, BOB)
     await turns(relay, lambda: relay.given_up == 1)
     behind = relay.behind
     await relay.turn()
@@ -228,7 +230,7 @@ async def test_a_chat_that_cannot_be_delivered_is_given_up(ground: Ground) -> No
 
 @pytest.mark.usefixtures("no_delay")
 async def test_what_was_read_is_owed_until_the_store_answers(ground: Ground) -> None:
-    office = ground.office
+    delivery = ground.delivery
 
     class Away:
         times = 2 * relay_module.ATTEMPTS_MAX
@@ -237,12 +239,12 @@ async def test_what_was_read_is_owed_until_the_store_answers(ground: Ground) -> 
             if self.times:
                 self.times -= 1
                 raise StoreUnavailable
-            await office.deliverer().deliver(chat, after=after, up_to=up_to)
+            await delivery.deliverer().deliver(chat, after=after, up_to=up_to)
 
     relay = ground.relay(Away(), hints=False)
-    chat = await office.chat(ANN, BOB)
+    chat = await delivery.chat(ANN, BOB)
     await turns(relay, lambda: relay.delivered == 1)
-    assert await office.head(chat) == 1
+    assert await delivery.head(chat) == 1
 
 
 async def test_a_running_relay_ends_when_it_is_told_to(
@@ -251,7 +253,7 @@ async def test_a_running_relay_ends_when_it_is_told_to(
     monkeypatch.setattr(relay_module, "LATE_SECONDS", 0.0)
     monkeypatch.setattr(relay_module, "PAUSE_SECONDS", 0.01)
     relay = ground.relay()
-    chat = await ground.office.chat(ANN, BOB)
+    chat = await ground.delivery.chat(ANN, BOB)
     relay.start()
     await until(lambda: ground.hints == [(chat, 1)])
     async with asyncio.timeout(5):

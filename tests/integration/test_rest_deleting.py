@@ -36,7 +36,7 @@ async def finish(rest: Rest) -> None:
         pass
 
 
-async def until(rest: Rest, phase: str, path: str) -> Json:
+async def run_until(rest: Rest, phase: str, path: str) -> Json:
     """Go on until the job at this path has come so far."""
     backend = await rest.tenant()
     runner = a_runner(rest)
@@ -105,7 +105,7 @@ async def test_then_nobody_reads_it_and_nothing_is_left(rest: Rest) -> None:
     job = await carl.ok("DELETE", f"/v1/chats/{chat}")
     path = f"/v1/tenants/{TENANT}/jobs/{job['job']}"
 
-    await until(rest, "members_removed", path)
+    await run_until(rest, "members_removed", path)
 
     for actor in (carl, dora):
         for part in ("", "/entries?after=0", "/messages", "/messages/2", "/members", "/receipts"):
@@ -113,7 +113,7 @@ async def test_then_nobody_reads_it_and_nothing_is_left(rest: Rest) -> None:
         listed = await actor.ok("GET", "/v1/chats")
         assert kept in [one["chat_id"] for one in listed["data"]]
         assert chat not in [one["chat_id"] for one in listed["data"]]
-    done = await until(rest, "done", path)
+    done = await run_until(rest, "done", path)
     assert done["progress"] == {"done": 4, "of": 4}
     left = await rest.core.store.log.tail(ChatId(chat), 0)
     assert [one.kind for one in left] == ["created", "message", "reacted", "deleted"]

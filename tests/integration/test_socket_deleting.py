@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deleting a chat while devices are connected, on a server that does it by itself."""
 
-import asyncio
-
 import pytest
 
 from tests.integration.engines import engine as engine
 from tests.integration.socket_town import friends, refusal, settled, told
 from tests.support.people import Person, Town
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -17,8 +16,11 @@ async def deleted(town: Town, owner: Person, chat: str) -> None:
     path = f"/v1/tenants/{town.tenant}/jobs/delete-chat-{chat}"
     headers = {"Authorization": f"Bearer {await town.tenant_key()}"}
     await owner.call("DELETE", f"/v1/chats/{chat}")
-    while (await town.http.get(path, headers=headers)).json()["phase"] != "done":
-        await asyncio.sleep(0.02)
+
+    async def phase() -> object:
+        return (await town.http.get(path, headers=headers)).json()["phase"]
+
+    await until(phase, equals="done")
 
 
 @pytest.mark.attack("D09")

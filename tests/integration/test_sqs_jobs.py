@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.inbox_builders import some_jobs
-from tests.support.delivery_office import at_once
+from tests.support.delivery import at_once
 from tests.support.message_cipher import a_cipher
 from tests.support.queues import a_queue, sqs_transport
 from tests.support.services import ElasticMQ

@@ -11,20 +11,19 @@ import httpx
 import pytest
 
 from tests.integration.raw_socket import upgrade_request
-from tests.support.server import POLL_SECONDS, ServerProcess
-
-DUMP_SECONDS_MAX = 30
+from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 
 async def dump(server: ServerProcess, number: int) -> list[dict[str, Any]]:
     """Ask for the state; return the log once it has this many dumps."""
     os.kill(server.pid, signal.SIGUSR1)
-    async with asyncio.timeout(DUMP_SECONDS_MAX):
-        while True:
-            lines = server.log_lines()
-            if [line.get("action") for line in lines].count("state_end") >= number:
-                return lines
-            await asyncio.sleep(POLL_SECONDS)
+
+    def dumps() -> int:
+        return [line.get("action") for line in server.log_lines()].count("state_end")
+
+    await until(lambda: dumps() >= number)
+    return server.log_lines()
 
 
 @pytest.mark.slow

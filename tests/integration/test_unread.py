@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cores import ANN, BOB, CAT, Deployment, all_of, open_deployment
+from tests.integration.cores import Deployment, all_of, open_deployment
 from tests.support.canary import canary
+from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import Receipt, Unread
 from tidings.model.ids import ChatId, UserKey

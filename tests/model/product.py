@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tests.integration.cores import Deployment, open_deployment
+from tests.support.clock import ManualClock
 from tests.support.engine import Settings
-from tests.unit.worlds import HandClock
+from tests.support.waiting import until
 from tidings.actions.verbs import ChatVerbs
 from tidings.model.chats import Receipt
 from tidings.model.entries import Entry
@@ -39,7 +40,7 @@ class Product:
     """One deployment on one event loop, closed and opened again at will."""
 
     def __init__(self, engine: Engine, folder: Path, users: list[UserKey]) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self._folder = folder
         self._loop = SkippingLoop()
         self._engine = AsyncExitStack()
@@ -124,10 +125,7 @@ class Product:
     async def settle(self, is_settled: Callable[[], Coroutine[Any, Any, bool]]) -> None:
         """Let the time pass after which receipts are written, and wait until they are."""
         self._loop.skipped += 60
-        deadline = self._loop.time() + SETTLED_WITHIN_S
-        while not await is_settled():
-            assert self._loop.time() < deadline, "a read mark did not move over own messages"
-            await asyncio.sleep(0.001)
+        await until(is_settled, seconds=SETTLED_WITHIN_S)
 
 
 def chat_calls(

@@ -36,7 +36,7 @@ RECONNECTS: Final = 2
 STATES_MIN: Final = 100
 
 
-class World(NamedTuple):
+class State(NamedTuple):
     """The entry, who delivers it, and the device. Connections are numbered; None is none."""
 
     is_stored: bool = False
@@ -66,96 +66,96 @@ class Model:
         self._looks_again_for_all = scheme == "head, then a second look-up for all"
         self._registers_first = scheme != "one process, hello reads before it registers"
 
-    def moves(self, world: World) -> Iterator[tuple[str, World]]:
+    def moves(self, state: State) -> Iterator[tuple[str, State]]:
         """Everything that can happen next."""
-        yield from self.progress(world)
-        if world.connection is not None and world.reconnects_left:
+        yield from self.progress(state)
+        if state.connection is not None and state.reconnects_left:
             # Without an attempt left it would stay away, and nothing could be said about it.
-            survives = None if world.on_its_way == world.connection else world.on_its_way
-            dead = world._replace(connection=None, on_its_way=survives)
+            survives = None if state.on_its_way == state.connection else state.on_its_way
+            dead = state._replace(connection=None, on_its_way=survives)
             yield "the connection dies, its route stays", dead
-            if world.route == world.connection:
+            if state.route == state.connection:
                 yield "the connection dies", dead._replace(route=None)
 
-    def progress(self, world: World) -> Iterator[tuple[str, World]]:
+    def progress(self, state: State) -> Iterator[tuple[str, State]]:
         """All that happens by itself, sooner or later: everything but a death."""
-        yield from self._delivering(world)
-        yield from self._connecting(world)
-        if world.on_its_way is not None:
-            arrived = world._replace(on_its_way=None)
-            if world.on_its_way == world.connection:
-                is_marked = world.is_marked and not self._has_marker
+        yield from self._delivering(state)
+        yield from self._connecting(state)
+        if state.on_its_way is not None:
+            arrived = state._replace(on_its_way=None)
+            if state.on_its_way == state.connection:
+                is_marked = state.is_marked and not self._has_marker
                 yield "the frame arrives", arrived._replace(has_entry=True, is_marked=is_marked)
             else:
                 yield "the frame is lost", arrived
 
-    def _delivering(self, world: World) -> Iterator[tuple[str, World]]:
-        is_held = world.route is not None and world.route == world.connection
-        if not world.is_stored:
-            yield "the entry is stored", world._replace(is_stored=True)
-        elif world.worker == "waiting":
-            looked = world._replace(worker="done" if self._is_one_process else "looked up")
+    def _delivering(self, state: State) -> Iterator[tuple[str, State]]:
+        is_held = state.route is not None and state.route == state.connection
+        if not state.is_stored:
+            yield "the entry is stored", state._replace(is_stored=True)
+        elif state.worker == "waiting":
+            looked = state._replace(worker="done" if self._is_one_process else "looked up")
             if is_held:
-                handed = looked._replace(handed_to=world.route, on_its_way=world.route)
+                handed = looked._replace(handed_to=state.route, on_its_way=state.route)
                 yield "look-up 1: handed over", handed
             else:
                 yield "look-up 1: not connected", looked
-        elif world.worker == "looked up":
-            yield self._tell(world)
-        elif world.worker == "told":
-            done = world._replace(worker="done")
-            is_due = self._looks_again_for_all or world.handed_to is None
-            if is_held and is_due and world.route != world.handed_to:
-                yield "look-up 2: handed over", done._replace(on_its_way=world.route)
+        elif state.worker == "looked up":
+            yield self._tell(state)
+        elif state.worker == "told":
+            done = state._replace(worker="done")
+            is_due = self._looks_again_for_all or state.handed_to is None
+            if is_held and is_due and state.route != state.handed_to:
+                yield "look-up 2: handed over", done._replace(on_its_way=state.route)
             else:
                 yield "look-up 2: nothing to do", done
 
-    def _tell(self, world: World) -> tuple[str, World]:
+    def _tell(self, state: State) -> tuple[str, State]:
         if not self._has_marker:
-            return "the head is written", world._replace(worker="told", is_in_head=True)
-        if world.handed_to is None:
-            return "the marker is written", world._replace(worker="told", is_marked=True)
-        return "nothing to mark", world._replace(worker="done")
+            return "the head is written", state._replace(worker="told", is_in_head=True)
+        if state.handed_to is None:
+            return "the marker is written", state._replace(worker="told", is_marked=True)
+        return "nothing to mark", state._replace(worker="done")
 
-    def _connecting(self, world: World) -> Iterator[tuple[str, World]]:
-        if world.connection is None:
-            if world.reconnects_left:
-                left = world.reconnects_left - 1
-                fresh = world._replace(
+    def _connecting(self, state: State) -> Iterator[tuple[str, State]]:
+        if state.connection is None:
+            if state.reconnects_left:
+                left = state.reconnects_left - 1
+                fresh = state._replace(
                     connection=1 + RECONNECTS - left, reconnects_left=left, hello="begun"
                 )
                 yield "the device connects", fresh
             return
-        if world.hello == "begun":
+        if state.hello == "begun":
             if self._registers_first:
-                yield "hello registers", self._registered(world)._replace(hello="registered")
+                yield "hello registers", self._registered(state)._replace(hello="registered")
             else:
-                yield "hello reads", self._read(world)._replace(hello="registered")
-        elif world.hello == "registered":
+                yield "hello reads", self._read(state)._replace(hello="registered")
+        elif state.hello == "registered":
             if self._registers_first:
-                yield "hello reads", self._read(world)._replace(hello="live")
+                yield "hello reads", self._read(state)._replace(hello="live")
             else:
-                yield "hello registers", self._registered(world)._replace(hello="live")
+                yield "hello registers", self._registered(state)._replace(hello="live")
 
-    def _registered(self, world: World) -> World:
-        return world._replace(route=world.connection)
+    def _registered(self, state: State) -> State:
+        return state._replace(route=state.connection)
 
-    def _read(self, world: World) -> World:
+    def _read(self, state: State) -> State:
         if self._is_one_process:
-            return world._replace(has_entry=world.has_entry or world.is_stored)
+            return state._replace(has_entry=state.has_entry or state.is_stored)
         if self._has_marker:
-            return world._replace(has_entry=world.has_entry or world.is_marked, is_marked=False)
-        return world._replace(has_entry=world.has_entry or world.is_in_head)
+            return state._replace(has_entry=state.has_entry or state.is_marked, is_marked=False)
+        return state._replace(has_entry=state.has_entry or state.is_in_head)
 
 
 def explore(scheme: Scheme) -> tuple[int, list[str] | None]:
     """How many states there are, and a shortest way to lose the entry, if there is one."""
     model = Model(scheme)
-    exploration = Exploration(World(), model.moves)
-    for world in exploration.states:
-        is_waiting = world.connection is not None and world.hello == "live" and not world.has_entry
-        if is_waiting and not any(model.progress(world)):
-            return len(exploration), exploration.way_to(world)
+    exploration = Exploration(State(), model.moves)
+    for state in exploration.states:
+        is_waiting = state.connection is not None and state.hello == "live" and not state.has_entry
+        if is_waiting and not any(model.progress(state)):
+            return len(exploration), exploration.way_to(state)
     return len(exploration), None
 
 

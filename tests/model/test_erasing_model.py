@@ -44,7 +44,7 @@ class Sender(NamedTuple):
     """It came into the store behind the destruction of its key."""
 
 
-class World(NamedTuple):
+class State(NamedTuple):
     """The time, the author's key, and the sender."""
 
     time: int = 0
@@ -64,58 +64,58 @@ class Rules(NamedTuple):
     gives_no_ending_key: bool = True
 
 
-def is_leased(world: World, steps: int) -> bool:
+def is_leased(state: State, steps: int) -> bool:
     """Whether the key in memory may be used."""
-    sender = world.sender
-    return sender.held is not None and max(sender.read_at, sender.seen_at) + steps >= world.time
+    sender = state.sender
+    return sender.held is not None and max(sender.read_at, sender.seen_at) + steps >= state.time
 
 
-def may_write(world: World) -> bool:
+def may_write(state: State) -> bool:
     """Whether what was sealed may be put."""
-    return world.sender.held == world.sender.sealed and is_leased(world, SEAL)
+    return state.sender.held == state.sender.sealed and is_leased(state, SEAL)
 
 
-def aged(world: World) -> Sender:
+def aged(state: State) -> Sender:
     """What is too old to count is all alike: fewer states to visit."""
-    sender, oldest = world.sender, world.time + 1 - OPEN
+    sender, oldest = state.sender, state.time + 1 - OPEN
     return sender._replace(
         read_at=sender.read_at if sender.read_at >= oldest else LONG_AGO,
         seen_at=sender.seen_at if sender.seen_at >= oldest else LONG_AGO,
     )
 
 
-def moves_by(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
+def moves_by(rules: Rules, state: State) -> Iterator[tuple[str, State]]:
     """All that can happen next."""
-    if world.time < TIME_MAX:
-        yield "time passes", world._replace(time=world.time + 1, sender=aged(world))
-    if world.ended_at is None:
-        yield "the erasure begins", world._replace(ended_at=world.time)
-    elif not world.is_destroyed and world.time >= world.ended_at + rules.wait:
-        yield "the key is destroyed, the erasure answered", world._replace(is_destroyed=True)
+    if state.time < TIME_MAX:
+        yield "time passes", state._replace(time=state.time + 1, sender=aged(state))
+    if state.ended_at is None:
+        yield "the erasure begins", state._replace(ended_at=state.time)
+    elif not state.is_destroyed and state.time >= state.ended_at + rules.wait:
+        yield "the key is destroyed, the erasure answered", state._replace(is_destroyed=True)
     for name, sender in (
-        *feed_and_loads(rules, world),
-        *sending(rules, world),
+        *feed_and_loads(rules, state),
+        *sending(rules, state),
     ):
-        yield name, world._replace(sender=sender)
+        yield name, state._replace(sender=sender)
 
 
-def feed_and_loads(rules: Rules, world: World) -> Iterator[tuple[str, Sender]]:
+def feed_and_loads(rules: Rules, state: State) -> Iterator[tuple[str, Sender]]:
     """How the sender comes to know what it knows."""
-    sender = world.sender
-    if world.ended_at is None or sender.knows_feed:
-        yield "it reads the feed", sender._replace(seen_at=world.time)
+    sender = state.sender
+    if state.ended_at is None or sender.knows_feed:
+        yield "it reads the feed", sender._replace(seen_at=state.time)
     else:
         yield (
             "it reads the feed: news",
-            sender._replace(seen_at=world.time, knows_feed=True, held=None),
+            sender._replace(seen_at=state.time, knows_feed=True, held=None),
         )
     if sender.loading is None:
-        if world.is_destroyed:
+        if state.is_destroyed:
             there: int | None = 2
         else:
-            is_given = world.ended_at is None or not rules.gives_no_ending_key
+            is_given = state.ended_at is None or not rules.gives_no_ending_key
             there = 1 if is_given else None
-        yield "it reads the key", sender._replace(loading=(world.time, sender.knows_feed, there))
+        yield "it reads the key", sender._replace(loading=(state.time, sender.knows_feed, there))
         return
     began, knew, read = sender.loading
     if read is not None and (knew == sender.knows_feed or not rules.reads_again_on_news):
@@ -124,25 +124,25 @@ def feed_and_loads(rules: Rules, world: World) -> Iterator[tuple[str, Sender]]:
         yield "what it read is of no use", sender._replace(loading=None)
 
 
-def sending(rules: Rules, world: World) -> Iterator[tuple[str, Sender]]:
+def sending(rules: Rules, state: State) -> Iterator[tuple[str, Sender]]:
     """The way of the message."""
-    sender = world.sender
+    sender = state.sender
     match sender.step:
         case None:
-            late = world.is_destroyed
+            late = state.is_destroyed
             yield "a message is asked for", sender._replace(step="asked", was_asked_late=late)
-        case "asked" if is_leased(world, SEAL):
+        case "asked" if is_leased(state, SEAL):
             yield "it seals", sender._replace(step="sealed", sealed=sender.held)
-        case "sealed" if may_write(world) or not rules.checks_before_the_put:
-            yield "it puts", sender._replace(step="put", put_at=world.time)
+        case "sealed" if may_write(state) or not rules.checks_before_the_put:
+            yield "it puts", sender._replace(step="put", put_at=state.time)
         case "sealed":
             yield "it has to seal anew", sender._replace(step="asked", sealed=None)
         case "put":
-            came_late = world.is_destroyed and sender.sealed == 1
+            came_late = state.is_destroyed and sender.sealed == 1
             yield "the put lands", sender._replace(step="landed", came_late=came_late)
         case "landed":
-            is_slow = world.time > sender.put_at + PUT
-            if is_slow and not may_write(world) and rules.checks_after_a_slow_put:
+            is_slow = state.time > sender.put_at + PUT
+            if is_slow and not may_write(state) and rules.checks_after_a_slow_put:
                 yield "it does not know", sender._replace(step="unknown")
             else:
                 yield "it acknowledges", sender._replace(step="acknowledged")
@@ -150,24 +150,24 @@ def sending(rules: Rules, world: World) -> Iterator[tuple[str, Sender]]:
             return  # it waits for a key, or is done
 
 
-def explore(rules: Rules, promise: str | None = None) -> Exploration[World]:
+def explore(rules: Rules, promise: str | None = None) -> Exploration[State]:
     """Every state under these rules, or those up to the first that breaks the promise."""
     return Exploration(
-        World(),
-        lambda world: moves_by(rules, world),
-        lambda world: promise is not None and broken(world) == promise,
+        State(),
+        lambda state: moves_by(rules, state),
+        lambda state: promise is not None and broken(state) == promise,
     )
 
 
-def broken(world: World) -> str | None:
+def broken(state: State) -> str | None:
     """Which promise a state breaks."""
-    sender = world.sender
+    sender = state.sender
     if sender.step == "acknowledged" and sender.came_late:
         return "acknowledged behind the destruction of its key"
     if sender.was_asked_late and sender.sealed == 1:
         return "sealed with a destroyed key"
-    shows = sender.held == 1 and is_leased(world, OPEN)
-    if shows and world.ended_at is not None and world.time > world.ended_at + OPEN:
+    shows = sender.held == 1 and is_leased(state, OPEN)
+    if shows and state.ended_at is not None and state.time > state.ended_at + OPEN:
         return "shown too long"
     return None
 
@@ -175,9 +175,9 @@ def broken(world: World) -> str | None:
 def test_no_order_loses_a_message_or_shows_an_erased_one() -> None:
     explored = explore(Rules())
     assert len(explored) > STATES_MIN
-    for world in explored.states:
-        assert broken(world) is None, explored.way_to(world)
-    ends = {(world.sender.step, world.sender.sealed) for world in explored.states}
+    for state in explored.states:
+        assert broken(state) is None, explored.way_to(state)
+    ends = {(state.sender.step, state.sender.sealed) for state in explored.states}
     assert {("acknowledged", 1), ("acknowledged", 2), ("unknown", 1)} <= ends
 
 
@@ -195,4 +195,4 @@ def test_no_order_loses_a_message_or_shows_an_erased_one() -> None:
 )
 def test_nothing_can_be_left_out(rules: Rules, promise: str) -> None:
     explored = explore(rules, promise)
-    assert promise in {broken(world) for world in explored.states}
+    assert promise in {broken(state) for state in explored.states}

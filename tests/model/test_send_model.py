@@ -42,7 +42,7 @@ class Writer(NamedTuple):
     """What the client was told: the message's sequence, or no."""
 
 
-class World(NamedTuple):
+class State(NamedTuple):
     """The log, the send's key, the writers, and what may still happen around them."""
 
     log: Log = ("created", "expiring")
@@ -81,12 +81,12 @@ def put(log: Log, place: int, slot: Slot) -> Log | None:
     return (*padded[: place - 1], slot, *padded[place:])
 
 
-def find_sent(world: World) -> int | None:
+def find_sent(state: State) -> int | None:
     """Where the send stands, looked for from the hint on."""
-    if world.hint is None:
+    if state.hint is None:
         return None
-    places = range(world.hint, head_of(world.log) + 1)
-    return next((place for place in places if world.log[place - 1] == "message"), None)
+    places = range(state.hint, head_of(state.log) + 1)
+    return next((place for place in places if state.log[place - 1] == "message"), None)
 
 
 class Model:
@@ -95,92 +95,92 @@ class Model:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def moves(self, world: World) -> Iterator[tuple[str, World]]:
+    def moves(self, state: State) -> Iterator[tuple[str, State]]:
         """Everything that can happen next."""
-        for name, following in (*self._around(world), *self._writing(world)):
+        for name, following in (*self._around(state), *self._writing(state)):
             entries = {(place, slot) for place, slot in enumerate(following.log, 1) if slot}
             new = {(place, slot) for place, slot in entries if slot != "emptied"}
-            yield name, following._replace(stood=world.stood | new)
+            yield name, following._replace(stood=state.stood | new)
 
-    def _around(self, world: World) -> Iterator[tuple[str, World]]:
-        log, after_head = world.log, head_of(world.log) + 1
+    def _around(self, state: State) -> Iterator[tuple[str, State]]:
+        log, after_head = state.log, head_of(state.log) + 1
         posted, kicked = put(log, after_head, "other"), put(log, after_head, "removal")
         assert posted is not None
         assert kicked is not None
-        if world.will_post:
-            yield "another posts", world._replace(log=posted, will_post=False)
-        if world.will_kick:
-            yield "the sender is removed", world._replace(log=kicked, will_kick=False)
+        if state.will_post:
+            yield "another posts", state._replace(log=posted, will_post=False)
+        if state.will_kick:
+            yield "the sender is removed", state._replace(log=kicked, will_kick=False)
         # Only as the tail can it do harm: a deleted entry further down leaves a hole, no slot.
-        if world.will_expire and self._rules.expiry != "none" and log[after_head - 2] == "expiring":
+        if state.will_expire and self._rules.expiry != "none" and log[after_head - 2] == "expiring":
             left: Slot = "emptied" if self._rules.expiry == "empties" else None
             expired = tuple(left if slot == "expiring" else slot for slot in log)
-            yield f"expiry {self._rules.expiry}", world._replace(log=expired, will_expire=False)
+            yield f"expiry {self._rules.expiry}", state._replace(log=expired, will_expire=False)
 
-    def _writing(self, world: World) -> Iterator[tuple[str, World]]:
-        for index, writer in enumerate(world.writers):
-            for after, changed in self._step(world, writer):
-                pair = (after, world.writers[1]) if index == 0 else (world.writers[0], after)
+    def _writing(self, state: State) -> Iterator[tuple[str, State]]:
+        for index, writer in enumerate(state.writers):
+            for after, changed in self._step(state, writer):
+                pair = (after, state.writers[1]) if index == 0 else (state.writers[0], after)
                 yield f"writer {index}: {writer.step}", changed._replace(writers=pair)
 
-    def _step(self, world: World, writer: Writer) -> Iterator[tuple[Writer, World]]:
+    def _step(self, state: State, writer: Writer) -> Iterator[tuple[Writer, State]]:
         match writer.step:
             case "idle":
-                for known in {1, head_of(world.log)}:  # a cache may be stale
-                    yield writer._replace(step="deciding", head=known), world
+                for known in {1, head_of(state.log)}:  # a cache may be stale
+                    yield writer._replace(step="deciding", head=known), state
             case "deciding":
-                is_removed = "removal" in world.log[: writer.head]
-                yield writer._replace(step="last look" if is_removed else "claiming"), world
+                is_removed = "removal" in state.log[: writer.head]
+                yield writer._replace(step="last look" if is_removed else "claiming"), state
             case "claiming":
-                yield self._claim(world, writer)
+                yield self._claim(state, writer)
             case "searching":
-                found = find_sent(world)
+                found = find_sent(state)
                 if found is not None:
-                    yield writer._replace(step="done", answer=found), world
+                    yield writer._replace(step="done", answer=found), state
                 else:
-                    yield writer._replace(step="deciding", is_claimed=True), world
+                    yield writer._replace(step="deciding", is_claimed=True), state
             case "putting":
-                yield self._put(world, writer)
+                yield self._put(state, writer)
             case "reading":
-                yield self._read(world, writer), world
+                yield self._read(state, writer), state
             case "last look":
-                found = find_sent(world) if self._rules.looks_before_refusing else None
-                yield writer._replace(step="done", answer=found or "refused"), world
+                found = find_sent(state) if self._rules.looks_before_refusing else None
+                yield writer._replace(step="done", answer=found or "refused"), state
             case "done":
                 pass
 
-    def _claim(self, world: World, writer: Writer) -> tuple[Writer, World]:
+    def _claim(self, state: State, writer: Writer) -> tuple[Writer, State]:
         if writer.is_claimed:
-            return writer._replace(step="putting"), world
-        if world.hint is not None:
-            return writer._replace(step="searching"), world
-        claimed = world._replace(hint=writer.head + 1)
+            return writer._replace(step="putting"), state
+        if state.hint is not None:
+            return writer._replace(step="searching"), state
+        claimed = state._replace(hint=writer.head + 1)
         if self._rules.key == "before the entry":
             return writer._replace(step="putting", is_claimed=True), claimed
         after, changed = self._put(claimed, writer)
         # One transaction: with the slot the key is lost too.
-        return after, changed if after.step == "done" else world
+        return after, changed if after.step == "done" else state
 
-    def _put(self, world: World, writer: Writer) -> tuple[Writer, World]:
-        log = put(world.log, writer.head + 1, "message")
+    def _put(self, state: State, writer: Writer) -> tuple[Writer, State]:
+        log = put(state.log, writer.head + 1, "message")
         if log is not None:
             done = writer._replace(step="done", answer=writer.head + 1)
-            return done, world._replace(log=log)
-        return writer._replace(step="reading"), world
+            return done, state._replace(log=log)
+        return writer._replace(step="reading"), state
 
-    def _read(self, world: World, writer: Writer) -> Writer:
+    def _read(self, state: State, writer: Writer) -> Writer:
         """Who lost a slot reads on; its claim stands unless the send is among what it missed."""
-        is_sent = self._rules.looks_for_own and "message" in world.log[writer.head :]
+        is_sent = self._rules.looks_for_own and "message" in state.log[writer.head :]
         return writer._replace(
             step="deciding",
-            head=head_of(world.log),
+            head=head_of(state.log),
             is_claimed=writer.is_claimed and not is_sent,
         )
 
 
-def violations(world: World) -> Iterator[str]:
+def violations(state: State) -> Iterator[str]:
     """Which promises do not hold in this state."""
-    log, answers = world.log, {writer.answer for writer in world.writers} - {None}
+    log, answers = state.log, {writer.answer for writer in state.writers} - {None}
     if log.count("message") > 1:
         yield "two copies of one send"
     if len(answers - {"refused"}) > 1:
@@ -189,26 +189,26 @@ def violations(world: World) -> Iterator[str]:
         yield "refused, yet sent"
     if "removal" in log and "message" in log[log.index("removal") :]:
         yield "posted after removal"
-    if len({place for place, _ in world.stood}) < len(world.stood):
+    if len({place for place, _ in state.stood}) < len(state.stood):
         yield "one sequence, two entries"
 
 
-def explore(rules: Rules) -> tuple[Exploration[World], dict[str, list[str]]]:
+def explore(rules: Rules) -> tuple[Exploration[State], dict[str, list[str]]]:
     """All states of a variant; and what goes wrong in it, with a shortest way to that."""
-    exploration = Exploration(World(), Model(rules).moves)
+    exploration = Exploration(State(), Model(rules).moves)
     wrong: dict[str, list[str]] = {}
-    for world in exploration.states:
-        for violation in violations(world):
-            wrong.setdefault(violation, exploration.way_to(world))
+    for state in exploration.states:
+        for violation in violations(state):
+            wrong.setdefault(violation, exploration.way_to(state))
     return exploration, wrong
 
 
-def ends(exploration: Exploration[World]) -> list[set[object]]:
+def ends(exploration: Exploration[State]) -> list[set[object]]:
     """How it may end: the answers of the two writers."""
     return [
-        {writer.answer for writer in world.writers}
-        for world in exploration.states
-        if all(writer.step == "done" for writer in world.writers)
+        {writer.answer for writer in state.writers}
+        for state in exploration.states
+        if all(writer.step == "done" for writer in state.writers)
     ]
 
 

@@ -9,10 +9,12 @@ from typing import Any, Final
 import msgspec
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
+from tests.support.waiting import WAIT_SECONDS, until
+
 Frame = dict[str, Any]
 
-WAIT_SECONDS: Final = 60.0
 NO_CLOSE_FRAME: Final = 1006
+FRAMES_SHOWN: Final = 20
 
 
 class ConnectionLost(Exception):
@@ -94,9 +96,12 @@ class Socket:
 
     async def until(self, holds: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
         """Wait until a condition on this socket holds."""
-        async with asyncio.timeout(seconds):
-            while not holds():
-                await self._changed.wait()
+        await until(
+            holds,
+            changed=lambda: self._changed,
+            describe=lambda: (self.raw[-FRAMES_SHOWN:], self.closes),
+            seconds=seconds,
+        )
 
     async def frame(
         self, op: str, *, since: int = 0, seconds: float = WAIT_SECONDS, **fields: Any

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant that notifies its users, over REST as a product would."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +8,7 @@ import httpx
 
 from tests.support.canary import canary
 from tests.support.people import Json, Person, Town
-from tests.support.server import POLL_SECONDS
+from tests.support.waiting import until
 
 
 class Inbox:
@@ -41,9 +40,13 @@ class Inbox:
 
     async def done(self, notification_id: str, seconds: float = 60) -> Json:
         """Wait until everyone it is for has it; how far it is then."""
-        async with asyncio.timeout(seconds):
-            while (told := await self.progress(notification_id))["status"] != "done":
-                await asyncio.sleep(POLL_SECONDS)
+        told: Json = {}
+
+        async def status() -> object:
+            told.update(await self.progress(notification_id))
+            return told["status"]
+
+        await until(status, equals="done", describe=lambda: told, seconds=seconds)
         return told
 
     async def redact(self, notification_id: str) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phones: a webhook that takes texts, checks their signature, and shows what came to a number."""
 
-import asyncio
 import hashlib
 import hmac
 import itertools
@@ -16,6 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.support.engine import Settings
+from tests.support.waiting import until
 
 SECRET: Final = "a-secret-that-the-phones-share-with-it"
 
@@ -53,9 +53,7 @@ class Phones:
 
     async def next_code(self, number: str, seen: int = 0) -> str:
         """The code that comes to a number after so many, once it is there."""
-        async with asyncio.timeout(60):
-            while len(self.texts[number]) <= seen:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.texts[number]) > seen)
         return self.code(number)
 
     async def take(self, request: web.Request) -> web.Response:

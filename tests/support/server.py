@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real server as a process of its own: started, killed, restarted on the same port."""
 
-import asyncio
 import json
 import os
 import signal
@@ -15,8 +14,8 @@ from typing import Any, Final, Self
 import httpx
 
 from scripts.services.process import free_port
+from tests.support.waiting import until
 
-POLL_SECONDS: Final = 0.005
 START_SECONDS_MAX: Final = 90.0
 STOP_SECONDS_MAX: Final = 30.0
 LOG_FILE: Final = "server.log"
@@ -79,7 +78,7 @@ class ServerProcess:
         """Start the process and wait until it can serve."""
         self.launch()
         try:
-            await asyncio.wait_for(self._until_ready(), START_SECONDS_MAX)
+            await self._until_ready()
         except BaseException:
             await self.kill()
             raise
@@ -117,11 +116,10 @@ class ServerProcess:
 
     async def exited(self, seconds: float = STOP_SECONDS_MAX) -> int:
         """Wait until the process has ended; its exit code."""
-        assert self._process is not None, "not started"
-        async with asyncio.timeout(seconds):
-            while (code := self._process.poll()) is None:
-                await asyncio.sleep(POLL_SECONDS)
-        return code
+        process = self._process
+        assert process is not None, "not started"
+        await until(lambda: process.poll() is not None, seconds=seconds)
+        return process.returncode
 
     async def restart(self) -> None:
         """Kill it if it still runs, and start again on the same folder and port."""
@@ -165,13 +163,16 @@ class ServerProcess:
 
     async def _until_ready(self) -> None:
         async with httpx.AsyncClient(verify=False, trust_env=False) as client:
-            while not await self._is_ready(client):
-                if (code := self.exit_code) is not None:
-                    said = (self.data / LOG_FILE).read_text(errors="replace")[-2_000:]
-                    raise ServerDied(f"exit code {code}: {said}")
-                await asyncio.sleep(POLL_SECONDS)
+            await until(
+                lambda: self._is_ready(client), describe=self._last_words, seconds=START_SECONDS_MAX
+            )
+
+    def _last_words(self) -> str:
+        return (self.data / LOG_FILE).read_text(errors="replace")[-2_000:]
 
     async def _is_ready(self, client: httpx.AsyncClient) -> bool:
+        if (code := self.exit_code) is not None:
+            raise ServerDied(f"exit code {code}: {self._last_words()}")
         try:
             told = json.loads((self.data / "server.json").read_text())
             answer = await client.get(f"{told['url']}/readyz")

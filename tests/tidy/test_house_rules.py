@@ -12,7 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
-SLEEP_SECONDS_MAX = 0.1
 
 CODE_FOLDERS = {"src", "tests", "clients", "bench", "scripts"}
 CODE_SUFFIXES = {".py", ".pyi", ".js", ".css", ".html", ".sh", ".sql"}
@@ -46,7 +45,7 @@ FILES = listed_files()
 CODE = [p for p in FILES if p.parts[0] in CODE_FOLDERS and p.suffix in CODE_SUFFIXES]
 PYTHON = [p for p in CODE if p.suffix == ".py"]
 SOURCE = [p for p in PYTHON if p.parts[0] == "src"]
-TESTS = [p for p in PYTHON if p.parts[0] == "tests"]
+TESTS = [p for p in PYTHON if "tests" in p.parts]
 DECISIONS = [p for p in FILES if p.parent == Path("docs/decisions") and p.suffix == ".md"]
 
 
@@ -70,18 +69,6 @@ def lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) ->
         assert first.end_lineno is not None
         lines -= first.end_lineno - first.lineno + 1
     return lines
-
-
-def literal_sleep_seconds(node: ast.AST) -> float:
-    """The argument of `time.sleep(1)`, `asyncio.sleep(1)` or `sleep(1)`; 0 for all else."""
-    match node:
-        case ast.Call(
-            func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"),
-            args=[ast.Constant(value=int() | float() as seconds), *_],
-        ):
-            return float(seconds)
-        case _:
-            return 0.0
 
 
 def lines_matching(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
@@ -138,16 +125,6 @@ def test_no_file_is_a_drawer() -> None:
 
 def test_no_notes_to_self() -> None:
     report("Do it now, or leave the note out.", lines_matching(NOTES_TO_SELF, FILES))
-
-
-def test_tests_do_not_sleep() -> None:
-    found = [
-        f"{path}:{node.lineno}"
-        for path in TESTS
-        for node in nodes_of(path)
-        if isinstance(node, ast.Call) and literal_sleep_seconds(node) >= SLEEP_SECONDS_MAX
-    ]
-    report("Wait for the condition, or move the clock.", found)
 
 
 def test_no_path_of_one_machine() -> None:

@@ -3,10 +3,11 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
+from tests.support.waiting import until
 from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
@@ -20,8 +21,6 @@ from tidings.wire.codes import Close
 from tidings.wire.frames import ClientFrame, Hello, Ping, Refused, encode
 
 Frame = dict[str, Any]
-
-WAIT_SECONDS: Final = 20.0
 
 
 class FakeConnection:
@@ -88,9 +87,9 @@ class FakeConnection:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait until something holds of what it heard."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not holds():
-                await self._changed.wait()
+        await until(
+            holds, changed=lambda: self._changed, describe=lambda: (self.frames, self.closes)
+        )
 
     async def until_entries(self, chat: ChatId, count: int) -> None:
         """Wait until so many entries of a chat have come."""

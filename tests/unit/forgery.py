@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from tests.unit.worlds import NOW, World
+from tests.support.clock import NOW
+from tests.unit.small_deployment import SmallDeployment
 from tidings.actions.identity.caller import TenantCaller, UserCaller
 from tidings.model.refusals import Unauthenticated
 
@@ -118,7 +119,7 @@ def _change(fields: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, 
     return {name: value for name, value in {**fields, **changed}.items() if value is not ABSENT}
 
 
-async def refused(world: World, bearer: str) -> bool:
+async def refused(world: SmallDeployment, bearer: str) -> bool:
     """Whether the credential is refused, and counted."""
     before = world.authenticate.refused
     with pytest.raises(Unauthenticated) as caught:
@@ -127,6 +128,6 @@ async def refused(world: World, bearer: str) -> bool:
     return world.authenticate.refused == before + 1
 
 
-async def accepted(world: World, bearer: str) -> bool:
+async def accepted(world: SmallDeployment, bearer: str) -> bool:
     """Whether the credential is taken for one of a tenant or a user."""
     return isinstance(await world.authenticate(bearer), TenantCaller | UserCaller)

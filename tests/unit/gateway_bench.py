@@ -11,8 +11,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from tests.support.canary import canary
+from tests.support.clock import ManualClock
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.worlds import HandClock
 from tidings.actions.chat.reading import ReadPage
 from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.assembly import Core, open_core
@@ -24,16 +24,13 @@ from tidings.gateway.hub import Hub
 from tidings.model import limits
 from tidings.model.chats import HeldChat
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal, StoreUnavailable, Unauthenticated
 from tidings.ports.log import Page
 from tidings.tasks import TurnBudget
 
 Around = Callable[[Callable[[], Awaitable[Page]]], Awaitable[Page]]
 
-ANN: Final = user_key("acme", "ann")
-BOB: Final = user_key("acme", "bob")
-CAT: Final = user_key("acme", "cat")
 TENANT_KEY: Final = "sk_acme"
 
 
@@ -42,7 +39,7 @@ class GatewayBench:
     """A core and the gateway around it."""
 
     core: Core
-    clock: HandClock
+    clock: ManualClock
     hub: Hub
     context: GatewayContext
     lines: list[FakeConnection]
@@ -131,7 +128,7 @@ async def authenticate(token: str) -> Caller:
 @asynccontextmanager
 async def a_gateway(folder: Path) -> AsyncIterator[GatewayBench]:
     """A gateway on a folder."""
-    clock, hub = HandClock(), Hub()
+    clock, hub = ManualClock(), Hub()
     broke: list[Exception] = []
     async with open_core(Config(data=folder), broke.append, clock=clock) as core:
         fan_out = FanOut(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.delivery_office import until
+from tests.support.waiting import until
 from tidings.assembly import allocator
 from tidings.assembly.allocator import GROWTH_BYTES, Allocator, find_allocator, held_bytes
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import ManualClock
 from tests.unit.memory_log import CHAT, OWNER, MemoryLog, Trouble
-from tests.unit.worlds import HandClock, Urandom
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import ChatQueues
+from tidings.assembly.system import SystemChance
 from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -79,7 +80,7 @@ class Writer:
         self.events: list[Event] = []
         bus = InProcessBus()
         bus.subscribe(self.events.append)
-        self.appender = Appender(self.log, bus, HandClock(), Urandom(), self._no_pause)
+        self.appender = Appender(self.log, bus, ManualClock(), SystemChance(), self._no_pause)
 
     async def _no_pause(self, _: int) -> None:
         await asyncio.sleep(0)

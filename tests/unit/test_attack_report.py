@@ -8,7 +8,7 @@ import pytest
 
 from tests.attacks.catalogue import ATTACKS
 from tests.attacks.not_applicable import NOT_APPLICABLE
-from tests.support.attack_report import MARKER, tell_attacks
+from tests.attacks.report import MARKER, tell_attacks
 
 
 class Reporter:

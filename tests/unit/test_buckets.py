@@ -14,7 +14,7 @@ from tidings.ports.buckets import Bucket
 SECOND_US = 1_000_000
 
 
-class HandClock:
+class MicrosecondClock:
     """Moved by hand, in microseconds; read in nanoseconds."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ async def test_verdicts_are_those_of_a_plain_bucket(
     bursts: tuple[int, int, int],
     steps: list[tuple[int, list[str], int]],
 ) -> None:
-    clock = HandClock()
+    clock = MicrosecondClock()
     buckets = InProcessBuckets(clock)
     kinds = {
         name: Bucket("p", name, rate, burst)
@@ -101,7 +101,7 @@ async def test_verdicts_are_those_of_a_plain_bucket(
 async def test_the_short_way_takes_from_the_same_bucket(
     rate: int, burst: int, pauses: list[int]
 ) -> None:
-    clock = HandClock()
+    clock = MicrosecondClock()
     short, long = InProcessBuckets(clock), InProcessBuckets(clock)
     bucket = Bucket("p", "a", rate, burst)
     for number, pause in enumerate(pauses):
@@ -115,7 +115,7 @@ async def test_the_short_way_takes_from_the_same_bucket(
 
 
 async def test_a_full_burst_then_as_fast_as_it_flows_in() -> None:
-    clock = HandClock()
+    clock = MicrosecondClock()
     buckets = InProcessBuckets(clock)
     bucket = Bucket("p", "a", 20, 200)
     assert [buckets.take_now(bucket) for _ in range(200)] == [0] * 200
@@ -126,7 +126,7 @@ async def test_a_full_burst_then_as_fast_as_it_flows_in() -> None:
 
 
 async def test_nothing_is_taken_where_one_is_empty() -> None:
-    buckets = InProcessBuckets(HandClock())
+    buckets = InProcessBuckets(MicrosecondClock())
     full, empty = Bucket("p", "full", 1, 3), Bucket("p", "empty", 1, 1)
     await buckets.take([empty])
     refused = await buckets.take([full, empty])
@@ -135,14 +135,14 @@ async def test_nothing_is_taken_where_one_is_empty() -> None:
 
 
 async def test_one_name_under_two_policies_is_two_buckets() -> None:
-    buckets = InProcessBuckets(HandClock())
+    buckets = InProcessBuckets(MicrosecondClock())
     assert (await buckets.take([Bucket("p", "a", 1, 1)])).is_allowed
     assert (await buckets.take([Bucket("q", "a", 1, 1)])).is_allowed
 
 
 @pytest.mark.attack("F01")
 async def test_memory_is_bounded_and_who_was_there_lately_stays() -> None:
-    buckets = InProcessBuckets(HandClock(), most=100)
+    buckets = InProcessBuckets(MicrosecondClock(), most=100)
     mine = Bucket("p", "mine", 1, 1)
     await buckets.take([mine])
     for number in range(1_000):

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.integration.cores import ANN, BOB, CAT, DAN, Deployment, open_deployment
-from tests.unit.worlds import Watched
+from tests.integration.cores import Deployment, open_deployment
+from tests.support.intercepted import Intercepted
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.actions.chat import receipts as receipts_module
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
 from tidings.actions.chat.receipts import CoalescedReceipts
@@ -49,7 +50,7 @@ class Down:
 
 
 def with_trouble(port: object, down: Down) -> Any:
-    return Watched(port, down)
+    return Intercepted(port, down)
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ async def test_who_is_added_while_accepting_is_added_once(opened: Deployment) ->
         return await call()
 
     accept: AcceptInvite = opened.core.verbs.accept_invite
-    store: Any = Watched(accept.invites, add_before_the_invite_is_read)
+    store: Any = Intercepted(accept.invites, add_before_the_invite_is_read)
     await replace(accept, invites=store)(BOB, chat)
     kinds = [entry.kind for entry in await opened.log(chat, ANN)]
     assert kinds == ["created", "added"]

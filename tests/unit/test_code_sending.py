@@ -11,12 +11,15 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.clock import NOW, ManualClock
+from tests.support.intercepted import Intercepted
 from tests.support.phones import PHONE_LOGIN
-from tests.unit.worlds import NOW, ROOT, HandClock, Urandom, Watched, World, open_world
+from tests.unit.small_deployment import ROOT, SmallDeployment, open_small_deployment
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
 from tidings.actions.identity.logins import RedeemCode, RequestCode
 from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
+from tidings.assembly.system import SystemChance
 from tidings.model import limits
 from tidings.model.refusals import CodeWrong, SmsUnavailable, StoreUnavailable
 from tidings.ports.delivery import TextRejected
@@ -45,18 +48,26 @@ class Provider:
 class Login:
     """Asking for codes and trying them, with a list of what the store was asked for."""
 
-    def __init__(self, world: World, queue: BackgroundQueue) -> None:
+    def __init__(self, world: SmallDeployment, queue: BackgroundQueue) -> None:
         self.calls: list[str] = []
         self.store_trouble: Exception | None = None
         self.provider, self.queue, self.seconds = Provider(), queue, 0.0
-        store, clock = world.store, HandClock()
+        store, clock = world.store, ManualClock()
         digests = LoginDigests(os.urandom(32))
         tenants = LoginTenants(self._seen(store.tenants), self._seen(store.inbox_settings))
         codes, users = self._seen(store.login_codes), self._seen(store.users)
         budgets = LoginBudgets(self._seen(store.budgets), digests, 1_000)
         self.health = ProviderHealth(lambda: self.seconds)
         self.send = SendCode(
-            self.provider, tenants, users, codes, budgets, digests, self.health, clock, Urandom()
+            self.provider,
+            tenants,
+            users,
+            codes,
+            budgets,
+            digests,
+            self.health,
+            clock,
+            SystemChance(),
         )
         self.ask = RequestCode(self.send, queue, budgets, clock)
         self.redeem = RedeemCode(True, tenants, codes, budgets, digests, clock)
@@ -68,7 +79,7 @@ class Login:
                 raise self.store_trouble
             return await call()
 
-        return cast(Any, Watched(port, around))
+        return cast(Any, Intercepted(port, around))
 
     async def calls_of(self, work: Awaitable[object]) -> list[str]:
         """What the store is asked for until there is an answer, whatever that is."""
@@ -82,7 +93,7 @@ class Login:
 
 @asynccontextmanager
 async def a_login(folder: Path, waiting_max: int = 100) -> AsyncIterator[Login]:
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         for tenant in ("acme", "closed"):
             await world.put_tenant(ROOT, tenant, None)
         await world.store.inbox_settings.put_settings("acme", {**PHONE_LOGIN})

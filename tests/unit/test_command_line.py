@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.settings import config_of
+from tests.unit.small_deployment import ROOT_KEY, open_small_deployment, read, write
 from tests.unit.stub_server import Asked, stub_server
-from tests.unit.worlds import ROOT_KEY, Urandom, open_world, read, write
 from tidings import __version__
+from tidings.assembly.system import SystemChance
 from tidings.cli import main
 from tidings.cli.keys import running_server
 from tidings.config import Config
@@ -38,7 +39,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def key_ids(folder: Path) -> list[str]:
-    keyring = FileKeyring(folder, Urandom())
+    keyring = FileKeyring(folder, SystemChance())
     return [key.key_id for key in (keyring.current, *keyring.previous) if key]
 
 
@@ -84,7 +85,7 @@ async def test_keys_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     folder = tmp_path / "data"
     assert main(["keys", "status", "--data", str(folder)]) == 0
     assert "no master key yet" in capsys.readouterr().out
-    keyring = FileKeyring(folder, Urandom())
+    keyring = FileKeyring(folder, SystemChance())
     await keyring.ensure()
     await keyring.begin_rotation()
     assert main(["keys", "status", "--data", str(folder)]) == 0
@@ -198,7 +199,7 @@ def test_a_running_server_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    root_key = ensure_root_key(tmp_path, Urandom())
+    root_key = ensure_root_key(tmp_path, SystemChance())
     with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
         with a_server_has(tmp_path, server.url):
             assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
@@ -227,7 +228,7 @@ def test_what_the_server_declines_is_told(
     answer: tuple[int, object],
     told: str,
 ) -> None:
-    ensure_root_key(tmp_path, Urandom())
+    ensure_root_key(tmp_path, SystemChance())
     with stub_server(lambda _: answer) as server:
         with a_server_has(tmp_path, server.url):
             assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
@@ -243,7 +244,7 @@ def test_without_a_root_key_nobody_is_asked(
 
 
 def test_a_server_that_breaks_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ensure_root_key(tmp_path, Urandom())
+    ensure_root_key(tmp_path, SystemChance())
     with stub_server(lambda _: (200, "not what was asked for")) as server:
         with a_server_has(tmp_path, server.url):
             assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
@@ -253,7 +254,7 @@ def test_a_server_that_breaks_off(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_server_whose_address_leads_nowhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ensure_root_key(tmp_path, Urandom())
+    ensure_root_key(tmp_path, SystemChance())
     with a_server_has(tmp_path, "http://no.such.host.invalid"):
         assert main(["keys", "rotate", "--data", str(tmp_path)]) == 2
     assert "does not answer" in capsys.readouterr().err
@@ -268,7 +269,7 @@ async def test_keys_from_the_environment(
     told = capsys.readouterr().out
     for secret in (b"n" * 32, b"o" * 32):
         assert master_key(secret).key_id in told
-    ensure_root_key(tmp_path, Urandom())
+    ensure_root_key(tmp_path, SystemChance())
     with stub_server(lambda _: (200, {"master_key_id": "abc", "rewrapped": 7})) as server:
         with a_server_has(tmp_path, server.url):
             assert main(["keys", "rotate", "--data", str(tmp_path)]) == 0
@@ -287,9 +288,9 @@ async def test_without_a_server_the_store_is_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "data"
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         entry = await write(world.vault, "text")
-    ensure_root_key(folder, Urandom())
+    ensure_root_key(folder, SystemChance())
     before = key_ids(folder)
     # Left behind by a server that was killed: nobody listens there any more.
     (folder / "server.json").write_text('{"url": "http://127.0.0.1:1"}')
@@ -300,7 +301,7 @@ async def test_without_a_server_the_store_is_opened(
     assert after[0] in done.stdout
     assert len(after) == 1
     assert after != before
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         assert await read(world.vault, entry) == "text"
         (act,) = await world.store.audit.page(None, since=0, before=(2**53, ""), limit=10)
     assert (act.actor, act.action, act.outcome) == ("cli", "rotate_keys", "done")
@@ -308,7 +309,7 @@ async def test_without_a_server_the_store_is_opened(
 
 async def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with open_world(folder):
+    async with open_small_deployment(folder):
         command = [sys.executable, "-m", "tidings", "keys", "rotate", "--data", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

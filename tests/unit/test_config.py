@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.settings import config_of
-from tests.unit.worlds import Urandom
+from tidings.assembly.system import SystemChance
 from tidings.config import Config, load_config
 from tidings.config.building import CHOICES, with_defaults
 from tidings.config.settings import Keys, Network, Process, Sqlite
@@ -260,7 +260,7 @@ def test_random_keys_are_strong() -> None:
 
 
 def test_a_root_key_made_on_an_earlier_start_is_strong(tmp_path: Path) -> None:
-    ensure_root_key(tmp_path, Urandom())
+    ensure_root_key(tmp_path, SystemChance())
     assert load(HOST="0.0.0.0", DATA=str(tmp_path)).keys.root_key is None
     (tmp_path / "root.key").chmod(0o644)
     assert "chmod 600" in mistakes(HOST="0.0.0.0", DATA=str(tmp_path))[0]

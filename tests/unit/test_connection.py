@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from picows import WSMsgType
 
+from tests.support.users import ANN
 from tests.unit.fake_wire import Client, Part
-from tests.unit.gateway_bench import ANN, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.closing import drain
 from tidings.gateway.connection import WRITE_BYTES_MAX, Connection

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.users import ANN, BOB
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.conversation import CloseRequest, Conversation, State
 from tidings.model import limits
-from tidings.model.ids import user_key
 from tidings.wire.codes import Close
 from tidings.wire.frames import Hello, Ping, Read, Refused, SendFrame
 
-ANN = user_key("acme", "ann")
-BOB = user_key("acme", "bob")
 FAR_AHEAD = 10**15
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.builders import ANN, NOW, a_chat, append, deleted, message
+from tests.contract.builders import a_chat, append, deleted, message
 from tests.contract.engines import SqliteEngine, Store
-from tests.support.delivery_office import at_once, until
-from tests.unit.worlds import HandClock
+from tests.support.clock import NOW, ManualClock
+from tests.support.delivery import at_once
+from tests.support.users import ANN
+from tests.support.waiting import until
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery import deletion_runner
 from tidings.delivery.deletion_runner import DeletionRunner
@@ -25,13 +27,13 @@ MEMBERS_STAY_MS = 100
 
 
 @dataclass
-class Office:
+class RunningDeletions:
     """A store, and a runner that has not begun."""
 
     store: Store
     runner: DeletionRunner
     bus: InProcessBus
-    clock: HandClock
+    clock: ManualClock
 
     async def end(self, messages: int = 3) -> ChatState:
         """A chat that somebody deletes."""
@@ -48,9 +50,9 @@ class Office:
 
 
 @asynccontextmanager
-async def an_office(folder: Path) -> AsyncIterator[Office]:
+async def a_deletion_runner(folder: Path) -> AsyncIterator[RunningDeletions]:
     async with SqliteEngine(folder).open() as store:
-        bus, clock = InProcessBus(), HandClock()
+        bus, clock = InProcessBus(), ManualClock()
         clock.time = NOW + MEMBERS_STAY_MS
         runner = DeletionRunner(
             deletions=store.deletions,
@@ -60,43 +62,43 @@ async def an_office(folder: Path) -> AsyncIterator[Office]:
             delivery_ms=MEMBERS_STAY_MS,
             back_off=at_once,
         )
-        yield Office(store, runner, bus, clock)
+        yield RunningDeletions(store, runner, bus, clock)
         await runner.close()
 
 
 async def test_what_another_process_left_is_ended_after_the_start(tmp_path: Path) -> None:
-    async with an_office(tmp_path) as office:
-        state = await office.end()
-        office.runner.start()
+    async with a_deletion_runner(tmp_path) as running:
+        state = await running.end()
+        running.runner.start()
         phases: set[str] = set()
 
         async def is_done() -> bool:
-            phases.add((await office.job(state)).phase)
+            phases.add((await running.job(state)).phase)
             return "done" in phases
 
         while not await is_done():
             pass
-        assert (await office.job(state)).updated_at == office.clock.now()
+        assert (await running.job(state)).updated_at == running.clock.now()
 
 
 async def test_members_stay_until_they_can_have_been_told(tmp_path: Path) -> None:
-    async with an_office(tmp_path) as office:
-        state = await office.end()
-        office.clock.time -= 1
-        assert not await office.runner.round()
-        assert (await office.job(state)).phase == "started"
-        office.clock.time += 1
-        assert await office.runner.round()
-        assert (await office.job(state)).phase == "members_removed"
+    async with a_deletion_runner(tmp_path) as running:
+        state = await running.end()
+        running.clock.time -= 1
+        assert not await running.runner.round()
+        assert (await running.job(state)).phase == "started"
+        running.clock.time += 1
+        assert await running.runner.round()
+        assert (await running.job(state)).phase == "members_removed"
 
 
 async def test_what_begins_here_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletion_runner, "POLL_SECONDS", 3_600.0)
-    async with an_office(tmp_path) as office:
+    async with a_deletion_runner(tmp_path) as running:
         rounds = 0
-        unfinished = office.store.deletions.unfinished
+        unfinished = running.store.deletions.unfinished
 
         async def counted(self: object, *, before: int, limit: int) -> list[object]:
             nonlocal rounds
@@ -104,11 +106,11 @@ async def test_what_begins_here_is_not_waited_for(
             return list(await unfinished(before=before, limit=limit))
 
         monkeypatch.setattr(SqliteDeletions, "unfinished", counted)
-        office.runner.start()
+        running.runner.start()
         await until(lambda: rounds == 1)
-        state = await office.end()
-        (entry,) = await office.store.log.tail(state.chat_id, state.head - 1)
-        office.bus.publish(Appended(entry, state))
+        state = await running.end()
+        (entry,) = await running.store.log.tail(state.chat_id, state.head - 1)
+        running.bus.publish(Appended(entry, state))
         await until(lambda: rounds > 3)
 
 
@@ -116,8 +118,8 @@ async def test_what_begins_here_is_not_waited_for(
 async def test_one_that_cannot_be_deleted_keeps_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    async with an_office(tmp_path) as office:
-        first, second = await office.end(), await office.end()
+    async with a_deletion_runner(tmp_path) as running:
+        first, second = await running.end(), await running.end()
         step = SqliteDeletions.step
 
         async def failing(
@@ -129,20 +131,20 @@ async def test_one_that_cannot_be_deleted_keeps_no_other(
 
         with monkeypatch.context() as patch:
             patch.setattr(SqliteDeletions, "step", failing)
-            while await office.runner.round():
+            while await running.runner.round():
                 pass
-            assert (await office.job(second)).phase == "done"
-            assert (await office.job(first)).phase == "started"
-            assert office.runner.failed_steps > 1
-        while await office.runner.round():
+            assert (await running.job(second)).phase == "done"
+            assert (await running.job(first)).phase == "started"
+            assert running.runner.failed_steps > 1
+        while await running.runner.round():
             pass
-        assert (await office.job(first)).phase == "done"
+        assert (await running.job(first)).phase == "done"
 
 
 async def test_a_long_chat_holds_up_no_short_one(tmp_path: Path) -> None:
-    async with an_office(tmp_path) as office:
-        long, short = await office.end(messages=350), await office.end()
+    async with a_deletion_runner(tmp_path) as running:
+        long, short = await running.end(messages=350), await running.end()
         for _ in range(3):
-            assert await office.runner.round()
-        assert (await office.job(short)).phase == "done"
-        assert (await office.job(long)).emptied == 100
+            assert await running.runner.round()
+        assert (await running.job(short)).phase == "done"
+        assert (await running.job(long)).emptied == 100

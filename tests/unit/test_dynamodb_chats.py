@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only this engine has to get right: steps, halves of transactions, head copies, hints."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOW,
     a_chat,
     added,
     append,
@@ -25,10 +19,12 @@ from tests.contract.builders import (
     removed,
     request,
     row_of,
-    some_users,
 )
+from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
 from tests.support.dynamo_tables import REGION, open_tables, some_tables
+from tests.support.users import ANN, BOB, CAT, DAN, some_users
+from tests.support.waiting import until
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId
@@ -255,8 +251,7 @@ async def test_a_head_copy_is_written_at_once_and_then_once_a_second(
     monkeypatch.setattr(heads, "WRITE_SECONDS_MIN", 600.0)  # a second that does not pass meanwhile
     async with open_tables(proxy.address, prefix) as store:
         state = await a_chat(store, ANN, BOB)
-        while not proxy.count("UpdateItem"):
-            await asyncio.sleep(0.001)
+        await until(lambda: proxy.count("UpdateItem"))
         for _ in range(10):
             await append(store, state, message(ANN))
             assert (await store.chats.held(BOB))[0].head.sequence == state.head

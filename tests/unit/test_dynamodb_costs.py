@@ -8,11 +8,6 @@ from typing import TypeVar
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    DAN,
-    NOW,
     a_chat,
     added,
     append,
@@ -26,7 +21,9 @@ from tests.contract.builders import (
     removed,
     renamed,
 )
+from tests.support.clock import NOW
 from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key

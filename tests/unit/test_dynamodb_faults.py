@@ -7,10 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contract.builders import (
-    ANN,
-    BOB,
-    CAT,
-    NOW,
     a_chat,
     added,
     append,
@@ -25,8 +21,10 @@ from tests.contract.builders import (
     renamed,
     request,
 )
+from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
 from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import user_id, user_key

@@ -7,8 +7,11 @@ from typing import cast
 
 import pytest
 
-from tests.contract.builders import NOW, draft, some_users
+from tests.contract.builders import draft
+from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
+from tests.support.users import some_users
+from tests.support.waiting import until
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.chats import Chat
@@ -60,9 +63,7 @@ async def get_as(dynamo: Dynamo, who: Requester) -> object:
 
 
 async def until_at_once(proxy: DynamoProxy, count: int) -> None:
-    async with asyncio.timeout(20):
-        while proxy.at_once < count:
-            await asyncio.sleep(0)
+    await until(lambda: proxy.at_once >= count)
 
 
 @pytest.mark.attack("S03", "F04", "D21")

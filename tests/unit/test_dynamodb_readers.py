@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.contract.builders import ANN, BOB, CAT, NOW, a_chat, append, message, reacted, removed
+from tests.contract.builders import a_chat, append, message, reacted, removed
+from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.users import ANN, BOB, CAT
 from tidings.model.chats import ChatState
 from tidings.stores.dynamodb.store import DynamoStore
 

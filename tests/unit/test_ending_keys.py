@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.worlds import ALICE, CHAT, NOW, World, open_world, read, write
+from tests.support.clock import NOW
+from tests.unit.small_deployment import (
+    ALICE,
+    CHAT,
+    SmallDeployment,
+    open_small_deployment,
+    read,
+    write,
+)
 from tidings.actions.content import data_keys
 from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.erasing import Erasing
@@ -54,17 +62,17 @@ class EndingKeys:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data", data_keys=EndingKeys) as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data", data_keys=EndingKeys) as opened:
         yield opened
 
 
-def keys_of(world: World) -> EndingKeys:
+def keys_of(world: SmallDeployment) -> EndingKeys:
     keys: EndingKeys = world.vault._data_keys  # type: ignore[assignment]
     return keys
 
 
-async def another_vault(world: World, leases: KeyLeases) -> Vault:
+async def another_vault(world: SmallDeployment, leases: KeyLeases) -> Vault:
     """The vault of another process on the same store."""
     keys: Any = keys_of(world)
     vault = Vault(keys, world.store.deployment, world.master, world.vault._chance, leases)
@@ -72,7 +80,9 @@ async def another_vault(world: World, leases: KeyLeases) -> Vault:
     return vault
 
 
-async def test_who_meets_an_ending_key_finishes_what_another_process_began(world: World) -> None:
+async def test_who_meets_an_ending_key_finishes_what_another_process_began(
+    world: SmallDeployment,
+) -> None:
     before = await write(world.vault, "old")
     keys_of(world).is_ending = True
     other = await another_vault(world, AT_ONCE)
@@ -85,7 +95,7 @@ async def test_who_meets_an_ending_key_finishes_what_another_process_began(world
     assert (await fresh.seal(ALICE, CHAT, "m2", "new")).box_key == 2
 
 
-async def test_an_ending_key_is_destroyed_once_however_many_meet_it(world: World) -> None:
+async def test_an_ending_key_is_destroyed_once_however_many_meet_it(world: SmallDeployment) -> None:
     await write(world.vault, "old")
     keys = keys_of(world)
     keys.is_ending = keys.is_down = True
@@ -98,7 +108,7 @@ async def test_an_ending_key_is_destroyed_once_however_many_meet_it(world: World
     assert keys.is_ending, "the store was down: the key is left to who meets it next"
 
 
-async def test_closing_ends_an_erasure_that_waits(world: World) -> None:
+async def test_closing_ends_an_erasure_that_waits(world: SmallDeployment) -> None:
     await write(world.vault, "old")
     other = await another_vault(world, NEVER)
     erasure = asyncio.ensure_future(other.erase(ALICE, NOW))
@@ -109,7 +119,7 @@ async def test_closing_ends_an_erasure_that_waits(world: World) -> None:
     assert not keys_of(world).destroyed.is_set()
 
 
-async def test_a_second_who_meets_the_key_waits_for_the_first(world: World) -> None:
+async def test_a_second_who_meets_the_key_waits_for_the_first(world: SmallDeployment) -> None:
     await write(world.vault, "old")
     keys: Any = keys_of(world)
     key = await keys.current(ALICE)
@@ -145,7 +155,7 @@ class FastClock:
     ids=["seal", "open", "open text"],
 )
 async def test_a_key_that_is_old_when_it_arrives_is_not_used(
-    world: World, monkeypatch: pytest.MonkeyPatch, use: Callable[[Vault, Any], Any]
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch, use: Callable[[Vault, Any], Any]
 ) -> None:
     entry = await write(world.vault, "x")
     monkeypatch.setattr(data_keys, "monotonic", FastClock())
@@ -154,7 +164,7 @@ async def test_a_key_that_is_old_when_it_arrives_is_not_used(
         await use(other, msgspec.structs.replace(entry, content=None))
 
 
-async def test_readers_at_once_load_a_key_once(world: World) -> None:
+async def test_readers_at_once_load_a_key_once(world: SmallDeployment) -> None:
     entry = await write(world.vault, "x")
     other = await another_vault(world, AT_ONCE)
     loads = 0

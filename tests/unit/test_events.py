@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from tests.support.canary import MARK, canary
-from tests.unit.worlds import ALICE, CHAT
+from tests.unit.small_deployment import ALICE, CHAT
 from tidings.model.entries import Entry, Person
 from tidings.wire.events import (
     CleanedEvent,

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from tests.contract.moving_ground import export_of, lines_of
-from tests.unit.worlds import ALICE, BOB, CHAT, NOW
+from tests.support.clock import NOW
+from tests.support.users import BOB
+from tests.unit.small_deployment import ALICE, CHAT
 from tidings.actions.export.exporting import ExportProof, Unproven, export_all
 from tidings.actions.export.importing import Damaged, OtherImport, check, import_all
 from tidings.model.entries import Person

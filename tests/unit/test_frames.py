@@ -6,16 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.users import ANN, BOB
 from tidings.model.entries import Entry, Person
-from tidings.model.ids import SEQUENCE_MAX, ChatId, user_key
+from tidings.model.ids import SEQUENCE_MAX, ChatId
 from tidings.model.limits import PAGE_DEFAULT, PAGE_MAX
 from tidings.wire import frames
 from tidings.wire.codes import RECONNECT, Close
 from tidings.wire.frames import decode_client_frame, encode, encode_entry
 
 CHAT = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
-ANN = user_key("acme", "ann")
-BOB = user_key("acme", "bob")
 NOON = 1_800_000_000_123
 NOON_TEXT = "2027-01-15T08:00:00.123Z"
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
+from tests.support.waiting import after_timers, until
 from tidings.gateway.http import listener as http_module
 from tidings.gateway.http import parsing, protocol
 from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
@@ -180,7 +181,7 @@ async def test_an_answer_may_take_longer_than_a_request(
     async with a_client(app) as client:
         client.says(REQUEST.replace(b"now", b"later") + b"\r\n")
         await app.is_asked.wait()
-        await asyncio.sleep(0.05)
+        await after_timers(parsing.REQUEST_SECONDS_MAX)
         app.may_answer.set()
         assert await client.hears_answer() == DONE
 
@@ -194,7 +195,7 @@ async def test_a_connection_that_became_a_socket_is_under_no_clock(
         await asyncio.sleep(0)
         client.says(UPGRADE[30:] + b"frame")
         await client.hears(b"asked by x: frame")
-        await asyncio.sleep(0.05)
+        await after_timers(parsing.REQUEST_SECONDS_MAX)
         client.says(b"another frame, longer than the buffer")
         await client.hears(b"another frame, longer than the buffer")
 
@@ -294,10 +295,8 @@ async def test_who_reads_nothing_is_cut_off(app: App, monkeypatch: pytest.Monkey
     async with a_client(app, http) as client:
         client.reads_nothing()
         client.says(REQUEST.replace(b"now", b"endless") + b"\r\n")
-        async with asyncio.timeout(60):
-            await app.is_asked.wait()
-            while http.connections:
-                await asyncio.sleep(0.01)
+        await app.is_asked.wait()
+        await until(lambda: not http.connections)
 
 
 @pytest.mark.attack("S08", "F07")
@@ -310,10 +309,8 @@ async def test_a_closing_connection_that_nobody_reads_is_cut_off(
     async with a_client(app, http) as client:
         client.reads_nothing()
         client.says(REQUEST.replace(b"now", b"large") + b"connection: close\r\n\r\n")
-        async with asyncio.timeout(60):
-            await app.is_asked.wait()
-            while http.connections:
-                await asyncio.sleep(0.01)
+        await app.is_asked.wait()
+        await until(lambda: not http.connections)
 
 
 @pytest.mark.attack("S08", "F08")
@@ -335,8 +332,7 @@ async def test_an_idle_connection_with_an_unread_answer_makes_room_at_once(
         await is_answered.wait()
         [connection] = http.connections
         connection._slot.close()
-        while http.connections:
-            await asyncio.sleep(0.01)
+        await until(lambda: not http.connections)
 
 
 LATER = b"POST /later HTTP/1.1\r\nHost:\r\n"
@@ -382,9 +378,7 @@ async def test_what_waits_is_let_go_with_the_connection(app: App) -> None:
         try:
             client.goes()
             app.may_answer.set()
-            async with asyncio.timeout(60):
-                while http.connections or any(one() is not None for one in gone):
-                    await asyncio.sleep(0.01)
+            await until(lambda: not http.connections and not any(one() for one in gone))
         finally:
             gc.enable()
 

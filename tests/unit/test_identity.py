@@ -8,8 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.clock import NOW
+from tests.support.intercepted import Intercepted
 from tests.unit.forgery import Forge, accepted, refused
-from tests.unit.worlds import ALICE, NOW, ROOT, ROOT_KEY, Watched, World, open_world
+from tests.unit.small_deployment import (
+    ALICE,
+    ROOT,
+    ROOT_KEY,
+    SmallDeployment,
+    open_small_deployment,
+)
 from tidings.actions.identity import authenticate
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.caller import (
@@ -38,22 +46,22 @@ AS_ALICE = UserCaller(ALICE, None, NOW)
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", None)
         await opened.put_tenant(ROOT, "beta", None)
         yield opened
 
 
 @pytest.fixture
-async def forge(world: World) -> Forge:
+async def forge(world: SmallDeployment) -> Forge:
     return Forge(*await world.signing.signer("acme"))
 
 
 # --- What is right
 
 
-async def test_every_kind_of_credential_is_recognised(world: World) -> None:
+async def test_every_kind_of_credential_is_recognised(world: SmallDeployment) -> None:
     assert await world.authenticate(ROOT_KEY) == Root()
     key = await world.make_key(ROOT, "acme")
     assert await world.authenticate(key.key) == TenantCaller("acme", key.key_id)
@@ -65,14 +73,16 @@ async def test_every_kind_of_credential_is_recognised(world: World) -> None:
     assert token.expires_at == NOW + 60_000
 
 
-async def test_the_forge_makes_good_tokens_too(world: World, forge: Forge) -> None:
+async def test_the_forge_makes_good_tokens_too(world: SmallDeployment, forge: Forge) -> None:
     caller = UserCaller(ALICE, None, NOW + 60_000, issued_at=NOW, key_id=forge.header["kid"])
     assert await world.authenticate(forge.with_claims()) == caller
     assert await world.authenticate(forge.with_claims(something="else")) == caller
 
 
 @pytest.mark.parametrize("seconds", [1, limits.TOKEN_SECONDS_MAX])
-async def test_a_token_never_ends_before_it_was_said_to(world: World, seconds: int) -> None:
+async def test_a_token_never_ends_before_it_was_said_to(
+    world: SmallDeployment, seconds: int
+) -> None:
     for _ in range(3):
         world.clock.time += 333
         token = await world.make_token(ROOT, "acme", "alice", None, seconds)
@@ -84,14 +94,14 @@ async def test_a_token_never_ends_before_it_was_said_to(world: World, seconds: i
 
 
 @pytest.mark.attack("A15")
-async def test_a15_the_device_is_the_token_s(world: World, forge: Forge) -> None:
+async def test_a15_the_device_is_the_token_s(world: SmallDeployment, forge: Forge) -> None:
     caller = await world.authenticate(forge.with_claims(dev="phone"))
     assert isinstance(caller, UserCaller)
     assert (caller.user, caller.device) == (ALICE, "phone")
 
 
 @pytest.mark.attack("A16")
-async def test_a16_tenant_keys_are_long_random_and_kept_as_digests(world: World) -> None:
+async def test_a16_tenant_keys_are_long_random_and_kept_as_digests(world: SmallDeployment) -> None:
     keys = {(await world.make_key(ROOT, "acme")).key for _ in range(50)}
     assert len(keys) == 50
     for key in keys:
@@ -104,7 +114,7 @@ async def test_a16_tenant_keys_are_long_random_and_kept_as_digests(world: World)
 
 
 @pytest.mark.attack("A16")
-async def test_a16_a_known_id_with_another_secret(world: World) -> None:
+async def test_a16_a_known_id_with_another_secret(world: SmallDeployment) -> None:
     one, two = await world.make_key(ROOT, "acme"), await world.make_key(ROOT, "acme")
     secret = two.key.split("_", 2)[2]
     last = "A" if one.key[-1] != "A" else "B"
@@ -116,7 +126,7 @@ async def test_a16_a_known_id_with_another_secret(world: World) -> None:
 
 @pytest.mark.attack("A16")
 async def test_a16_comparison_takes_the_same_time_everywhere(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[int] = []
 
@@ -131,7 +141,7 @@ async def test_a16_comparison_takes_the_same_time_everywhere(
 
 
 @pytest.mark.attack("A16")
-async def test_a16_a_revoked_key_is_refused_at_once(world: World) -> None:
+async def test_a16_a_revoked_key_is_refused_at_once(world: SmallDeployment) -> None:
     key, other = await world.make_key(ROOT, "acme"), await world.make_key(ROOT, "acme")
     assert await accepted(world, key.key)
     await world.revoke_key(ROOT, "acme", key.key_id)
@@ -179,7 +189,7 @@ def test_a07_crossing_tenants_leaves_a_trace(caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.attack("A18")
 async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
-    world: World, forge: Forge
+    world: SmallDeployment, forge: Forge
 ) -> None:
     reads: list[str] = []
 
@@ -187,7 +197,7 @@ async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
         reads.append(name)
         return await call()
 
-    tenants: Any = Watched(world.store.tenants, count)
+    tenants: Any = Intercepted(world.store.tenants, count)
     signing = SigningKeys(tenants, world.vault.wrapping, world.clock, world.watch)
     own = TenantIssuerKeys(tenants, world.clock, world.watch)
     authenticate = Authenticate(
@@ -206,7 +216,9 @@ async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
 
 
 @pytest.mark.attack("A18")
-async def test_a18_a_tenant_asked_for_too_early_works_once_it_is_there(world: World) -> None:
+async def test_a18_a_tenant_asked_for_too_early_works_once_it_is_there(
+    world: SmallDeployment,
+) -> None:
     assert await world.signing.public("gamma.0123456789abcdef") is None
     await world.put_tenant(ROOT, "gamma", None)
     [key] = await world.store.tenants.signing_keys("gamma")
@@ -218,7 +230,7 @@ async def test_a18_a_tenant_asked_for_too_early_works_once_it_is_there(world: Wo
 
 
 async def test_verified_tokens_are_remembered_in_bounds(
-    world: World, forge: Forge, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, forge: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticate, "VERIFIED_TOKENS_MAX", 3)
     for n in range(10):
@@ -227,7 +239,7 @@ async def test_verified_tokens_are_remembered_in_bounds(
 
 
 async def test_a_signing_key_that_was_changed_signs_nothing(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: SmallDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
     [key] = await world.store.tenants.signing_keys("acme")
     bad = msgspec.structs.replace(key, sealed_private=b"x" * 60)
@@ -241,7 +253,7 @@ async def test_a_signing_key_that_was_changed_signs_nothing(
 
 
 async def test_tenants_are_remembered_in_bounds(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world.signing._cached._values, "_most", 3)
     for n in range(10):

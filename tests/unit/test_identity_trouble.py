@@ -10,16 +10,14 @@ from typing import Any, cast
 import pytest
 
 from tests.support.canary import canary
-from tests.unit.worlds import (
+from tests.support.clock import NOW, ManualClock
+from tests.support.intercepted import Intercepted
+from tests.unit.small_deployment import (
     ALICE,
-    NOW,
     ROOT,
     ROOT_KEY,
-    HandClock,
-    Urandom,
-    Watched,
-    World,
-    open_world,
+    SmallDeployment,
+    open_small_deployment,
 )
 from tidings.actions.identity.audit import AuditTrail, Intent
 from tidings.actions.identity.authenticate import LOOKS_MAX
@@ -28,6 +26,7 @@ from tidings.actions.identity.refresh_tokens import new_refresh_token, refresh_d
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.revocation_watch import LoopLag, RevocationIndex, RevocationWatch
 from tidings.actions.identity.users import FindContacts
+from tidings.assembly.system import SystemChance
 from tidings.model import limits
 from tidings.model.audit import AuditEntry
 from tidings.model.ids import user_key
@@ -44,8 +43,8 @@ SESSION = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", None)
         yield opened
 
@@ -71,7 +70,7 @@ class AuditBook:
 
 def a_trail() -> tuple[AuditTrail, AuditBook]:
     book = AuditBook()
-    return AuditTrail(cast(Any, book), HandClock(), Urandom()), book
+    return AuditTrail(cast(Any, book), ManualClock(), SystemChance()), book
 
 
 def add(trail: AuditTrail, target: str) -> "asyncio.Task[None]":
@@ -107,7 +106,7 @@ async def test_who_gives_up_waiting_is_recorded_all_the_same() -> None:
 # Tokens.
 
 
-async def test_the_root_key_is_known_by_its_header(world: World) -> None:
+async def test_the_root_key_is_known_by_its_header(world: SmallDeployment) -> None:
     is_root = world.authenticate.is_root_header
     assert is_root(f"Bearer {ROOT_KEY}".encode())
     assert is_root(f"bearer  {ROOT_KEY} ".encode())
@@ -115,7 +114,7 @@ async def test_the_root_key_is_known_by_its_header(world: World) -> None:
         assert not is_root(header.encode()), header
 
 
-async def test_a_remembered_token_ends_with_its_time(world: World) -> None:
+async def test_a_remembered_token_ends_with_its_time(world: SmallDeployment) -> None:
     await world.watch.start()
     token = (await world.make_token(ROOT, "acme", "alice", None, 60)).token
     assert isinstance(await world.authenticate(token), UserCaller)
@@ -126,7 +125,7 @@ async def test_a_remembered_token_ends_with_its_time(world: World) -> None:
     await world.watch.close()
 
 
-async def test_a_token_is_refused_for_now_while_the_feed_runs_ahead(world: World) -> None:
+async def test_a_token_is_refused_for_now_while_the_feed_runs_ahead(world: SmallDeployment) -> None:
     token = (await world.make_token(ROOT, "acme", "alice")).token
     looks = 0
 
@@ -142,7 +141,7 @@ async def test_a_token_is_refused_for_now_while_the_feed_runs_ahead(world: World
     assert looks == LOOKS_MAX
 
 
-async def test_a_signing_key_of_before_a_rotation_is_read_again(world: World) -> None:
+async def test_a_signing_key_of_before_a_rotation_is_read_again(world: SmallDeployment) -> None:
     key_id, _ = await world.signing.signer("acme")
     world.signing._private.forget(key_id)
     await world.rotate()
@@ -152,8 +151,10 @@ async def test_a_signing_key_of_before_a_rotation_is_read_again(world: World) ->
     assert private.public_key().public_bytes_raw() == stored.public
 
 
-async def test_a_refresh_that_is_always_overtaken_is_tried_again_later(world: World) -> None:
-    token = new_refresh_token(SESSION, world.vault.login_digests, Urandom())
+async def test_a_refresh_that_is_always_overtaken_is_tried_again_later(
+    world: SmallDeployment,
+) -> None:
+    token = new_refresh_token(SESSION, world.vault.login_digests, SystemChance())
     session = Session(
         session_id=SESSION,
         user=ALICE,
@@ -175,9 +176,9 @@ async def test_a_refresh_that_is_always_overtaken_is_tried_again_later(world: Wo
         world.signing,
         world.vault.login_digests,
         world.clock,
-        Urandom(),
+        SystemChance(),
     )
-    sessions: Any = Watched(world.store.sessions, overtaken)
+    sessions: Any = Intercepted(world.store.sessions, overtaken)
     with pytest.raises(StoreUnavailable, match="by other requests"):
         await replace(refresh, sessions=sessions)(token)
     assert (await refresh(token)).refresh_token != token, "the token is not used up"
@@ -187,7 +188,7 @@ async def test_a_refresh_that_is_always_overtaken_is_tried_again_later(world: Wo
 
 
 async def test_keys_that_are_too_long_are_refused(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "ISSUER_BYTES_MAX", 50)
     with pytest.raises(TooLarge, match="at most 50 bytes"):
@@ -195,7 +196,7 @@ async def test_keys_that_are_too_long_are_refused(
     assert await world.store.tenants.issuer("acme") is None
 
 
-async def test_of_two_who_remove_the_keys_one_finds_none(world: World) -> None:
+async def test_of_two_who_remove_the_keys_one_finds_none(world: SmallDeployment) -> None:
     await world.token_issuers.put(ROOT, "acme", None, [_own_key()])
 
     async def overtaken(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -203,7 +204,7 @@ async def test_of_two_who_remove_the_keys_one_finds_none(world: World) -> None:
             await call()
         return await call()
 
-    tenants: Any = Watched(world.store.tenants, overtaken)
+    tenants: Any = Intercepted(world.store.tenants, overtaken)
     with pytest.raises(KeyNotFound):
         await replace(world.token_issuers, tenants=tenants).remove(ROOT, "acme")
 
@@ -217,13 +218,13 @@ def _own_key() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("count", [0, limits.CONTACTS_MAX + 1])
-async def test_contacts_are_looked_up_so_many_at_once(world: World, count: int) -> None:
+async def test_contacts_are_looked_up_so_many_at_once(world: SmallDeployment, count: int) -> None:
     find = FindContacts(world.store.users, world.store.budgets, world.clock)
     with pytest.raises(Invalid, match="phone_numbers must contain"):
         await find(UserCaller(ALICE, None, NOW), ["+41791234567"] * count)
 
 
-async def test_contacts_wait_for_a_store_that_does_not_answer(world: World) -> None:
+async def test_contacts_wait_for_a_store_that_does_not_answer(world: SmallDeployment) -> None:
     async def down(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         if name == "get":
             raise StoreUnavailable
@@ -233,7 +234,7 @@ async def test_contacts_wait_for_a_store_that_does_not_answer(world: World) -> N
     await world.store.users.put(
         user_key("acme", "bob"), display_name=canary("bob"), phone_number=number, now=NOW
     )
-    users: Any = Watched(world.store.users, down)
+    users: Any = Intercepted(world.store.users, down)
     with pytest.raises(StoreUnavailable):
         await FindContacts(users, world.store.budgets, world.clock)(
             UserCaller(ALICE, None, NOW), [number]
@@ -278,7 +279,7 @@ async def test_lag_is_how_late_the_latest_tick_came(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_feed_that_cannot_be_read_is_logged_once(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: SmallDeployment, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = RevocationWatch(world.store.revocations)
     for _ in range(3):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import OpenedNotification
 from tidings.gateway import notices

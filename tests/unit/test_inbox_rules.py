@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import NOW
 from tidings.actions.inbox.posting import SLICE_USERS, distinct_users
 from tidings.actions.inbox.redacting import delivered_by
 from tidings.model import limits
@@ -35,7 +36,6 @@ from tidings.model.notifications import (
 )
 from tidings.model.refusals import Invalid, SchemaVersionConflict, TooLarge
 
-NOW = 1_800_000_000_000
 LATER = NOW + limits.DAY_MS
 CONFIG = InboxConfig(title="News")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.canary import canary
-from tests.unit.worlds import World, open_world
+from tests.unit.small_deployment import SmallDeployment, open_small_deployment
 from tidings.actions.inbox.showing import NotificationTexts
 from tidings.model.notifications import Text
 
@@ -16,12 +16,12 @@ PLACE = ("acme", "news", "01HZZZZZZZZZZZZZZZZZZZZZZZ")
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path) as opened:
         yield opened
 
 
-async def test_a_text_opens_as_it_was_sealed(world: World) -> None:
+async def test_a_text_opens_as_it_was_sealed(world: SmallDeployment) -> None:
     texts = NotificationTexts(world.vault)
     sealed = await texts.seal(*PLACE, TEXT)
     assert canary("title").encode() not in sealed.box
@@ -38,7 +38,7 @@ async def test_a_text_opens_as_it_was_sealed(world: World) -> None:
         ("acme", "news\x00" + PLACE[2], ""),
     ],
 )
-async def test_it_opens_nowhere_else(world: World, place: tuple[str, str, str]) -> None:
+async def test_it_opens_nowhere_else(world: SmallDeployment, place: tuple[str, str, str]) -> None:
     texts = NotificationTexts(world.vault)
     for known in (place, PLACE):  # each has a key of its own by then
         await texts.seal(*known, TEXT)
@@ -48,9 +48,9 @@ async def test_it_opens_nowhere_else(world: World, place: tuple[str, str, str]) 
 
 
 async def test_it_opens_after_a_restart_and_not_once_it_was_changed(tmp_path: Path) -> None:
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         sealed = await NotificationTexts(world.vault).seal(*PLACE, TEXT)
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         texts = NotificationTexts(world.vault)
         assert await texts.open(*PLACE, sealed.box, sealed.box_key) == TEXT
         changed = bytes([sealed.box[0] ^ 1]) + sealed.box[1:]

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.integration.cores import ANN, BOB, Deployment, open_deployment
+from tests.integration.cores import Deployment, open_deployment
 from tests.support.canary import canary
+from tests.support.users import ANN, BOB
 from tidings.actions.inbox import reading, redacting
 from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.actions.inbox.reading import ListFilter, ListNotifications

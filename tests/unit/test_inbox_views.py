@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import NOW, Died, World, open_world
+from tests.support.clock import NOW
+from tests.support.failpoints import Died
+from tests.unit.small_deployment import SmallDeployment, open_small_deployment
 from tidings.actions.inbox import broadcast_log, settings
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.settings import TtlCache
@@ -69,8 +71,8 @@ async def fill(store: Notifications, entries: Sequence[Broadcast]) -> None:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path) as opened:
         yield opened
 
 
@@ -81,13 +83,13 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> Steady:
     return clock
 
 
-def views_of(world: World, age_ms: int) -> tuple[LogViews, Engine]:
+def views_of(world: SmallDeployment, age_ms: int) -> tuple[LogViews, Engine]:
     engine: Any = Engine(world.store.notifications, age_ms)
     return LogViews(engine, world.clock), engine
 
 
 async def test_a_view_is_as_old_as_the_engine_allows_and_no_older(
-    world: World, steady: Steady
+    world: SmallDeployment, steady: Steady
 ) -> None:
     views, _ = views_of(world, 1_000)
     assert (await views.get(*KEY)).head == 0
@@ -102,7 +104,9 @@ async def test_a_view_is_as_old_as_the_engine_allows_and_no_older(
     assert (await views.get(*KEY)).head == 2
 
 
-async def test_age_counts_from_when_the_reading_began(world: World, steady: Steady) -> None:
+async def test_age_counts_from_when_the_reading_began(
+    world: SmallDeployment, steady: Steady
+) -> None:
     views, engine = views_of(world, 1_000)
     engine.may_read.clear()
     first = asyncio.ensure_future(views.get(*KEY))
@@ -117,7 +121,7 @@ async def test_age_counts_from_when_the_reading_began(world: World, steady: Stea
     assert engine.reads == 2
 
 
-async def test_whoever_comes_meanwhile_shares_one_reading(world: World) -> None:
+async def test_whoever_comes_meanwhile_shares_one_reading(world: SmallDeployment) -> None:
     views, engine = views_of(world, 0)
     engine.may_read.clear()
     first = asyncio.ensure_future(views.get(*KEY))
@@ -133,7 +137,7 @@ async def test_whoever_comes_meanwhile_shares_one_reading(world: World) -> None:
     assert engine.reads == 2
 
 
-async def test_a_reading_that_fails_fails_only_those_it_was_for(world: World) -> None:
+async def test_a_reading_that_fails_fails_only_those_it_was_for(world: SmallDeployment) -> None:
     views, engine = views_of(world, 0)
     engine.may_read.clear()
     engine.fails = True
@@ -150,7 +154,7 @@ async def test_a_reading_that_fails_fails_only_those_it_was_for(world: World) ->
 
 
 async def test_a_cold_view_reads_back_as_far_as_it_counts(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = world.store.notifications
     monkeypatch.setattr(broadcast_log, "PAGE_ENTRIES", 3)
@@ -179,7 +183,7 @@ async def test_a_cold_view_reads_back_as_far_as_it_counts(
 
 
 async def test_the_least_used_views_go_when_they_are_too_many(
-    world: World, monkeypatch: pytest.MonkeyPatch, steady: Steady
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch, steady: Steady
 ) -> None:
     await fill(world.store.notifications, [entry(1, box=b"x" * 1_000)])
     monkeypatch.setattr(limits, "INBOX_VIEW_BYTES_MAX", 3_000)
@@ -203,7 +207,7 @@ assert ENTRIES - ENTRIES // WRITERS < limits.SLOT_ATTEMPTS_MAX, (
 )
 
 
-async def test_places_are_claimed_by_several_writers_without_loss(world: World) -> None:
+async def test_places_are_claimed_by_several_writers_without_loss(world: SmallDeployment) -> None:
     store = world.store.notifications
 
     async def at_once(_: int) -> None:
@@ -227,7 +231,7 @@ async def test_places_are_claimed_by_several_writers_without_loss(world: World) 
     assert times == sorted(set(times))
 
 
-async def test_the_same_entry_is_found_instead_of_added(world: World) -> None:
+async def test_the_same_entry_is_found_instead_of_added(world: SmallDeployment) -> None:
     store = world.store.notifications
     views, _ = views_of(world, 60_000)
 
@@ -251,7 +255,7 @@ async def test_the_same_entry_is_found_instead_of_added(world: World) -> None:
     assert (added.sequence, is_there) == (4, False)
 
 
-async def test_a_writer_gives_up_when_others_are_always_first(world: World) -> None:
+async def test_a_writer_gives_up_when_others_are_always_first(world: SmallDeployment) -> None:
     store = world.store.notifications
     views, _ = views_of(world, 60_000)
     await views.get(*KEY)
@@ -322,7 +326,7 @@ async def test_a_value_is_remembered_for_a_second_unless_it_changed(
 
 
 async def test_pages_that_are_full_to_the_last_are_read_to_the_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = world.store.notifications
     monkeypatch.setattr(broadcast_log, "PAGE_ENTRIES", 3)
@@ -340,7 +344,9 @@ async def test_pages_that_are_full_to_the_last_are_read_to_the_end(
     assert found == (entry(11), True)
 
 
-async def test_a_log_that_is_read_too_slowly_is_not_shown(world: World, steady: Steady) -> None:
+async def test_a_log_that_is_read_too_slowly_is_not_shown(
+    world: SmallDeployment, steady: Steady
+) -> None:
     views, _ = views_of(world, 1_000)
     await fill(world.store.notifications, [entry(1)])
 

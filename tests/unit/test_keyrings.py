@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.worlds import Urandom
+from tidings.assembly.system import SystemChance
 from tidings.keyrings import private_file
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import ensure_root_key, read_root_key
@@ -26,7 +26,7 @@ def mode_of(path: Path) -> int:
 
 
 async def made(folder: Path) -> FileKeyring:
-    keyring = FileKeyring(folder, Urandom())
+    keyring = FileKeyring(folder, SystemChance())
     await keyring.ensure()
     return keyring
 
@@ -41,7 +41,7 @@ def test_a_key_tells_its_id_and_nothing_else() -> None:
 
 async def test_the_first_key_is_made_when_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "data"
-    keyring = FileKeyring(folder, Urandom())
+    keyring = FileKeyring(folder, SystemChance())
     assert (keyring.current, keyring.previous) == (None, ())
     assert not folder.exists(), "looking makes nothing"
     await keyring.ensure()
@@ -51,11 +51,11 @@ async def test_the_first_key_is_made_when_asked_for(tmp_path: Path) -> None:
     key = keyring.current
     await keyring.ensure()
     assert keyring.current == key is not None
-    assert FileKeyring(folder, Urandom()).current == key
+    assert FileKeyring(folder, SystemChance()).current == key
 
 
 async def test_two_that_start_at_once_agree_on_one_key(tmp_path: Path) -> None:
-    one, two = FileKeyring(tmp_path, Urandom()), FileKeyring(tmp_path, Urandom())
+    one, two = FileKeyring(tmp_path, SystemChance()), FileKeyring(tmp_path, SystemChance())
     await one.ensure()
     await two.ensure()
     assert one.current == two.current is not None
@@ -68,12 +68,12 @@ async def test_a_rotation_holds_both_keys_until_it_is_finished(tmp_path: Path) -
     new = keyring.current
     assert new != old
     assert keyring.previous == (old,)
-    again = FileKeyring(tmp_path, Urandom())
+    again = FileKeyring(tmp_path, SystemChance())
     assert (again.current, again.previous) == (new, (old,)), "durable, in this order"
     await again.begin_rotation()
     assert again.current == new, "an unfinished rotation goes on; no third key is made"
     await again.finish_rotation()
-    last = FileKeyring(tmp_path, Urandom())
+    last = FileKeyring(tmp_path, SystemChance())
     assert (last.current, last.previous) == (new, ())
     assert mode_of(tmp_path / "master.key") == 0o600
 
@@ -124,7 +124,7 @@ async def test_a_key_file_that_others_may_touch_is_refused(tmp_path: Path, mode:
     await made(tmp_path)
     (tmp_path / "master.key").chmod(mode)
     with pytest.raises(SetupError, match=f"mode {mode:04o}.*chmod 600"):
-        FileKeyring(tmp_path, Urandom())
+        FileKeyring(tmp_path, SystemChance())
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_a_key_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) ->
     path.write_text(text)
     path.chmod(0o600)
     with pytest.raises(SetupError, match=r"master\.key"):
-        FileKeyring(tmp_path, Urandom())
+        FileKeyring(tmp_path, SystemChance())
 
 
 def test_only_a_file_is_a_key_file(tmp_path: Path) -> None:
     (tmp_path / "master.key").mkdir(mode=0o700)
     with pytest.raises(SetupError):
-        FileKeyring(tmp_path, Urandom())
+        FileKeyring(tmp_path, SystemChance())
     (tmp_path / "root.key").symlink_to("/dev/null")
     with pytest.raises(SetupError, match="is not a file"):
         read_root_key(tmp_path)
@@ -158,12 +158,12 @@ def test_only_a_file_is_a_key_file(tmp_path: Path) -> None:
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     with pytest.raises(SetupError):
-        ensure_root_key(tmp_path / "data", Urandom())
+        ensure_root_key(tmp_path / "data", SystemChance())
 
 
 def test_a_draft_left_by_a_crash_is_in_nobody_s_way(tmp_path: Path) -> None:
     (tmp_path / f".root.key.{os.getpid()}").write_text("half a k")
-    assert ensure_root_key(tmp_path, Urandom()) == read_root_key(tmp_path)
+    assert ensure_root_key(tmp_path, SystemChance()) == read_root_key(tmp_path)
 
 
 def test_make_keeps_what_is_there(tmp_path: Path) -> None:
@@ -177,13 +177,13 @@ def test_make_keeps_what_is_there(tmp_path: Path) -> None:
 
 def test_the_root_key_is_made_once_long_and_private(tmp_path: Path) -> None:
     assert read_root_key(tmp_path) is None
-    key = ensure_root_key(tmp_path, Urandom())
+    key = ensure_root_key(tmp_path, SystemChance())
     assert len(key) == 43
-    assert key == ensure_root_key(tmp_path, Urandom()) == read_root_key(tmp_path)
+    assert key == ensure_root_key(tmp_path, SystemChance()) == read_root_key(tmp_path)
     assert mode_of(tmp_path / "root.key") == 0o600
     (tmp_path / "root.key").chmod(0o644)
     with pytest.raises(SetupError, match="chmod 600"):
-        ensure_root_key(tmp_path, Urandom())
+        ensure_root_key(tmp_path, SystemChance())
 
 
 @pytest.mark.parametrize("text", ["", "\n", "two words\n", "two\nlines\n"])

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.worlds import NOW, Urandom, open_world
+from tests.support.clock import NOW
+from tests.unit.small_deployment import open_small_deployment
 from tidings.actions.identity import phone_numbers
 from tidings.actions.identity.code_sending import new_code
 from tidings.actions.identity.phone_numbers import Kind, LoginBudgets
 from tidings.actions.identity.refresh_tokens import LoginDigests
+from tidings.assembly.system import SystemChance
 from tidings.model import limits
 
 DIGESTS = LoginDigests(os.urandom(32))
@@ -29,7 +31,7 @@ class Drawn:
 
 def test_a_code_is_six_digits() -> None:
     for _ in range(200):
-        code = new_code(Urandom())
+        code = new_code(SystemChance())
         assert len(code) == limits.CODE_DIGITS and code.isascii() and code.isdigit()
 
 
@@ -75,7 +77,7 @@ async def test_each_budget_ends_by_itself_and_counts_nothing_more(
 ) -> None:
     if kind != "all":
         monkeypatch.setitem(phone_numbers._MOST, kind, 2)
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 2 if kind == "all" else 100)
         spend = partial(budgets.spend, "acme", is_known=kind.startswith("known"))
         spent = [await spend(number, NOW) for number in NUMBERS[kind]]
@@ -91,7 +93,7 @@ async def test_each_budget_ends_by_itself_and_counts_nothing_more(
 @pytest.mark.attack("S12", "B02")
 async def test_a_number_is_counted_for_each_tenant_by_itself(tmp_path: Path) -> None:
     number = "+41791234567"
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 10_000)
         for tenant in ("acme", "beta"):
             spent = [
@@ -108,7 +110,7 @@ async def test_strangers_cannot_use_up_what_is_kept_for_known_numbers(
     monkeypatch.setitem(phone_numbers._MOST, "prefix", 2)
     monkeypatch.setattr(limits, "SHARE_DAY_CODES_MIN", 5)
     known = "+41791230000"
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 10)
         numbers = [f"+4179123{last:04d}" for last in range(1, 4)]
         spent = [await budgets.spend("acme", one, NOW, is_known=False) for one in numbers]
@@ -126,7 +128,7 @@ async def test_a_number_that_all_tenants_send_to_is_left_alone_unless_its_user_a
     tmp_path: Path,
 ) -> None:
     number = "+41791234567"
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 10_000)
         for count in range(limits.NUMBER_ALL_TENANTS_DAY_CODES_MAX):
             assert await budgets.spend(f"t{count}", number, NOW, is_known=False) is None
@@ -136,7 +138,7 @@ async def test_a_number_that_all_tenants_send_to_is_left_alone_unless_its_user_a
 
 @pytest.mark.attack("B02")
 async def test_an_address_is_counted_by_itself(tmp_path: Path) -> None:
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
         for _ in range(limits.ADDRESS_CODES_MAX):
             assert await budgets.spend_for_address("192.0.2.1", NOW) is None
@@ -149,7 +151,7 @@ async def test_an_address_is_counted_by_itself(tmp_path: Path) -> None:
 
 async def test_a_budget_s_name_says_nothing_about_a_number(tmp_path: Path) -> None:
     number = "+41791234567"
-    async with open_world(tmp_path) as world:
+    async with open_small_deployment(tmp_path) as world:
         budgets = LoginBudgets(world.store.budgets, DIGESTS, 100)
         await budgets.spend("acme", number, NOW, is_known=False)
         await budgets.spend_for_address("192.0.2.1", NOW)

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receipts at a pace: the first at once, the last of a second after it, nothing in between."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.users import ANN, BOB
+from tests.support.waiting import after_timers, until
 from tidings.delivery.fan_out import ReceiptPace
 from tidings.model import limits
 from tidings.model.chats import Receipt
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey
 from tidings.ports.bus import ReceiptMoved
 
-ANN = user_key("acme", "ann")
-BOB = user_key("acme", "bob")
 CHAT = ChatId("a")
 OTHER = ChatId("b")
 
@@ -29,18 +28,13 @@ class Paced:
 
     def __init__(self) -> None:
         self.passed: list[ReceiptMoved] = []
-        self._changed = asyncio.Event()
         self.pace = ReceiptPace(self._take)
 
     def _take(self, event: ReceiptMoved) -> None:
         self.passed.append(event)
-        self._changed.set()
 
     async def until(self, count: int) -> list[ReceiptMoved]:
-        async with asyncio.timeout(60):
-            while len(self.passed) < count:
-                self._changed.clear()
-                await self._changed.wait()
+        await until(lambda: len(self.passed) >= count)
         return self.passed
 
 
@@ -64,7 +58,7 @@ async def test_the_first_goes_at_once_and_then_the_last(paced: Paced) -> None:
 
 async def test_a_pause_long_enough_makes_the_next_a_first(paced: Paced) -> None:
     paced.pace.offer(moved(1))
-    await asyncio.sleep(0.06)
+    await after_timers(limits.RECEIPT_FRAME_MS / limits.SECOND_MS)
     paced.pace.offer(moved(2))
     assert paced.passed == [moved(1), moved(2)]
 
@@ -87,5 +81,5 @@ async def test_after_the_end_nothing_is_passed_on(paced: Paced) -> None:
     paced.pace.offer(moved(1))
     paced.pace.offer(moved(2))
     paced.pace.close()
-    await asyncio.sleep(0.06)
+    await after_timers(limits.RECEIPT_FRAME_MS / limits.SECOND_MS)
     assert paced.passed == [moved(1)]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection, Frame
-from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.gateway.presence import PresenceTracker
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id, user_key

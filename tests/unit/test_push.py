@@ -16,7 +16,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.unit.worlds import ALICE, BOB, CHAT, NOW, HandClock
+from tests.support.clock import NOW, ManualClock
+from tests.support.users import BOB
+from tests.support.waiting import until
+from tests.unit.small_deployment import ALICE, CHAT
 from tidings.model.ids import user_key
 from tidings.ports.delivery import PushNotice
 from tidings.push import webhook
@@ -95,7 +98,7 @@ async def serving(
         push = WebhookPush(
             url=str(server.make_url("/push")),
             secrets=secrets,
-            clock=HandClock(),
+            clock=ManualClock(),
             back_off=at_once,
             seconds_max=seconds_max,
         )
@@ -107,9 +110,7 @@ async def serving(
 
 
 async def settled(push: WebhookPush, count: int = 1) -> None:
-    async with asyncio.timeout(60):
-        while push.posted + push.failed < count:
-            await asyncio.sleep(0.01)
+    await until(lambda: push.posted + push.failed >= count)
 
 
 @pytest.mark.attack("W09")
@@ -188,9 +189,7 @@ async def test_a_loud_tenant_drops_only_its_own_and_takes_turns(
     async with serving(receiver) as push:
         for _ in range(webhook.TENANT_POSTS_AT_ONCE):
             await push.send([NOTICE])
-        async with asyncio.timeout(60):
-            while len(receiver.bodies) < webhook.TENANT_POSTS_AT_ONCE:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(receiver.bodies) >= webhook.TENANT_POSTS_AT_ONCE)
         for _ in range(100):
             await push.send([NOTICE])
         dropped = push.dropped
@@ -199,9 +198,7 @@ async def test_a_loud_tenant_drops_only_its_own_and_takes_turns(
             await push.send([of_tenant("beta")])
         assert push.dropped == dropped + 3, "and each time it was one of the loud tenant's"
         # The quiet one is posted while all that the loud one may have at once wait for an answer.
-        async with asyncio.timeout(60):
-            while tenants_in(receiver).count("beta") < 3:
-                await asyncio.sleep(0.01)
+        await until(lambda: tenants_in(receiver).count("beta") >= 3)
         assert tenants_in(receiver).count("acme") == webhook.TENANT_POSTS_AT_ONCE
         receiver.may_answer.set()
         await settled(push, webhook.TENANT_POSTS_AT_ONCE + 20)
@@ -281,7 +278,7 @@ async def test_nobody_goes_where_a_redirect_points() -> None:
 
 async def test_without_a_webhook_there_is_a_failure_and_no_more() -> None:
     push = WebhookPush(
-        url="http://127.0.0.1:1/", secrets=[SECRET], clock=HandClock(), back_off=at_once
+        url="http://127.0.0.1:1/", secrets=[SECRET], clock=ManualClock(), back_off=at_once
     )
     push.start()
     await push.send([NOTICE])

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import NOW, ManualClock
+from tests.support.users import BOB
 from tests.unit.forgery import Forge, accepted, refused
-from tests.unit.worlds import ALICE, BOB, NOW, ROOT, HandClock, World, open_world
+from tests.unit.small_deployment import ALICE, ROOT, SmallDeployment, open_small_deployment
 from tidings.actions.identity.credential_status import CredentialStatus
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.users import ensure_user
@@ -46,8 +48,8 @@ class Limited:
         return self
 
 
-def quotas_of(limited: Limited, sums: Sums, clock: HandClock | None = None) -> TenantQuotas:
-    ports: Any = (limited, None, sums, clock or HandClock())
+def quotas_of(limited: Limited, sums: Sums, clock: ManualClock | None = None) -> TenantQuotas:
+    ports: Any = (limited, None, sums, clock or ManualClock())
     return TenantQuotas(*ports)
 
 
@@ -91,7 +93,7 @@ async def test_one_tenant_s_trouble_is_not_another_s(caplog: pytest.LogCaptureFi
 
 
 async def test_an_idle_tenant_is_forgotten_unless_it_is_limited_today() -> None:
-    clock, limited = HandClock(), Limited(Quotas(messages_per_day=10))
+    clock, limited = ManualClock(), Limited(Quotas(messages_per_day=10))
     quotas = quotas_of(limited, Sums(), clock)
     await use(quotas, 3)
     meter = quotas.meter("messages", "acme")
@@ -121,18 +123,20 @@ async def test_nothing_is_lost_and_nothing_counts_twice(
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", None)
         yield opened
 
 
-def users_quota(world: World) -> TenantQuotas:
+def users_quota(world: SmallDeployment) -> TenantQuotas:
     store = world.store
     return TenantQuotas(store.tenants, store.users, store.budgets, world.clock)
 
 
-async def test_a_full_tenant_takes_no_new_user_and_keeps_those_it_has(world: World) -> None:
+async def test_a_full_tenant_takes_no_new_user_and_keeps_those_it_has(
+    world: SmallDeployment,
+) -> None:
     users, quotas = world.store.users, users_quota(world)
     await ensure_user(users, ALICE, NOW, quotas)
     await world.store.tenants.set_quotas("acme", Quotas(users=0))
@@ -144,7 +148,7 @@ async def test_a_full_tenant_takes_no_new_user_and_keeps_those_it_has(world: Wor
     assert await users.get(BOB) is None
 
 
-async def test_a_token_of_a_new_user_is_not_valid_at_a_full_tenant(world: World) -> None:
+async def test_a_token_of_a_new_user_is_not_valid_at_a_full_tenant(world: SmallDeployment) -> None:
     store = world.store
     world.authenticate._status = CredentialStatus(
         store.tenants, store.users, store.sessions, world.clock, world.watch, users_quota(world)

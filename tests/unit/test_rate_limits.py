@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.support.users import ANN
 from tidings.actions.identity.caller import Caller, Root, TenantCaller, UserCaller
 from tidings.actions.rate_limits import (
     CONNECT_WAIT_MS_MAX,
@@ -21,13 +22,12 @@ from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.model.refusals import RateLimited
 
-ANN = user_key("acme", "ann")
 USER = UserCaller(ANN, None, 0)
 KEY = TenantCaller("acme", "00ff")
 HOME = "203.0.113.9"
 
 
-class World:
+class TimedLimits:
     """Limits with time that stands still until it is moved."""
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> TimedLimits:
+    return TimedLimits()
 
 
 def names(outcome: Outcome | None) -> list[str]:
@@ -62,7 +62,7 @@ def names(outcome: Outcome | None) -> list[str]:
     ],
 )
 async def test_what_a_callers_request_is_counted_as(
-    world: World, caller: Caller | None, kind: Kind | None, counted: list[str]
+    world: TimedLimits, caller: Caller | None, kind: Kind | None, counted: list[str]
 ) -> None:
     assert names(await world.limits.request(caller, kind)) == counted
 
@@ -77,19 +77,21 @@ async def test_what_a_callers_request_is_counted_as(
     ],
 )
 async def test_what_an_address_is_counted_as_by_this_process_alone(
-    world: World, address: str | None, kind: Kind | None, counted: list[str]
+    world: TimedLimits, address: str | None, kind: Kind | None, counted: list[str]
 ) -> None:
     assert names(await world.limits.arrival(address, kind)) == counted
     assert len(world.shared) == 0
 
 
-async def test_wrong_credentials_are_counted_by_all_processes_together(world: World) -> None:
+async def test_wrong_credentials_are_counted_by_all_processes_together(world: TimedLimits) -> None:
     assert names(await world.limits.wrong_credentials(HOME)) == ["credentials"]
     assert len(world.shared) == 1
 
 
 @pytest.mark.attack("S11", "A16")
-async def test_wrong_credentials_are_limited_also_where_no_address_is_known(world: World) -> None:
+async def test_wrong_credentials_are_limited_also_where_no_address_is_known(
+    world: TimedLimits,
+) -> None:
     for _ in range(limits.UNKNOWN_WRONG_CREDENTIALS_BURST):
         check(await world.limits.wrong_credentials(None))
     with pytest.raises(RateLimited, match="credentials"):
@@ -100,7 +102,7 @@ async def test_wrong_credentials_are_limited_also_where_no_address_is_known(worl
     check(await world.limits.wrong_credentials(None))
 
 
-async def guess(world: World, networks: Iterable[int]) -> int:
+async def guess(world: TimedLimits, networks: Iterable[int]) -> int:
     """How many wrong credentials from these networks of one provider are told that they are."""
     allowed = 0
     for number in networks:
@@ -114,7 +116,7 @@ async def guess(world: World, networks: Iterable[int]) -> int:
 
 @pytest.mark.attack("S18", "A16")
 async def test_wrong_credentials_from_many_networks_of_one_site_are_counted_together(
-    world: World,
+    world: TimedLimits,
 ) -> None:
     most = limits.SITE_ADDRESSES * limits.ADDRESS_WRONG_CREDENTIALS_BURST
     assert await guess(world, range(400)) == most
@@ -125,7 +127,7 @@ async def test_wrong_credentials_from_many_networks_of_one_site_are_counted_toge
 
 
 @pytest.mark.attack("S18", "C04")
-async def test_so_are_requests_logins_and_handshakes(world: World) -> None:
+async def test_so_are_requests_logins_and_handshakes(world: TimedLimits) -> None:
     home = "2a00:1:2:3::/64"
     assert names(await world.limits.arrival(home, "login")) == [
         "login", "login-48", "address", "address-48",
@@ -136,7 +138,7 @@ async def test_so_are_requests_logins_and_handshakes(world: World) -> None:
     assert world.limits.handshake("2a00:1:3:0::/64") == 0
 
 
-async def test_what_was_counted_twice_is_told_as_one(world: World) -> None:
+async def test_what_was_counted_twice_is_told_as_one(world: TimedLimits) -> None:
     arrival = await world.limits.arrival(HOME, None)
     request = await world.limits.request(USER, None)
     told = together(request, arrival)
@@ -149,7 +151,7 @@ async def test_what_was_counted_twice_is_told_as_one(world: World) -> None:
     assert together(request, None) == together(None, request) == request
 
 
-async def test_of_two_verdicts_the_one_that_refuses_counts(world: World) -> None:
+async def test_of_two_verdicts_the_one_that_refuses_counts(world: TimedLimits) -> None:
     for _ in range(limits.ADDRESS_LOGINS_BURST):
         check(await world.limits.arrival(HOME, "login"))
     for _ in range(limits.ADDRESS_WRONG_CREDENTIALS_BURST):
@@ -165,7 +167,7 @@ async def test_of_two_verdicts_the_one_that_refuses_counts(world: World) -> None
 
 
 @pytest.mark.attack("F01")
-async def test_a_flood_is_refused_for_its_user_alone(world: World) -> None:
+async def test_a_flood_is_refused_for_its_user_alone(world: TimedLimits) -> None:
     for _ in range(limits.USER_REQUESTS_BURST):
         check(await world.limits.request(USER, None))
     with pytest.raises(RateLimited) as refused:
@@ -177,7 +179,7 @@ async def test_a_flood_is_refused_for_its_user_alone(world: World) -> None:
 
 
 @pytest.mark.attack("F01")
-async def test_messages_are_counted_together_whichever_way_they_come(world: World) -> None:
+async def test_messages_are_counted_together_whichever_way_they_come(world: TimedLimits) -> None:
     bucket = sends_of(ANN)
     for _ in range(limits.USER_SENDS_BURST // 2):
         assert world.limits.send(bucket) == 0
@@ -189,7 +191,7 @@ async def test_messages_are_counted_together_whichever_way_they_come(world: Worl
 
 
 @pytest.mark.attack("F05")
-async def test_who_reconnects_all_the_time_waits_longer_and_longer(world: World) -> None:
+async def test_who_reconnects_all_the_time_waits_longer_and_longer(world: TimedLimits) -> None:
     for _ in range(limits.USER_CONNECTS_BURST):
         assert await world.limits.connect(ANN) == 0
     waits = [await world.limits.connect(ANN) for _ in range(8)]
@@ -200,7 +202,7 @@ async def test_who_reconnects_all_the_time_waits_longer_and_longer(world: World)
 
 
 @pytest.mark.attack("C04")
-async def test_an_address_may_have_only_so_many_sockets(world: World) -> None:
+async def test_an_address_may_have_only_so_many_sockets(world: TimedLimits) -> None:
     entrance = Admission(lambda most: most, world.limits)
     for _ in range(limits.ADDRESS_SOCKETS_MAX):
         assert entrance.wait_seconds(HOME) == 0
@@ -214,7 +216,7 @@ async def test_an_address_may_have_only_so_many_sockets(world: World) -> None:
 
 
 @pytest.mark.attack("C18")
-async def test_a_herd_at_the_door_is_spread(world: World) -> None:
+async def test_a_herd_at_the_door_is_spread(world: TimedLimits) -> None:
     chosen = iter(range(1, 100_000, 777))
     entrance = Admission(lambda most: min(most, next(chosen)), world.limits)
     assert {entrance.wait_seconds(None) for _ in range(limits.HANDSHAKES_BURST)} == {0}
@@ -226,7 +228,7 @@ async def test_a_herd_at_the_door_is_spread(world: World) -> None:
 
 
 @pytest.mark.attack("C04")
-async def test_one_address_cannot_take_the_whole_door(world: World) -> None:
+async def test_one_address_cannot_take_the_whole_door(world: TimedLimits) -> None:
     entrance = Admission(lambda most: most, world.limits)
     taken = [entrance.wait_seconds(HOME) for _ in range(limits.HANDSHAKES_BURST)]
     assert taken.count(0) == limits.ADDRESS_CONNECTS_BURST

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.unit.worlds import CHAT, Urandom
+from tests.unit.small_deployment import CHAT
 from tidings.actions.identity.refresh_tokens import (
     REFRESH_TOKEN,
     LoginDigests,
@@ -15,9 +15,10 @@ from tidings.actions.identity.refresh_tokens import (
     seal_next,
     session_of,
 )
+from tidings.assembly.system import SystemChance
 
 SESSION = CHAT
-CHANCE = Urandom()
+CHANCE = SystemChance()
 DIGESTS = LoginDigests(os.urandom(32))
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import ALICE, BOB, CHAT
+from tests.support.users import BOB
+from tests.unit.small_deployment import ALICE, CHAT
 from tidings.actions.remote_gateways import RemoteGateways
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Retracted

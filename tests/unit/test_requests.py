@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.users import ANN, BOB, CAT
 from tests.unit.fake_connection import FakeConnection, Frame
-from tests.unit.gateway_bench import ANN, BOB, CAT, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.rate_limits import RateLimits, check
 from tidings.gateway.requests import page_frame

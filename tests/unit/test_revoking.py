@@ -10,8 +10,10 @@ from time import monotonic
 
 import pytest
 
+from tests.support.users import ANN, BOB
+from tests.support.waiting import until
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.revocation_watch import LATE_LOOKS_MAX, RevocationWatch
 from tidings.gateway.closing import RevocationCloser
@@ -95,12 +97,6 @@ class Watched:
 async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     async with a_gateway(tmp_path / "data") as bench:
         yield Watched(bench)
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def closes(line: FakeConnection) -> None:

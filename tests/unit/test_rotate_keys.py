@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import (
+from tests.support.failpoints import Died
+from tests.support.intercepted import Gate, Intercepted, SlowDisk
+from tests.support.users import BOB
+from tests.unit.small_deployment import (
     ALICE,
-    BOB,
     CHAT,
     ROOT,
-    Died,
-    Gate,
-    SlowDisk,
-    Urandom,
-    Watched,
-    World,
+    SmallDeployment,
     let_others_run,
-    open_world,
+    open_small_deployment,
     read,
     sealed_message,
     write,
@@ -31,6 +28,7 @@ from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.content.vault import DEPLOYMENT_SECRETS
 from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, data_key_purpose
 from tidings.actions.identity.caller import UserCaller
+from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key
@@ -40,7 +38,7 @@ from tidings.ports.secrets import MasterKey
 AUTHORS = [user_key("acme", f"author{n}") for n in range(5)]
 
 
-async def furnish(world: World) -> tuple[list[Entry], str, bytes]:
+async def furnish(world: SmallDeployment) -> tuple[list[Entry], str, bytes]:
     """Something under every kind of secret: messages, a token, a digest."""
     for tenant in ("acme", "beta"):
         await world.put_tenant(ROOT, tenant, None)
@@ -51,7 +49,7 @@ async def furnish(world: World) -> tuple[list[Entry], str, bytes]:
 
 async def check_all_there(folder: Path, kept: tuple[list[Entry], str, bytes]) -> None:
     entries, token, digest = kept
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         assert not world.vault.is_rotation_unfinished
         for author, entry in zip(AUTHORS, entries, strict=True):
             assert await read(world.vault, entry) == f"by {author}"
@@ -62,14 +60,14 @@ async def check_all_there(folder: Path, kept: tuple[list[Entry], str, bytes]) ->
 
 
 def key_in(folder: Path) -> MasterKey:
-    current = FileKeyring(folder, Urandom()).current
+    current = FileKeyring(folder, SystemChance()).current
     assert current is not None
     return current
 
 
 async def test_after_a_rotation_the_old_key_opens_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         kept = await furnish(world)
         old = key_in(folder)
         before = [await world.store.data_keys.current(author) for author in AUTHORS]
@@ -82,7 +80,7 @@ async def test_after_a_rotation_the_old_key_opens_nothing(tmp_path: Path) -> Non
             key = await world.store.data_keys.current(author)
             assert key is not None
             with pytest.raises(CannotUnwrap):
-                Wrapping(EnvironmentKeyring(old.secret, None), Urandom()).unwrap(
+                Wrapping(EnvironmentKeyring(old.secret, None), SystemChance()).unwrap(
                     data_key_purpose(author), old.key_id, key.wrapped
                 )
         everything = b"".join(path.read_bytes() for path in folder.iterdir())
@@ -90,7 +88,7 @@ async def test_after_a_rotation_the_old_key_opens_nothing(tmp_path: Path) -> Non
         assert not [key for key in before if key and key.wrapped in everything], "left on disk"
     await check_all_there(folder, kept)
     with pytest.raises(SetupError, match="the master key does not open this store"):
-        async with open_world(folder, master=EnvironmentKeyring(old.secret, None)):
+        async with open_small_deployment(folder, master=EnvironmentKeyring(old.secret, None)):
             pass
 
 
@@ -100,7 +98,7 @@ async def test_a_thousand_sends_while_rotating(
     monkeypatch.setattr(rotation, "BATCH_KEYS", 5)
     folder = tmp_path / "data"
     entries: list[Entry] = []
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         kept = await furnish(world)
         old = key_in(folder)
 
@@ -125,7 +123,7 @@ async def test_a_thousand_sends_while_rotating(
         assert current.key_id != old.key_id
         assert await world.store.data_keys.wrapped_by_others(current.key_id, 1) == []
     await check_all_there(folder, kept)
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         await world.vault.open(entries, 0)
         assert not [entry for entry in entries if entry.gone], "a key was lost"
 
@@ -158,11 +156,11 @@ async def test_stopped_at_every_step_it_goes_on(
         step += 1
         folder = tmp_path / f"step{step}"
         stops = StopsAt(step, after=after)
-        async with open_world(folder) as world:
+        async with open_small_deployment(folder) as world:
             kept = await furnish(world)
             old = key_in(folder)
             doomed: Any = [
-                Watched(port, stops)
+                Intercepted(port, stops)
                 for port in (
                     world.master, world.store.data_keys, world.store.tenants, world.store.deployment
                 )
@@ -174,7 +172,7 @@ async def test_stopped_at_every_step_it_goes_on(
             except Died:
                 pass
             await write(world.vault, "written before the process was gone", BOB)
-        async with open_world(folder) as world:
+        async with open_small_deployment(folder) as world:
             if world.vault.is_rotation_unfinished:
                 entry = await write(world.vault, "written meanwhile", user_key("acme", "new"))
                 assert await world.rotate.resume() is not None
@@ -193,7 +191,9 @@ async def test_stopped_at_every_step_it_goes_on(
 async def test_a_rotation_waits_for_keys_on_their_way_to_the_store(tmp_path: Path) -> None:
     gate = Gate("add")
     folder = tmp_path / "data"
-    async with open_world(folder, data_keys=lambda keys: Watched(keys, gate)) as world:
+    async with open_small_deployment(
+        folder, data_keys=lambda keys: Intercepted(keys, gate)
+    ) as world:
         async with asyncio.TaskGroup() as tasks:
             sending = tasks.create_task(write(world.vault, "sent before", ALICE))
             await gate.reached.wait()
@@ -205,14 +205,16 @@ async def test_a_rotation_waits_for_keys_on_their_way_to_the_store(tmp_path: Pat
             assert not rotation.done()
             gate.opened.set()
         entry = sending.result()
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         assert await read(world.vault, entry) == "sent before"
 
 
 async def test_a_key_whose_sender_gave_up_is_not_left_behind(tmp_path: Path) -> None:
     disk = SlowDisk("add")
     folder = tmp_path / "data"
-    async with open_world(folder, data_keys=lambda keys: Watched(keys, disk)) as world:
+    async with open_small_deployment(
+        folder, data_keys=lambda keys: Intercepted(keys, disk)
+    ) as world:
         async with asyncio.TaskGroup() as tasks:
             sending = tasks.create_task(write(world.vault, "given up", ALICE))
             await disk.begun.wait()
@@ -224,9 +226,9 @@ async def test_a_key_whose_sender_gave_up_is_not_left_behind(tmp_path: Path) -> 
                 await asyncio.wait(disk.writes)
             return await call()
 
-        deployment: Any = Watched(world.store.deployment, in_order)
+        deployment: Any = Intercepted(world.store.deployment, in_order)
         await dataclasses.replace(world.rotate, deployment=deployment)()
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         key = await world.store.data_keys.current(ALICE)
         assert key is not None
         assert key.master_key_id == key_in(folder).key_id
@@ -235,9 +237,9 @@ async def test_a_key_whose_sender_gave_up_is_not_left_behind(tmp_path: Path) -> 
 async def test_one_rotation_at_a_time(tmp_path: Path) -> None:
     gate = Gate("finish_rotation")
     folder = tmp_path / "data"
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         kept = await furnish(world)
-        master: Any = Watched(world.master, gate)
+        master: Any = Intercepted(world.master, gate)
         rotate = dataclasses.replace(world.rotate, master=master)
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(rotate())
@@ -252,10 +254,12 @@ async def test_one_rotation_at_a_time(tmp_path: Path) -> None:
 
 async def test_a_key_read_just_before_the_end_of_a_rotation_still_opens(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         entry = await write(world.vault, "text")
     gate = Gate("get", after=True)
-    async with open_world(folder, data_keys=lambda keys: Watched(keys, gate)) as world:
+    async with open_small_deployment(
+        folder, data_keys=lambda keys: Intercepted(keys, gate)
+    ) as world:
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(read(world.vault, entry))
             await gate.reached.wait()
@@ -266,7 +270,7 @@ async def test_a_key_read_just_before_the_end_of_a_rotation_still_opens(tmp_path
 
 
 async def test_a_signing_key_at_hand_survives_two_rotations(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         await world.put_tenant(ROOT, "acme", None)
         assert await world.signing.public("acme.0123456789abcdef") is None  # loads, wrapped
         await world.rotate()
@@ -279,7 +283,7 @@ async def test_what_does_not_open_stops_the_rotation_and_nothing_is_forgotten(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"
-    async with open_world(folder) as world:
+    async with open_small_deployment(folder) as world:
         kept = await furnish(world)
         key = await world.store.data_keys.current(AUTHORS[0])
         assert key is not None
@@ -301,47 +305,47 @@ async def test_what_does_not_open_stops_the_rotation_and_nothing_is_forgotten(
 async def test_a_rotation_by_the_environment(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     old, new = b"o" * 32, b"n" * 32
-    async with open_world(folder, master=EnvironmentKeyring(old, None)) as world:
+    async with open_small_deployment(folder, master=EnvironmentKeyring(old, None)) as world:
         entry = await write(world.vault, "text")
         with pytest.raises(SetupError, match="TIDINGS_MASTER_KEY_PREVIOUS"):
             await world.rotate()
-    async with open_world(folder, master=EnvironmentKeyring(new, old)) as world:
+    async with open_small_deployment(folder, master=EnvironmentKeyring(new, old)) as world:
         unfinished = [world.vault.is_rotation_unfinished]
         await world.rotate()
         unfinished.append(world.vault.is_rotation_unfinished)
         assert unfinished == [True, False]
         assert (await world.rotate()).secrets == 0, "asked again, there is nothing left to do"
-    async with open_world(folder, master=EnvironmentKeyring(new, None)) as world:
+    async with open_small_deployment(folder, master=EnvironmentKeyring(new, None)) as world:
         assert await read(world.vault, entry) == "text"
     with pytest.raises(SetupError, match="does not open"):
-        async with open_world(folder, master=EnvironmentKeyring(old, None)):
+        async with open_small_deployment(folder, master=EnvironmentKeyring(old, None)):
             pass
 
 
 async def test_a_key_taken_back_too_early_is_noticed_at_the_start(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     old, new = b"o" * 32, b"n" * 32
-    async with open_world(folder, master=EnvironmentKeyring(old, None)) as world:
+    async with open_small_deployment(folder, master=EnvironmentKeyring(old, None)) as world:
         await write(world.vault, "text")
-    async with open_world(folder, master=EnvironmentKeyring(new, old)) as world:
+    async with open_small_deployment(folder, master=EnvironmentKeyring(new, old)) as world:
         await write(world.vault, "under the new key", BOB)
     with pytest.raises(SetupError, match="a data key is wrapped by"):
-        async with open_world(folder, master=EnvironmentKeyring(old, None)):
+        async with open_small_deployment(folder, master=EnvironmentKeyring(old, None)):
             pass
     with pytest.raises(SetupError, match="does not open"):
-        async with open_world(folder, master=EnvironmentKeyring(new, None)):
+        async with open_small_deployment(folder, master=EnvironmentKeyring(new, None)):
             pass
 
 
 async def test_a_lost_key_file_is_not_made_anew(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    async with open_world(folder):
+    async with open_small_deployment(folder):
         pass
     (folder / "master.key").rename(tmp_path / "mislaid")
     with pytest.raises(SetupError, match="is missing"):
-        async with open_world(folder):
+        async with open_small_deployment(folder):
             pass
     assert not (folder / "master.key").exists()
     (tmp_path / "mislaid").rename(folder / "master.key")
-    async with open_world(folder):
+    async with open_small_deployment(folder):
         pass

@@ -4,7 +4,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,10 +12,9 @@ import pytest
 from scripts.services import __main__ as services
 from scripts.services import running
 from scripts.services.process import HOST, ServiceDied, ServiceProcess, free_port
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
-POLL_SECONDS = 0.01
-END_SECONDS_MAX = 20
 
 
 class Sleeper(ServiceProcess):
@@ -75,13 +73,6 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_for_end(pid: int) -> None:
-    end = time.monotonic() + END_SECONDS_MAX
-    while is_alive(pid):
-        assert time.monotonic() < end, "it still runs"
-        time.sleep(POLL_SECONDS)
-
-
 def test_a_service_that_dies_tells_what_it_said(tmp_path: Path) -> None:
     service = Failing(tmp_path)
     with pytest.raises(ServiceDied, match="no disk left"):
@@ -132,7 +123,7 @@ def test_a_paused_service_can_be_stopped(tmp_path: Path) -> None:
     assert not is_alive(pid)
 
 
-def test_a_service_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+async def test_a_service_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from tests.unit.test_service_process import Sleeper\n"
@@ -150,7 +141,7 @@ def test_a_service_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
         pid = int(starter.stdout.readline())
         assert is_alive(pid)
         starter.kill()
-    wait_for_end(pid)
+    await until(lambda: not is_alive(pid))
 
 
 def test_a_free_port_is_not_one_that_clients_are_given() -> None:

@@ -15,8 +15,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
+from tests.support.clock import ManualClock
 from tests.support.phones import SECRET, some_phones
-from tests.unit.worlds import HandClock
 from tidings.model.refusals import SmsUnavailable
 from tidings.model.times import EPOCH
 from tidings.ports.delivery import Sms, TextRejected
@@ -79,8 +79,8 @@ async def refused(
 
 async def test_a_text_is_posted_and_signed() -> None:
     async with some_phones() as phones:
-        sms = WebhookSms(url=phones.url, secrets=[SECRET.encode()], clock=HandClock())
-        forged = WebhookSms(url=phones.url, secrets=[b"another secret"], clock=HandClock())
+        sms = WebhookSms(url=phones.url, secrets=[SECRET.encode()], clock=ManualClock())
+        forged = WebhookSms(url=phones.url, secrets=[b"another secret"], clock=ManualClock())
         try:
             await sms.send(NUMBER, TEXT)
             with pytest.raises(SmsUnavailable):
@@ -109,7 +109,7 @@ async def test_a_webhook_that_says_no_is_asked_once(
 ) -> None:
     async with a_service() as service:
         service.status = status
-        sms = WebhookSms(url=service.url, secrets=[b"secret"], clock=HandClock())
+        sms = WebhookSms(url=service.url, secrets=[b"secret"], clock=ManualClock())
         try:
             assert await refused(sms, caplog, error) == f"status {status}"
         finally:
@@ -124,7 +124,7 @@ async def test_a_webhook_that_is_slow_or_away_is_given_up(
     async with a_service() as service:
         service.may_answer.clear()
         url = service.url
-        sms = WebhookSms(url=url, secrets=[b"secret"], clock=HandClock(), seconds_max=0.05)
+        sms = WebhookSms(url=url, secrets=[b"secret"], clock=ManualClock(), seconds_max=0.05)
         assert await refused(sms, caplog) == "TimeoutError"
         service.may_answer.set()
     assert await refused(sms, caplog) == "ClientConnectorError"
@@ -142,7 +142,7 @@ async def at_sns(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a/session+token==")
     async with open_sns(
-        endpoint=service.url, region=REGION, sender=sender, clock=HandClock()
+        endpoint=service.url, region=REGION, sender=sender, clock=ManualClock()
     ) as sms:
         yield sms
 
@@ -166,7 +166,7 @@ async def test_a_text_is_published_and_signed_as_the_sdk_signs(
         "MessageAttributes.entry.2.Value.StringValue": "Tidings",
     }
 
-    moment = (EPOCH + timedelta(milliseconds=HandClock().now())).replace(tzinfo=None)
+    moment = (EPOCH + timedelta(milliseconds=ManualClock().now())).replace(tzinfo=None)
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: moment)
     request = AWSRequest("POST", service.url, {"Content-Type": headers["content-type"]}, body)
     credentials = ReadOnlyCredentials("AKIDEXAMPLE", "a secret", "a/session+token==")

@@ -10,8 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.clock import NOW
+from tests.support.intercepted import Gate, Intercepted
+from tests.support.users import BOB
 from tests.unit.forgery import Forge, accepted, refused
-from tests.unit.worlds import ALICE, BOB, NOW, ROOT, ROOT_KEY, Gate, Watched, World, open_world
+from tests.unit.small_deployment import (
+    ALICE,
+    ROOT,
+    ROOT_KEY,
+    SmallDeployment,
+    open_small_deployment,
+)
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.caller import TenantCaller, UserCaller
 from tidings.actions.identity.credential_status import CredentialStatus
@@ -54,7 +63,7 @@ class Process:
 Around = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
-def a_process(world: World, around: Around | None = None) -> Process:
+def a_process(world: SmallDeployment, around: Around | None = None) -> Process:
     """One that has not started to watch."""
 
     async def count(name: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -67,10 +76,10 @@ def a_process(world: World, around: Around | None = None) -> Process:
         return await call()
 
     store = world.store
-    tenants: Any = Watched(store.tenants, count)
-    sessions: Any = Watched(store.sessions, count)
+    tenants: Any = Intercepted(store.tenants, count)
+    sessions: Any = Intercepted(store.sessions, count)
     watch = RevocationWatch(
-        Watched(store.revocations, after),
+        Intercepted(store.revocations, after),
         now=lambda: made.time,
         look_seconds=3_600,
     )
@@ -83,14 +92,14 @@ def a_process(world: World, around: Around | None = None) -> Process:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", None)
         yield opened
 
 
 @pytest.fixture
-async def process(world: World) -> AsyncIterator[Process]:
+async def process(world: SmallDeployment) -> AsyncIterator[Process]:
     made = a_process(world)
     await made.watch.start()
     yield made
@@ -98,11 +107,11 @@ async def process(world: World) -> AsyncIterator[Process]:
 
 
 @pytest.fixture
-async def forge(world: World) -> Forge:
+async def forge(world: SmallDeployment) -> Forge:
     return Forge(*await world.signing.signer("acme"))
 
 
-async def session_token(world: World, forge: Forge, session: Session = SESSION) -> str:
+async def session_token(world: SmallDeployment, forge: Forge, session: Session = SESSION) -> str:
     """A token of a session that is open."""
     await world.store.users.put(ALICE, display_name=None, phone_number=None, now=NOW)
     await world.store.sessions.open(session)
@@ -125,7 +134,7 @@ async def session_token(world: World, forge: Forge, session: Session = SESSION) 
     ids=["another's", "revoked", "expired", "before the tokens were revoked", "missing"],
 )
 async def test_a_session_that_does_not_hold(
-    world: World, forge: Forge, changed: dict[str, Any] | None
+    world: SmallDeployment, forge: Forge, changed: dict[str, Any] | None
 ) -> None:
     await world.store.users.put(ALICE, display_name=None, phone_number=None, now=NOW)
     await world.store.users.revoke_tokens(ALICE, NOW - 8_000)
@@ -138,13 +147,15 @@ async def test_a_session_that_does_not_hold(
 
 
 @pytest.mark.attack("A12")
-async def test_a_session_of_nobody_makes_no_user(world: World, forge: Forge) -> None:
+async def test_a_session_of_nobody_makes_no_user(world: SmallDeployment, forge: Forge) -> None:
     assert await refused(world, forge.with_claims(sid=SESSION.session_id))
     assert await world.store.users.get(ALICE) is None
 
 
 @pytest.mark.attack("A12")
-async def test_a_token_made_right_after_all_were_revoked_counts(world: World, forge: Forge) -> None:
+async def test_a_token_made_right_after_all_were_revoked_counts(
+    world: SmallDeployment, forge: Forge
+) -> None:
     world.clock.time = NOW + 500
     old = (await world.make_token(ROOT, "acme", "alice")).token
     assert await accepted(world, old)
@@ -157,7 +168,7 @@ async def test_a_token_made_right_after_all_were_revoked_counts(world: World, fo
 
 
 @pytest.mark.attack("A13")
-async def test_a_deactivated_user_may_nothing_until_let_back(world: World) -> None:
+async def test_a_deactivated_user_may_nothing_until_let_back(world: SmallDeployment) -> None:
     token = (await world.make_token(ROOT, "acme", "alice")).token
     await world.store.users.set_active(ALICE, False, NOW)
     assert await refused(world, token)
@@ -167,7 +178,7 @@ async def test_a_deactivated_user_may_nothing_until_let_back(world: World) -> No
 
 
 @pytest.mark.attack("A13")
-async def test_nothing_of_a_suspended_tenant_counts(world: World) -> None:
+async def test_nothing_of_a_suspended_tenant_counts(world: SmallDeployment) -> None:
     key = await world.make_key(ROOT, "acme")
     token = (await world.make_token(ROOT, "acme", "alice")).token
     await world.put_tenant(ROOT, "acme", None, is_suspended=True)
@@ -180,7 +191,7 @@ async def test_nothing_of_a_suspended_tenant_counts(world: World) -> None:
 
 
 @pytest.mark.attack("A18")
-async def test_tokens_end_with_the_tenant_key_they_were_made_with(world: World) -> None:
+async def test_tokens_end_with_the_tenant_key_they_were_made_with(world: SmallDeployment) -> None:
     keys = [await world.make_key(ROOT, "acme") for _ in range(2)]
     tokens = [
         (await world.make_token(TenantCaller("acme", key.key_id), "acme", "alice")).token
@@ -194,7 +205,9 @@ async def test_tokens_end_with_the_tenant_key_they_were_made_with(world: World) 
 # --- What is asked
 
 
-async def test_a_token_is_looked_up_once(process: Process, forge: Forge, world: World) -> None:
+async def test_a_token_is_looked_up_once(
+    process: Process, forge: Forge, world: SmallDeployment
+) -> None:
     one, other = forge.with_claims(), forge.with_claims(sub="bob")
     assert await process.accepts(one)
     assert process.asked == ["signing_keys", "get", "standing"]
@@ -209,7 +222,7 @@ async def test_a_token_is_looked_up_once(process: Process, forge: Forge, world: 
 @pytest.mark.attack("A12", "A13", "A18")
 @pytest.mark.parametrize("what", ["user", "deactivated", "tenant", "session", "tenant_key"])
 async def test_the_feed_ends_a_token_that_is_known(
-    process: Process, world: World, forge: Forge, what: str
+    process: Process, world: SmallDeployment, forge: Forge, what: str
 ) -> None:
     key = await world.make_key(ROOT, "acme")
     session = await session_token(world, forge)
@@ -238,7 +251,7 @@ async def test_the_feed_ends_a_token_that_is_known(
 
 @pytest.mark.attack("A18")
 async def test_the_feed_ends_the_tokens_of_a_key_taken_away(
-    process: Process, world: World, forge: Forge
+    process: Process, world: SmallDeployment, forge: Forge
 ) -> None:
     old = forge.with_claims()
     assert await process.accepts(old)
@@ -253,7 +266,9 @@ async def test_the_feed_ends_the_tokens_of_a_key_taken_away(
     assert await process.accepts(new)
 
 
-async def test_who_signs_for_long_hears_of_a_newer_key(process: Process, world: World) -> None:
+async def test_who_signs_for_long_hears_of_a_newer_key(
+    process: Process, world: SmallDeployment
+) -> None:
     first, _ = await process.signing.signer("acme")
     made = await world.signing_keys.make(ROOT, "acme")
     assert (await process.signing.signer("acme"))[0] == first
@@ -267,7 +282,7 @@ async def test_who_signs_for_long_hears_of_a_newer_key(process: Process, world: 
 @pytest.mark.attack("A12", "A13")
 @pytest.mark.parametrize("name", ["get", "standing", "signing_keys"])
 async def test_what_ends_between_the_look_and_remembering_it_is_seen(
-    world: World, forge: Forge, name: str
+    world: SmallDeployment, forge: Forge, name: str
 ) -> None:
     gate = Gate(name, after=True)
     process = a_process(world, gate)
@@ -289,7 +304,7 @@ async def test_what_ends_between_the_look_and_remembering_it_is_seen(
 @pytest.mark.attack("A13", "A18")
 @pytest.mark.parametrize("name", ["get", "find_key", "signing_keys"])
 async def test_what_ends_while_it_is_read_is_not_remembered(
-    world: World, forge: Forge, name: str
+    world: SmallDeployment, forge: Forge, name: str
 ) -> None:
     gate = Gate(name, after=True)
     process = a_process(world, gate)
@@ -314,7 +329,7 @@ async def test_what_ends_while_it_is_read_is_not_remembered(
 
 @pytest.mark.attack("A13")
 async def test_who_cannot_see_the_feed_believes_nothing_it_remembers(
-    process: Process, world: World, forge: Forge
+    process: Process, world: SmallDeployment, forge: Forge
 ) -> None:
     token = forge.with_claims()
     assert await process.accepts(token)
@@ -339,7 +354,9 @@ async def test_who_cannot_see_the_feed_believes_nothing_it_remembers(
     assert process.asked == ["standing"]
 
 
-async def test_without_feed_and_store_nobody_is_let_in(world: World, forge: Forge) -> None:
+async def test_without_feed_and_store_nobody_is_let_in(
+    world: SmallDeployment, forge: Forge
+) -> None:
     async def broken(_name: str, _call: Callable[[], Awaitable[Any]]) -> Any:
         raise StoreUnavailable
 
@@ -348,7 +365,9 @@ async def test_without_feed_and_store_nobody_is_let_in(world: World, forge: Forg
         await process.authenticate(forge.with_claims())
 
 
-async def test_a_long_feed_is_read_to_its_end(process: Process, world: World, forge: Forge) -> None:
+async def test_a_long_feed_is_read_to_its_end(
+    process: Process, world: SmallDeployment, forge: Forge
+) -> None:
     token = forge.with_claims()
     assert await process.accepts(token)
     for n in range(1_001):

@@ -8,14 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.gateway_bench import (
-    ANN,
-    BOB,
-    CAT,
-    TENANT_KEY,
-    GatewayBench,
-    a_gateway,
-)
+from tests.support.users import ANN, BOB, CAT
+from tests.unit.gateway_bench import TENANT_KEY, GatewayBench, a_gateway
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits
 from tidings.limiters.in_process import InProcessBuckets

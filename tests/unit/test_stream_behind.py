@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.users import ANN, BOB
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.gateway.progress import KEPT_MAX
 from tidings.model import limits
 from tidings.model.ids import ChatId

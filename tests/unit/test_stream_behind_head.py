@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.users import ANN, BOB
 from tests.unit.fake_connection import FakeConnection
-from tests.unit.gateway_bench import ANN, BOB, GatewayBench, a_gateway
+from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.model.chats import HeldChat
 from tidings.model.ids import ChatId, UserKey
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.unit.worlds import HandClock
+from tests.support.clock import ManualClock
 from tidings.actions.chat.deleting import Sweeper
 from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
@@ -37,20 +37,20 @@ class Keys:
 
 async def test_one_sweep_forgets_all_keys_that_are_stale() -> None:
     keys = Keys(5 * limits.SWEEP_BATCH_ROWS)
-    await Sweeper(keys, InProcessBus(), HandClock()).sweep()
+    await Sweeper(keys, InProcessBus(), ManualClock()).sweep()
     assert keys.stale <= limits.SWEEP_BATCH_ROWS // 8
 
 
 async def test_one_sweep_forgets_all_notifications_that_have_expired() -> None:
     keys = Keys(0, notifications=3 * limits.SWEEP_BATCH_ROWS + 1)
-    await Sweeper(keys, InProcessBus(), HandClock()).sweep()
+    await Sweeper(keys, InProcessBus(), ManualClock()).sweep()
     assert keys.notifications == 0
 
 
 async def test_a_store_that_is_too_busy_is_swept_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SWEEP_TICK_MS", 0)
     keys = Keys(10)
-    sweeper = Sweeper(keys, InProcessBus(), HandClock())
+    sweeper = Sweeper(keys, InProcessBus(), ManualClock())
     keys.is_busy = True
     await sweeper.sweep_when_due()
     assert keys.stale == 10

@@ -11,20 +11,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.unit.forgery import ABSENT, SECONDS, Forge, accepted, encode, refused
-from tests.unit.worlds import ROOT, World, open_world
+from tests.unit.small_deployment import ROOT, SmallDeployment, open_small_deployment
 from tidings.model import limits
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", None)
         await opened.put_tenant(ROOT, "beta", None)
         yield opened
 
 
 @pytest.fixture
-async def forge(world: World) -> Forge:
+async def forge(world: SmallDeployment) -> Forge:
     return Forge(*await world.signing.signer("acme"))
 
 
@@ -33,12 +33,12 @@ async def forge(world: World) -> Forge:
 
 @pytest.mark.attack("A01")
 @pytest.mark.parametrize("alg", ["none", "None", "NONE", "", "EdDSA"])
-async def test_a01_no_signature(world: World, forge: Forge, alg: str) -> None:
+async def test_a01_no_signature(world: SmallDeployment, forge: Forge, alg: str) -> None:
     assert await refused(world, forge.unsigned(alg))
 
 
 @pytest.mark.attack("A02")
-async def test_a02_hmac_with_the_public_key(world: World, forge: Forge) -> None:
+async def test_a02_hmac_with_the_public_key(world: SmallDeployment, forge: Forge) -> None:
     public = (await world.signing.signer("acme"))[1].public_key()
     for secret in (
         public.public_bytes_raw(),
@@ -67,12 +67,14 @@ async def test_a02_hmac_with_the_public_key(world: World, forge: Forge) -> None:
         ABSENT,
     ],
 )
-async def test_a03_key_ids_that_are_none_of_ours(world: World, forge: Forge, kid: object) -> None:
+async def test_a03_key_ids_that_are_none_of_ours(
+    world: SmallDeployment, forge: Forge, kid: object
+) -> None:
     assert await refused(world, forge.with_header(kid=kid))
 
 
 @pytest.mark.attack("A03")
-async def test_a03_keys_that_a_token_brings_along(world: World, forge: Forge) -> None:
+async def test_a03_keys_that_a_token_brings_along(world: SmallDeployment, forge: Forge) -> None:
     own = Ed25519PrivateKey.generate()
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": encode(own.public_key().public_bytes_raw())}
     brought = {"jwk": jwk, "jku": "https://evil.example/jwks", "x5u": "https://evil.example/x"}
@@ -82,7 +84,7 @@ async def test_a03_keys_that_a_token_brings_along(world: World, forge: Forge) ->
 
 
 @pytest.mark.attack("A03")
-async def test_a03_another_tenant_s_key(world: World, forge: Forge) -> None:
+async def test_a03_another_tenant_s_key(world: SmallDeployment, forge: Forge) -> None:
     beta = Forge(*await world.signing.signer("beta"))
     assert await refused(world, beta.with_claims()), "beta signs for acme"
     assert await refused(world, beta.with_header(kid=forge.header["kid"]))
@@ -114,14 +116,16 @@ async def test_a03_another_tenant_s_key(world: World, forge: Forge) -> None:
     ],
 )
 async def test_a04_claims_that_are_not_ours(
-    world: World, forge: Forge, claims: dict[str, Any]
+    world: SmallDeployment, forge: Forge, claims: dict[str, Any]
 ) -> None:
     assert await refused(world, forge.with_claims(**claims))
 
 
 @pytest.mark.attack("A05")
 @pytest.mark.parametrize("typ", ["JWT", "at+jwt", "tidings-refresh+jwt", "", None, ABSENT])
-async def test_a05_tokens_of_another_type(world: World, forge: Forge, typ: object) -> None:
+async def test_a05_tokens_of_another_type(
+    world: SmallDeployment, forge: Forge, typ: object
+) -> None:
     assert await refused(world, forge.with_header(typ=typ))
 
 
@@ -146,7 +150,7 @@ async def test_a05_tokens_of_another_type(world: World, forge: Forge, typ: objec
     ],
 )
 async def test_a06_times_that_do_not_hold(
-    world: World, forge: Forge, claims: dict[str, Any]
+    world: SmallDeployment, forge: Forge, claims: dict[str, Any]
 ) -> None:
     assert await refused(world, forge.with_claims(**claims))
 
@@ -154,13 +158,13 @@ async def test_a06_times_that_do_not_hold(
 @pytest.mark.attack("A06", "H11")
 @pytest.mark.parametrize("claims", [{"exp": SECONDS - 9}, {"nbf": SECONDS + 10, "iat": SECONDS}])
 async def test_a06_clocks_may_differ_a_little(
-    world: World, forge: Forge, claims: dict[str, Any]
+    world: SmallDeployment, forge: Forge, claims: dict[str, Any]
 ) -> None:
     assert await accepted(world, forge.with_claims(**claims))
 
 
 @pytest.mark.attack("A06")
-async def test_a06_a_token_once_verified_expires_all_the_same(world: World) -> None:
+async def test_a06_a_token_once_verified_expires_all_the_same(world: SmallDeployment) -> None:
     token = (await world.make_token(ROOT, "acme", "alice", None, 60)).token
     assert await accepted(world, token)
     world.clock.time += 60_000 + limits.TOKEN_LEEWAY_SECONDS * 1_000 - 1
@@ -174,7 +178,7 @@ async def test_a06_a_token_once_verified_expires_all_the_same(world: World) -> N
 
 
 @pytest.mark.attack("A08")
-async def test_a08_large_and_deep_tokens(world: World, forge: Forge) -> None:
+async def test_a08_large_and_deep_tokens(world: SmallDeployment, forge: Forge) -> None:
     deep = b'{"a":' + b"[" * 2_500 + b"]" * 2_500 + b"}"
     shallow = json.dumps(forge.header)[1:].encode()
     in_header = b'{"x":' + b"[" * 2_000 + b"]" * 2_000 + b"," + shallow
@@ -193,7 +197,7 @@ async def test_a08_large_and_deep_tokens(world: World, forge: Forge) -> None:
     "header", [{"zip": "DEF"}, {"enc": "A256GCM", "alg": "dir"}, {"crit": ["b64"], "b64": False}]
 )
 async def test_a08_compression_and_extensions(
-    world: World, forge: Forge, header: dict[str, Any]
+    world: SmallDeployment, forge: Forge, header: dict[str, Any]
 ) -> None:
     assert await refused(world, forge.with_header(**header))
 
@@ -203,12 +207,12 @@ async def test_a08_compression_and_extensions(
     "bearer",
     ["", " ", ".", "..", "...", "a.b.c", "é.é.é", "e30.e30.e30", "\ud800", "sk_", "sk_x_y", "a\0b"],
 )
-async def test_a08_no_token_at_all(world: World, bearer: str) -> None:
+async def test_a08_no_token_at_all(world: SmallDeployment, bearer: str) -> None:
     assert await refused(world, bearer)
 
 
 @pytest.mark.attack("A08")
-async def test_a08_changed_or_cut_tokens(world: World, forge: Forge) -> None:
+async def test_a08_changed_or_cut_tokens(world: SmallDeployment, forge: Forge) -> None:
     good = forge.with_claims()
     header, claims, signature = good.split(".")
     other = forge.with_claims(sub="bob").split(".")[1]

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key as generate_rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from tests.support.clock import NOW
 from tests.unit.forgery import (
     ABSENT,
     SECONDS,
@@ -22,7 +23,7 @@ from tests.unit.forgery import (
     encode,
     refused,
 )
-from tests.unit.worlds import ALICE, NOW, ROOT, World, open_world
+from tests.unit.small_deployment import ALICE, ROOT, SmallDeployment, open_small_deployment
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.signing_keys import STALE_MS
 from tidings.model import limits
@@ -38,15 +39,15 @@ def private_key(algorithm: str) -> PrivateKey:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", None)
         await opened.put_tenant(ROOT, "beta", None)
         yield opened
 
 
 @pytest.fixture(params=["EdDSA", "ES256", "RS256"])
-async def forge(request: pytest.FixtureRequest, world: World) -> OwnForge:
+async def forge(request: pytest.FixtureRequest, world: SmallDeployment) -> OwnForge:
     """A key of acme's own, registered."""
     made = OwnForge(private_key(request.param))
     await world.token_issuers.put(ROOT, "acme", None, [made.jwk])
@@ -54,7 +55,7 @@ async def forge(request: pytest.FixtureRequest, world: World) -> OwnForge:
 
 
 async def test_a_token_of_a_registered_key_proves_who_it_is_for(
-    world: World, forge: OwnForge
+    world: SmallDeployment, forge: OwnForge
 ) -> None:
     assert await world.store.users.get(ALICE) is None
     caller = await world.authenticate(forge.with_claims(dev="phone"))
@@ -67,12 +68,16 @@ async def test_a_token_of_a_registered_key_proves_who_it_is_for(
 
 
 @pytest.mark.parametrize("typ", [ABSENT, "JWT", "tidings+jwt"])
-async def test_the_type_may_be_left_out(world: World, forge: OwnForge, typ: object) -> None:
+async def test_the_type_may_be_left_out(
+    world: SmallDeployment, forge: OwnForge, typ: object
+) -> None:
     assert await accepted(world, forge.with_header(typ=typ))
 
 
 @pytest.mark.attack("A15")
-async def test_sessions_and_keys_are_not_a_tenant_s_to_name(world: World, forge: OwnForge) -> None:
+async def test_sessions_and_keys_are_not_a_tenant_s_to_name(
+    world: SmallDeployment, forge: OwnForge
+) -> None:
     caller = await world.authenticate(forge.with_claims(sid="s1", mk="k1", more={"a": [1]}))
     assert isinstance(caller, UserCaller)
     assert (caller.session, caller.made_by) == (None, None)
@@ -80,12 +85,12 @@ async def test_sessions_and_keys_are_not_a_tenant_s_to_name(world: World, forge:
 
 @pytest.mark.attack("A01")
 @pytest.mark.parametrize("alg", ["none", "None", "", "EdDSA", "ES256", "RS256"])
-async def test_no_signature(world: World, forge: OwnForge, alg: str) -> None:
+async def test_no_signature(world: SmallDeployment, forge: OwnForge, alg: str) -> None:
     assert await refused(world, forge.unsigned(alg))
 
 
 @pytest.mark.attack("A02")
-async def test_hmac_with_the_public_key(world: World, forge: OwnForge) -> None:
+async def test_hmac_with_the_public_key(world: SmallDeployment, forge: OwnForge) -> None:
     public = forge.key.public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -94,7 +99,7 @@ async def test_hmac_with_the_public_key(world: World, forge: OwnForge) -> None:
 
 
 @pytest.mark.attack("A02")
-async def test_another_algorithm_than_the_key_s(world: World, forge: OwnForge) -> None:
+async def test_another_algorithm_than_the_key_s(world: SmallDeployment, forge: OwnForge) -> None:
     others = {"EdDSA", "ES256", "RS256", "RS384", "PS256", "ES384", "HS256"} - {forge.jwk["alg"]}
     for alg in sorted(others):
         assert await refused(world, forge.with_header(alg=alg))
@@ -125,13 +130,13 @@ async def test_another_algorithm_than_the_key_s(world: World, forge: OwnForge) -
     ],
 )
 async def test_names_of_keys_that_are_not_registered(
-    world: World, forge: OwnForge, kid: object
+    world: SmallDeployment, forge: OwnForge, kid: object
 ) -> None:
     assert await refused(world, forge.with_header(kid=kid))
 
 
 @pytest.mark.attack("A03")
-async def test_keys_that_a_token_brings_along(world: World, forge: OwnForge) -> None:
+async def test_keys_that_a_token_brings_along(world: SmallDeployment, forge: OwnForge) -> None:
     attacker = OwnForge(Ed25519PrivateKey.generate())
     evil = "https://evil.example/jwks"
     brought = {"jwk": attacker.jwk, "jku": evil, "x5u": evil, "x5c": ["AAAA"]}
@@ -140,7 +145,9 @@ async def test_keys_that_a_token_brings_along(world: World, forge: OwnForge) -> 
 
 
 @pytest.mark.attack("A03", "A07")
-async def test_a_tenant_s_key_signs_for_no_other_tenant(world: World, forge: OwnForge) -> None:
+async def test_a_tenant_s_key_signs_for_no_other_tenant(
+    world: SmallDeployment, forge: OwnForge
+) -> None:
     assert await refused(world, forge.with_claims(tid="beta"))
     victim = OwnForge(Ed25519PrivateKey.generate())
     await world.token_issuers.put(ROOT, "beta", None, [victim.jwk])
@@ -149,7 +156,9 @@ async def test_a_tenant_s_key_signs_for_no_other_tenant(world: World, forge: Own
 
 
 @pytest.mark.attack("A03")
-async def test_a_registered_key_never_passes_for_one_of_ours(world: World, forge: OwnForge) -> None:
+async def test_a_registered_key_never_passes_for_one_of_ours(
+    world: SmallDeployment, forge: OwnForge
+) -> None:
     key_id, _ = await world.signing.signer("acme")
     ours = {"typ": "tidings+jwt", "kid": key_id}
     claims = {**forge.claims, "iss": "tidings", "nbf": SECONDS, "sid": "s1"}
@@ -178,12 +187,14 @@ async def test_a_registered_key_never_passes_for_one_of_ours(world: World, forge
         {"iss": 7},
     ],
 )
-async def test_claims_out_of_order(world: World, forge: OwnForge, claims: dict[str, Any]) -> None:
+async def test_claims_out_of_order(
+    world: SmallDeployment, forge: OwnForge, claims: dict[str, Any]
+) -> None:
     assert await refused(world, forge.with_claims(**claims))
 
 
 @pytest.mark.attack("A04")
-async def test_the_issuer_is_the_one_registered(world: World, forge: OwnForge) -> None:
+async def test_the_issuer_is_the_one_registered(world: SmallDeployment, forge: OwnForge) -> None:
     await world.token_issuers.put(ROOT, "acme", "https://acme.example", [forge.jwk])
     for wrong in ("https://acme.example/", "tidings", "", ABSENT):
         assert await refused(world, forge.with_claims(iss=wrong))
@@ -192,7 +203,7 @@ async def test_the_issuer_is_the_one_registered(world: World, forge: OwnForge) -
 
 @pytest.mark.attack("A05")
 @pytest.mark.parametrize("typ", ["at+jwt", "dpop+jwt", "logout+jwt", "refresh", "", 7])
-async def test_tokens_of_another_type(world: World, forge: OwnForge, typ: object) -> None:
+async def test_tokens_of_another_type(world: SmallDeployment, forge: OwnForge, typ: object) -> None:
     assert await refused(world, forge.with_header(typ=typ))
 
 
@@ -216,13 +227,13 @@ async def test_tokens_of_another_type(world: World, forge: OwnForge, typ: object
     ],
 )
 async def test_times_that_do_not_hold(
-    world: World, forge: OwnForge, claims: dict[str, Any]
+    world: SmallDeployment, forge: OwnForge, claims: dict[str, Any]
 ) -> None:
     assert await refused(world, forge.with_claims(**claims))
 
 
 @pytest.mark.attack("A08")
-async def test_too_much_of_everything(world: World, forge: OwnForge) -> None:
+async def test_too_much_of_everything(world: SmallDeployment, forge: OwnForge) -> None:
     deep = b'{"a":' + b"[" * 2_500 + b"]" * 2_500 + b"}"
     whose = b'{"tid":"acme","a":' + b"[" * 2_500 + b"]" * 2_500 + b"}"
     head = encode(forge.header)
@@ -243,7 +254,7 @@ async def test_too_much_of_everything(world: World, forge: OwnForge) -> None:
 
 
 @pytest.mark.attack("A08")
-async def test_changed_or_cut_tokens(world: World, forge: OwnForge) -> None:
+async def test_changed_or_cut_tokens(world: SmallDeployment, forge: OwnForge) -> None:
     header, claims, signature = forge.with_claims().split(".")
     other = forge.with_claims(sub="bob").split(".")[1]
     for bearer in (
@@ -256,7 +267,7 @@ async def test_changed_or_cut_tokens(world: World, forge: OwnForge) -> None:
 
 @pytest.mark.attack("A18")
 async def test_a_flood_of_unknown_names_reaches_the_store_once(
-    world: World, forge: OwnForge, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, forge: OwnForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[str] = []
     real = world.store.tenants.issuer

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.unit.worlds import ALICE, BOB, NOW, ROOT, Watched, World, open_world, read, write
+from tests.support.clock import NOW
+from tests.support.intercepted import Intercepted
+from tests.support.users import BOB
+from tests.unit.small_deployment import (
+    ALICE,
+    ROOT,
+    SmallDeployment,
+    open_small_deployment,
+    read,
+    write,
+)
 from tidings.actions.identity.caller import TenantCaller, UserCaller
 from tidings.actions.identity.users import EraseUserContent, GetProfile, PatchProfile, PutUser
 from tidings.model import limits
@@ -31,19 +41,19 @@ AS_BOB = UserCaller(BOB, None, NOW)
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         await opened.put_tenant(ROOT, "acme", "Acme")
         await opened.put_tenant(ROOT, "beta", None)
         yield opened
 
 
 @pytest.fixture
-def put_user(world: World) -> PutUser:
+def put_user(world: SmallDeployment) -> PutUser:
     return PutUser(world.store.tenants, world.store.users, world.clock)
 
 
-async def test_a_tenant_is_made_once_and_renamed(world: World) -> None:
+async def test_a_tenant_is_made_once_and_renamed(world: SmallDeployment) -> None:
     first, is_new = await world.put_tenant(ROOT, "gamma", "Gamma")
     assert (first.name, is_new) == ("Gamma", True)
     token = (await world.make_token(ROOT, "gamma", "alice")).token
@@ -55,14 +65,14 @@ async def test_a_tenant_is_made_once_and_renamed(world: World) -> None:
 
 
 @pytest.mark.parametrize("tenant", ["", "-a", "A", "a" * 41, "a_b", "a:b", "a.b", "ä"])
-async def test_tenants_have_plain_names(world: World, tenant: str) -> None:
+async def test_tenants_have_plain_names(world: SmallDeployment, tenant: str) -> None:
     with pytest.raises(Invalid) as caught:
         await world.put_tenant(ROOT, tenant, None)
     assert caught.value.pointer == "/tenant"
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "\0", "x" * (limits.NAME_CHARS_MAX + 1)])
-async def test_names_can_be_read(world: World, put_user: PutUser, name: str) -> None:
+async def test_names_can_be_read(world: SmallDeployment, put_user: PutUser, name: str) -> None:
     with pytest.raises(Invalid):
         await world.put_tenant(ROOT, "gamma", name)
     with pytest.raises(Invalid) as caught:
@@ -76,7 +86,7 @@ async def test_names_may_hold_any_script_and_emoji(put_user: PutUser) -> None:
         assert user.display_name == name
 
 
-async def test_keys_belong_to_a_tenant(world: World) -> None:
+async def test_keys_belong_to_a_tenant(world: SmallDeployment) -> None:
     with pytest.raises(TenantNotFound):
         await world.make_key(ROOT, "nobody")
     key = await world.make_key(ROOT, "acme")
@@ -87,7 +97,7 @@ async def test_keys_belong_to_a_tenant(world: World) -> None:
         await world.revoke_key(ROOT, "acme", key.key_id)
 
 
-async def test_only_root_makes_tenants_and_keys(world: World) -> None:
+async def test_only_root_makes_tenants_and_keys(world: SmallDeployment) -> None:
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: world.put_tenant(ACME, "acme", None),
         lambda: world.make_key(ACME, "acme"),
@@ -98,7 +108,7 @@ async def test_only_root_makes_tenants_and_keys(world: World) -> None:
             await call()
 
 
-async def test_a_user_is_created_by_the_first_token(world: World) -> None:
+async def test_a_user_is_created_by_the_first_token(world: SmallDeployment) -> None:
     assert await world.store.users.get(ALICE) is None
     await world.make_token(ACME, "acme", "alice")
     first = await world.store.users.get(ALICE)
@@ -118,7 +128,7 @@ async def test_a_user_is_created_by_the_first_token(world: World) -> None:
     ],
 )
 async def test_tokens_that_are_not_made(
-    world: World, given: tuple[str, str | None, int], pointer: str
+    world: SmallDeployment, given: tuple[str, str | None, int], pointer: str
 ) -> None:
     with pytest.raises(Invalid) as caught:
         await world.make_token(ACME, "acme", *given)
@@ -126,7 +136,7 @@ async def test_tokens_that_are_not_made(
     assert await world.store.users.get(ALICE) is None
 
 
-async def test_tokens_are_made_for_one_s_own_tenant_only(world: World) -> None:
+async def test_tokens_are_made_for_one_s_own_tenant_only(world: SmallDeployment) -> None:
     with pytest.raises(TenantNotFound):
         await world.make_token(BETA, "acme", "alice")
     with pytest.raises(Forbidden):
@@ -136,7 +146,7 @@ async def test_tokens_are_made_for_one_s_own_tenant_only(world: World) -> None:
     assert await world.store.users.get(user_key("nobody", "alice")) is None
 
 
-async def test_profiles(world: World, put_user: PutUser) -> None:
+async def test_profiles(world: SmallDeployment, put_user: PutUser) -> None:
     alice, is_new = await put_user(ACME, "acme", "alice", "Alice", "+41791234567")
     assert (alice.display_name, is_new) == ("Alice", True)
     await put_user(ACME, "acme", "bob")
@@ -153,7 +163,7 @@ async def test_profiles(world: World, put_user: PutUser) -> None:
     assert (await get(AS_ALICE)).phone_number == "+41791234567"
 
 
-async def test_profiles_end_at_the_tenant(world: World, put_user: PutUser) -> None:
+async def test_profiles_end_at_the_tenant(world: SmallDeployment, put_user: PutUser) -> None:
     await put_user(BETA, "beta", "zoe")
     get = GetProfile(world.store.users)
     for user_id in ("zoe", "beta:zoe", "nobody", "", "../zoe"):
@@ -177,7 +187,7 @@ async def test_phone_numbers_have_one_form(put_user: PutUser, number: str) -> No
 @pytest.mark.attack("A11")
 @pytest.mark.parametrize("number", ["+41781234567", None], ids=["changed", "taken away"])
 async def test_a_change_of_the_number_whose_answer_is_lost_has_ended_what_was_given(
-    world: World, put_user: PutUser, number: str | None
+    world: SmallDeployment, put_user: PutUser, number: str | None
 ) -> None:
     await put_user(ACME, "acme", "alice", phone_number="+41791234567")
     token = (await world.make_token(ROOT, "acme", "alice")).token
@@ -189,7 +199,7 @@ async def test_a_change_of_the_number_whose_answer_is_lost_has_ended_what_was_gi
             return made
         raise StoreUnavailable
 
-    users: Any = Watched(world.store.users, cut_off)
+    users: Any = Intercepted(world.store.users, cut_off)
     failing = PutUser(world.store.tenants, users, world.clock)
     with pytest.raises(StoreUnavailable):
         await failing(ACME, "acme", "alice", phone_number=number)
@@ -210,7 +220,7 @@ async def test_a_number_of_which_nothing_is_said_stays(put_user: PutUser) -> Non
 
 
 async def test_no_token_is_made_for_a_user_who_is_deactivated(
-    world: World, put_user: PutUser
+    world: SmallDeployment, put_user: PutUser
 ) -> None:
     await put_user(ACME, "acme", "alice", is_active=False)
     with pytest.raises(UserDeactivated):
@@ -220,7 +230,7 @@ async def test_no_token_is_made_for_a_user_who_is_deactivated(
     assert isinstance(await world.authenticate(token), UserCaller)
 
 
-async def test_a_tenant_erases_what_its_user_wrote(world: World) -> None:
+async def test_a_tenant_erases_what_its_user_wrote(world: SmallDeployment) -> None:
     erase = EraseUserContent(world.store.users, world.vault, world.clock)
     await world.make_token(ACME, "acme", "alice")
     entry = await write(world.vault, "mine")

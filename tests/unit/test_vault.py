@@ -10,24 +10,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.worlds import (
+from tests.support.clock import NOW
+from tests.support.intercepted import Gate, Intercepted, SlowDisk
+from tests.support.users import BOB
+from tests.unit.small_deployment import (
     ALICE,
-    BOB,
     CHAT,
-    NOW,
-    Gate,
-    SlowDisk,
-    Urandom,
-    Watched,
-    World,
+    SmallDeployment,
     let_others_run,
-    open_world,
+    open_small_deployment,
     read,
     sealed_message,
     write,
 )
 from tidings.actions.content.vault import LINES_AT_ONCE, Vault
 from tidings.actions.content.wrapping import Cursors
+from tidings.assembly.system import SystemChance
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import CursorInvalid, StoreUnavailable
@@ -35,8 +33,8 @@ from tidings.ports.secrets import WrappedKey
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path / "data") as opened:
+async def world(tmp_path: Path) -> AsyncIterator[SmallDeployment]:
+    async with open_small_deployment(tmp_path / "data") as opened:
         yield opened
 
 
@@ -44,16 +42,16 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_content_comes_back_also_after_a_restart(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         entry = await write(world.vault, "grüezi 👋")
         assert "grüezi".encode() not in (entry.box or b"")
         assert await read(world.vault, entry) == "grüezi 👋"
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert await read(world.vault, entry) == "grüezi 👋"
         assert world.vault.tampered == 0
 
 
-async def test_sealing_needs_no_wait_once_the_key_is_at_hand(world: World) -> None:
+async def test_sealing_needs_no_wait_once_the_key_is_at_hand(world: SmallDeployment) -> None:
     assert world.vault.seal_nowait(ALICE, CHAT, "m1", "x") is None
     await world.vault.seal(ALICE, CHAT, "m1", "x")
     sealed = world.vault.seal_nowait(ALICE, CHAT, "m2", "y")
@@ -61,16 +59,16 @@ async def test_sealing_needs_no_wait_once_the_key_is_at_hand(world: World) -> No
     assert await read(world.vault, sealed_message(sealed, cmid="m2")) == "y"
 
 
-async def test_the_same_content_never_looks_the_same(world: World) -> None:
+async def test_the_same_content_never_looks_the_same(world: SmallDeployment) -> None:
     boxes = {(await world.vault.seal(ALICE, CHAT, "m1", "x")).box for _ in range(2_000)}
     assert len(boxes) == 2_000
     assert len({box[:12] for box in boxes}) == 2_000, "a nonce was used twice"
 
 
 async def test_first_sends_at_once_end_with_one_key(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         # Two vaults on one store, as two processes would be: neither knows the other's key.
-        other = Vault(world.store.data_keys, world.store.deployment, world.master, Urandom())
+        other = Vault(world.store.data_keys, world.store.deployment, world.master, SystemChance())
         await other.start()
         async with asyncio.TaskGroup() as tasks:
             sends = [
@@ -80,7 +78,7 @@ async def test_first_sends_at_once_end_with_one_key(tmp_path: Path) -> None:
             ]
         boxes = [send.result() for send in sends]
         assert {sealed.box_key for sealed in boxes} == {1}
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert {await read(world.vault, sealed_message(sealed)) for sealed in boxes} == {"x"}
 
 
@@ -98,7 +96,7 @@ async def test_first_sends_at_once_end_with_one_key(tmp_path: Path) -> None:
     ids=["nonce", "tag", "cut", "empty", "another message's", "another chat's"],
 )
 async def test_what_was_changed_is_counted_and_never_served(
-    world: World, caplog: pytest.LogCaptureFixture, change: Callable[[Entry], Entry]
+    world: SmallDeployment, caplog: pytest.LogCaptureFixture, change: Callable[[Entry], Entry]
 ) -> None:
     entry = await write(world.vault, "tampered-canary")
     changed = change(entry)
@@ -112,7 +110,7 @@ async def test_what_was_changed_is_counted_and_never_served(
     assert "tampered-canary" not in str([record.__dict__ for record in caplog.records])
 
 
-async def test_content_under_another_sender_does_not_open(world: World) -> None:
+async def test_content_under_another_sender_does_not_open(world: SmallDeployment) -> None:
     entry = await write(world.vault, "mine")
     await world.vault.seal(BOB, CHAT, "m1", "so that bob has a key")
     assert await read(world.vault, msgspec.structs.replace(entry, sender=BOB)) == "<erased>"
@@ -130,19 +128,21 @@ async def test_content_under_another_sender_does_not_open(world: World) -> None:
         ({"box": None}, "<erased>"),
     ],
 )
-async def test_why_content_is_gone(world: World, fields: dict[str, object], seen: str) -> None:
+async def test_why_content_is_gone(
+    world: SmallDeployment, fields: dict[str, object], seen: str
+) -> None:
     entry = await write(world.vault, "text")
     assert await read(world.vault, msgspec.structs.replace(entry, **fields)) == seen
 
 
-async def test_expired_content_is_not_even_decrypted(world: World) -> None:
+async def test_expired_content_is_not_even_decrypted(world: SmallDeployment) -> None:
     entry = await write(world.vault, "text")
     broken = msgspec.structs.replace(entry, box=b"nonsense", expires_at=NOW)
     assert await read(world.vault, broken) == "<expired>"
     assert world.vault.tampered == 0
 
 
-async def test_content_opened_before_it_expired_does_not_stay(world: World) -> None:
+async def test_content_opened_before_it_expired_does_not_stay(world: SmallDeployment) -> None:
     entry = msgspec.structs.replace(await write(world.vault, "text"), expires_at=NOW + 1)
     seen = []
     for now in (NOW, NOW + 1):
@@ -151,7 +151,7 @@ async def test_content_opened_before_it_expired_does_not_stay(world: World) -> N
     assert seen == [("text", None), (None, "expired")]
 
 
-async def test_an_edit_shows_its_target(world: World) -> None:
+async def test_an_edit_shows_its_target(world: SmallDeployment) -> None:
     target = await write(world.vault, "better")
     edited = Entry(chat_id=CHAT, kind="edited", sender=ALICE, target=1, shown=target)
     joined = Entry(chat_id=CHAT, kind="added", sender=ALICE)
@@ -161,7 +161,7 @@ async def test_an_edit_shows_its_target(world: World) -> None:
 
 
 async def test_only_so_many_keys_stay_in_memory(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SmallDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(world.vault._keys._cached, "_most", 2)
     users = [user_key("acme", f"u{n}") for n in range(3)]
@@ -177,7 +177,7 @@ async def test_only_so_many_keys_stay_in_memory(
 # --- Erasing
 
 
-async def test_erasing_takes_the_content_of_one_author_only(world: World) -> None:
+async def test_erasing_takes_the_content_of_one_author_only(world: SmallDeployment) -> None:
     mine, other = await write(world.vault, "mine"), await write(world.vault, "other", BOB)
     assert await world.vault.erase(ALICE, NOW) == 1
     assert await read(world.vault, mine) == "<erased>"
@@ -187,7 +187,7 @@ async def test_erasing_takes_the_content_of_one_author_only(world: World) -> Non
 
 
 async def test_after_erasure_an_author_writes_under_a_new_key(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         before = await write(world.vault, "before")
         await world.vault.erase(ALICE, NOW)
         after = await write(world.vault, "after", cmid="m2")
@@ -196,17 +196,19 @@ async def test_after_erasure_an_author_writes_under_a_new_key(tmp_path: Path) ->
             assert await read(world.vault, before) == "<erased>"
             assert await read(world.vault, after) == "after"
         assert world.vault.tampered == 0, "erased is not tampered with"
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert await read(world.vault, before) == "<erased>"
         assert await read(world.vault, after) == "after"
         assert (await world.vault.seal(ALICE, CHAT, "m3", "x")).box_key == after.box_key
 
 
 async def test_an_erasure_during_a_load_leaves_no_old_key_behind(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         before = await write(world.vault, "before")
     gate = Gate("current", after=True)
-    async with open_world(tmp_path / "data", data_keys=lambda k: Watched(k, gate)) as world:
+    async with open_small_deployment(
+        tmp_path / "data", data_keys=lambda k: Intercepted(k, gate)
+    ) as world:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(world.vault.seal(ALICE, CHAT, "m2", "during"))
             await gate.reached.wait()
@@ -215,13 +217,15 @@ async def test_an_erasure_during_a_load_leaves_no_old_key_behind(tmp_path: Path)
             gate.opened.set()
         after = await write(world.vault, "after", cmid="m3")
         assert await read(world.vault, before) == "<erased>"
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert await read(world.vault, after) == "after"
 
 
 async def test_a_cancelled_erasure_is_carried_through(tmp_path: Path) -> None:
     disk = SlowDisk("end")
-    async with open_world(tmp_path / "data", data_keys=lambda k: Watched(k, disk)) as world:
+    async with open_small_deployment(
+        tmp_path / "data", data_keys=lambda k: Intercepted(k, disk)
+    ) as world:
         before = await write(world.vault, "before")
         async with asyncio.TaskGroup() as tasks:
             erasure = tasks.create_task(world.vault.erase(ALICE, NOW))
@@ -234,7 +238,7 @@ async def test_a_cancelled_erasure_is_carried_through(tmp_path: Path) -> None:
             await let_others_run(world)
         after = await write(world.vault, "after", cmid="m3")
         assert await read(world.vault, before) == "<erased>"
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert await read(world.vault, before) == "<erased>"
         assert await read(world.vault, during.result()) in ("during", "<erased>")
         assert await read(world.vault, after) == "after"
@@ -242,12 +246,12 @@ async def test_a_cancelled_erasure_is_carried_through(tmp_path: Path) -> None:
 
 @pytest.mark.attack("E15")
 async def test_a_data_key_that_was_changed_wedges_nothing(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         entry, other = await write(world.vault, "mine"), await write(world.vault, "other", BOB)
         key = await world.store.data_keys.current(ALICE)
         assert key is not None
         await world.store.data_keys.rewrap([msgspec.structs.replace(key, wrapped=b"x" * 60)])
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert await read(world.vault, entry) == "<erased>"
         assert await read(world.vault, other) == "other"
         with pytest.raises(StoreUnavailable):
@@ -256,7 +260,7 @@ async def test_a_data_key_that_was_changed_wedges_nothing(tmp_path: Path) -> Non
 
 
 async def test_one_author_s_key_does_not_serve_as_another_s(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         entry = await write(world.vault, "mine")
         key = await world.store.data_keys.current(ALICE)
         assert key is not None
@@ -265,7 +269,7 @@ async def test_one_author_s_key_does_not_serve_as_another_s(tmp_path: Path) -> N
                 author=BOB, generation=0, wrapped=key.wrapped, master_key_id=key.master_key_id
             )
         )
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         assert await read(world.vault, msgspec.structs.replace(entry, sender=BOB)) == "<erased>"
         assert world.vault.tampered == 1
 
@@ -274,7 +278,7 @@ async def test_one_author_s_key_does_not_serve_as_another_s(tmp_path: Path) -> N
 
 
 async def test_a_digest_is_keyed_stable_and_unambiguous(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "a") as world:
+    async with open_small_deployment(tmp_path / "a") as world:
         first = world.vault.digest("ab", "c")
         assert len(first) == 16
         assert first == world.vault.digest("ab", "c")
@@ -284,17 +288,17 @@ async def test_a_digest_is_keyed_stable_and_unambiguous(tmp_path: Path) -> None:
             lines = [f"é{number}" for number in range(count)]
             whole = world.vault.digest("ab", "\n".join(lines))
             assert world.vault.digest_of_lines("ab", lines) == whole
-    async with open_world(tmp_path / "a") as world:
+    async with open_small_deployment(tmp_path / "a") as world:
         assert world.vault.digest("ab", "c") == first, "sends are recognised across a restart"
-    async with open_world(tmp_path / "b") as world:
+    async with open_small_deployment(tmp_path / "b") as world:
         assert world.vault.digest("ab", "c") != first, "another deployment, another key"
 
 
 @pytest.mark.attack("D17")
 async def test_a_cursor_is_for_one_purpose_and_one_user(tmp_path: Path) -> None:
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         cursor = world.vault.cursors.seal("chats", ALICE, b"payload")
-    async with open_world(tmp_path / "data") as world:
+    async with open_small_deployment(tmp_path / "data") as world:
         cursors = world.vault.cursors
         assert cursors.open("chats", ALICE, cursor) == b"payload"
         for purpose, user in [("members", ALICE), ("chats", BOB)]:
@@ -323,6 +327,6 @@ def _changed(cursor: str) -> str:
     ids=["changed", "cut", "alphabet", "empty", "short", "not ASCII", "long"],
 )
 def test_a_spoilt_cursor_is_refused(spoil: Callable[[str], str]) -> None:
-    cursors = Cursors(b"k" * 32, Urandom())
+    cursors = Cursors(b"k" * 32, SystemChance())
     with pytest.raises(CursorInvalid):
         cursors.open("chats", ALICE, spoil(cursors.seal("chats", ALICE, b"payload")))

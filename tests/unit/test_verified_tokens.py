@@ -3,13 +3,12 @@
 
 import pytest
 
+from tests.support.users import ANN, BOB
 from tidings.actions.identity import authenticate
 from tidings.actions.identity.authenticate import USER_TOKENS_MAX, VerifiedTokens
 from tidings.actions.identity.caller import UserCaller
 from tidings.model.ids import UserKey
 from tidings.ports.sessions import Revocation
-
-ANN, BOB = UserKey("acme:ann"), UserKey("acme:bob")
 
 
 def of(user: UserKey, session: str | None = None) -> UserCaller:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.users import ANN
 from tests.unit.fake_wire import Client, Part
-from tests.unit.gateway_bench import ANN, a_gateway
+from tests.unit.gateway_bench import a_gateway
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.connection import Connection
 from tidings.gateway.context import WriteLease

@@ -4,9 +4,10 @@
 import asyncio
 from collections.abc import Callable
 
+from tests.support.waiting import WAIT_SECONDS, until
 from tidings_client import ChatGone, ChatResynced, Client, EntryEvent, Event, Message
 
-WAIT_SECONDS = 30.0
+EVENTS_SHOWN = 20
 
 
 class Screen:
@@ -55,6 +56,9 @@ class Screen:
 
     async def until(self, holds: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
         """Wait until a condition on this screen holds."""
-        async with asyncio.timeout(seconds):
-            while not holds():
-                await self._changed.wait()
+        await until(
+            holds,
+            changed=lambda: self._changed,
+            describe=lambda: self.events[-EVENTS_SHOWN:],
+            seconds=seconds,
+        )

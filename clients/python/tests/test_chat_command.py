@@ -8,16 +8,16 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.support.server import ServerProcess
+from tests.support.waiting import WAIT_SECONDS, until
 
-WAIT_SECONDS: Final = 20.0
-POLL_SECONDS: Final = 0.05
 LEFT: Final = "\x1b[D"
 ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -41,24 +41,23 @@ class Pane:
 
     async def until(self, text: str) -> str:
         """Wait until this has been printed; what stands before it is forgotten."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while text not in self.printed:
-                try:
-                    chunk = await asyncio.to_thread(os.read, self._screen, 4_096)
-                except OSError:
-                    chunk = b""
-                assert chunk, f"no {text!r} in {self.printed!r}"
-                self._printed += chunk.decode()
+        await until(partial(self._reads, text), describe=lambda: self.printed)
         before, _, self._printed = self.printed.partition(text)
         return before
 
     async def prompt(self, text: str) -> None:
         """Have the terminal drawn anew, as after a change of its size, until this is its prompt."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            self.process.send_signal(signal.SIGWINCH)
-            while not (await self.until(">")).endswith(text):
-                await asyncio.sleep(POLL_SECONDS)
-                self.process.send_signal(signal.SIGWINCH)
+        await until(partial(self._redrawn, text), describe=lambda: self.printed)
+
+    async def _redrawn(self, text: str) -> bool:
+        self.process.send_signal(signal.SIGWINCH)
+        return (await self.until(">")).endswith(text)
+
+    async def _reads(self, text: str) -> bool:
+        if text not in self.printed:
+            with suppress(OSError):
+                self._printed += (await asyncio.to_thread(os.read, self._screen, 4_096)).decode()
+        return text in self.printed
 
     async def end(self) -> int:
         async with asyncio.timeout(WAIT_SECONDS):

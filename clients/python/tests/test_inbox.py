@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inboxes through the client: the tenant's half and the user's half against a real server."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +10,7 @@ from clients.python.tests.screens import Screen
 from clients.python.tests.test_client import a_client, shown
 from tests.integration.engines import engine as engine
 from tests.support.people import Town
-from tests.support.server import POLL_SECONDS
+from tests.support.waiting import until
 from tidings_client import (
     Client,
     Connected,
@@ -25,8 +24,6 @@ from tidings_client import (
     TenantApi,
     Unread,
 )
-
-WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -43,9 +40,11 @@ def saying(title: str, category: str | None = None) -> NewNotification:
 
 async def delivered(tenant: TenantApi, posted: Posted) -> str:
     """Wait until everyone has it; its id."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while (await tenant.progress("news", posted.id)).status != "done":
-            await asyncio.sleep(POLL_SECONDS)
+
+    async def status() -> str:
+        return (await tenant.progress("news", posted.id)).status
+
+    await until(status, equals="done")
     return posted.id
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.support.waiting import until
 from tidings_client import Client, StorageTrouble
 from tidings_client.journal import Journal
 from tidings_client.saved import Changes, Held, Outgoing
@@ -20,11 +21,13 @@ class SlowStorage(MemoryStorage):
     def __init__(self) -> None:
         super().__init__()
         self.saves: list[Changes] = []
+        self.is_saving = threading.Event()
         self.may_go_on = threading.Event()
         self.may_go_on.set()
         self.is_broken = False
 
     def save(self, changes: Changes) -> None:
+        self.is_saving.set()
         self.may_go_on.wait(10)
         if self.is_broken:
             raise StorageTrouble("the disk is full")
@@ -62,10 +65,9 @@ async def test_many_positions_are_one_write() -> None:
 
 async def test_positions_are_written_without_being_asked_for() -> None:
     storage = SlowStorage()
-    async with running(journal := Journal(storage)), asyncio.timeout(5):
+    async with running(journal := Journal(storage)):
         take(journal, 1)
-        while not storage.saves:
-            await asyncio.sleep(0.01)
+        await until(lambda: storage.saves)
     await journal.close()
 
 
@@ -74,9 +76,9 @@ async def test_messages_that_come_up_during_a_write_share_the_next() -> None:
     async with running(journal := Journal(storage)):
         storage.may_go_on.clear()
         kept = [journal.post(Outgoing("c", "first", "hi", 0))]
-        await asyncio.sleep(0.01)
+        await until(storage.is_saving.is_set)
         kept += [journal.post(Outgoing("c", f"{number}", "hi", 0)) for number in range(9)]
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         assert not any(one.done() for one in kept)
         storage.may_go_on.set()
         async with asyncio.timeout(5):
@@ -90,7 +92,7 @@ async def test_a_write_under_way_is_finished_when_the_journal_is_stopped() -> No
     async with running(journal := Journal(storage)):
         storage.may_go_on.clear()
         kept = journal.post(Outgoing("c", "first", "hi", 0))
-        await asyncio.sleep(0.01)
+        await until(storage.is_saving.is_set)
         take(journal, 1)
         asyncio.get_running_loop().call_later(0.02, storage.may_go_on.set)
     assert kept.done()

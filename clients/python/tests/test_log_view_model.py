@@ -15,7 +15,7 @@ PAGE = 3
 CHAT = "c"
 
 
-class World:
+class Simulation:
     """A server with one chat, a line that loses things, and a screen that shows the steps."""
 
     def __init__(self) -> None:
@@ -143,32 +143,32 @@ class World:
             self.answer(len(self.asked))
 
 
-Action = Callable[[World, int], None]
+Action = Callable[[Simulation, int], None]
 
 ACTIONS: list[Action] = [
-    World.append,
-    World.deliver,
-    World.deliver,
-    World.lose,
-    World.repeat,
-    World.post,
-    World.answer,
-    World.answer,
-    World.refuse,
-    World.tick,
-    World.fill,
-    World.cut,
-    World.restore,
+    Simulation.append,
+    Simulation.deliver,
+    Simulation.deliver,
+    Simulation.lose,
+    Simulation.repeat,
+    Simulation.post,
+    Simulation.answer,
+    Simulation.answer,
+    Simulation.refuse,
+    Simulation.tick,
+    Simulation.fill,
+    Simulation.cut,
+    Simulation.restore,
 ]
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 9)), max_size=40), st.booleans())
 def test_the_screen_ends_as_the_log(story: list[tuple[Action, int]], is_cut: bool) -> None:
-    world = World()
+    simulation = Simulation()
     for action, number in story:
-        action(world, number)
-    world.come_to_rest(is_cut=is_cut)
-    assert world.screen == world.log[len(world.log) - len(world.screen) :]
-    assert world.screen
-    assert world.view.have() == {CHAT: len(world.log)}
+        action(simulation, number)
+    simulation.come_to_rest(is_cut=is_cut)
+    assert simulation.screen == simulation.log[len(simulation.log) - len(simulation.screen) :]
+    assert simulation.screen
+    assert simulation.view.have() == {CHAT: len(simulation.log)}

@@ -15,11 +15,11 @@ from clients.python.tests.test_client import a_client
 from tests.support.inbox import Inbox
 from tests.support.people import Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 from tests.unit.stub_server import Asked, stub_server
 from tidings.cli import main
 from tidings.cli import notify as module
 
-WAIT_SECONDS: Final = 60.0
 TEXT: Final = ("--title", "Hello", "--body", "New in March")
 
 
@@ -173,10 +173,10 @@ async def test_a_bar_on_a_terminal_until_it_is_interrupted() -> None:
             preexec_fn=heed_interrupts,
         )
         os.close(far_end)
-        printed = await until(keys, "[##########....................] 100 of 300")
+        printed = await printed_up_to(keys, "[##########....................] 100 of 300")
         assert "posting [" in printed
         process.send_signal(signal.SIGINT)
-        printed = await until(keys, "nobody is notified twice")
+        printed = await printed_up_to(keys, "nobody is notified twice")
         assert "interrupted; what was posted will still be delivered" in printed
         said, _ = await process.communicate()
         assert (process.returncode, said) == (1, b"N1  300 users\n")
@@ -188,10 +188,14 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-async def until(screen: int, text: str) -> str:
+async def printed_up_to(screen: int, text: str) -> str:
     """Read until this has been printed; all that was."""
-    printed = ""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while text not in printed:
-            printed += (await asyncio.to_thread(os.read, screen, 4_096)).decode()
-    return printed
+    printed = b""
+
+    async def is_there() -> bool:
+        nonlocal printed
+        printed += await asyncio.to_thread(os.read, screen, 4_096)
+        return text.encode() in printed
+
+    await until(is_there, describe=lambda: printed)
+    return printed.decode()

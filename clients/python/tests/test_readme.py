@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.people import Town
 from tests.support.phones import new_number
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -54,11 +55,12 @@ async def line_of(process: asyncio.subprocess.Process) -> str:
 
 async def code_sent_to(number: str, server: ServerProcess) -> str:
     """The code that stands in the log for a number, once it does."""
-    while True:
-        for line in server.log_lines():
-            if line.get("action") == "sms" and line["phone_number"] == number:
-                return str(line["text"])[:6]
-        await asyncio.sleep(0.01)
+
+    def codes() -> list[str]:
+        sent = [line for line in server.log_lines() if line.get("action") == "sms"]
+        return [str(line["text"])[:6] for line in sent if line["phone_number"] == number]
+
+    return (await until(codes))[0]
 
 
 async def test_an_app(town: Town, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.people import Person, Town
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 RUNS: Final = 5
 SCRIPT: Final = Path(__file__).with_name("mortal_client.py")
@@ -87,9 +88,10 @@ async def live_and_die(tmp_path: Path, confirms: str) -> tuple[list[Life], list[
 
 
 async def until_sent(alice: Person, chat: str, kept: list[str]) -> None:
-    async with asyncio.timeout(30):
-        while set(kept) - {str(entry.get("content")) for entry in await alice.log(chat)}:
-            await asyncio.sleep(0.05)
+    async def missing() -> set[str]:
+        return set(kept) - {str(entry.get("content")) for entry in await alice.log(chat)}
+
+    await until(missing, equals=set())
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from tests.faults.many.report import Report
 from tests.faults.many.roaming import Roamer, RoamingTown, roamer_of
 from tests.faults.workload import Workload
 from tests.support.cluster import ROOT_KEY
-from tests.support.server import POLL_SECONDS
+from tests.support.waiting import NotInTime, until
 
 THINK_SECONDS_MAX: Final = 1.0
 QUIET_SECONDS_MAX: Final = 60.0
@@ -95,7 +95,7 @@ async def _under_load(
 async def _at_rest(crowd: Crowd) -> None:
     """Wait until everyone has everything; who does not get there is for the checker to find."""
     heads = {chat: len(await members[-1].log(chat)) for chat, members in crowd.chats.items()}
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, NotInTime):
         async with asyncio.timeout(QUIET_SECONDS_MAX):
             for person, device in crowd.devices:
                 own = {chat: heads[chat] for chat in crowd.chats_of(person)}
@@ -168,9 +168,10 @@ async def _replay(
 async def _until_old(evictions: Evictions) -> None:
     """Wait until the first chat is too old for anybody to be called for it."""
     first = evictions.rounds[:1]
-    async with asyncio.timeout(2 * secrecy.YOUNG_SECONDS):
-        while len(secrecy.old_entries(first, time.time())) < len(first[0].created):
-            await asyncio.sleep(POLL_SECONDS)
+    await until(
+        lambda: len(secrecy.old_entries(first, time.time())) >= len(first[0].created),
+        seconds=2 * secrecy.YOUNG_SECONDS,
+    )
 
 
 def _pushed(fleet: Fleet) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from tests.faults.many.roaming import Roamer
 from tests.faults.many.secrecy import over_pause
 from tests.faults.workload import Workload
 from tests.support.dynamo_proxy import Fate
-from tests.support.server import POLL_SECONDS
+from tests.support.waiting import NotInTime, until
 
 FLUSH_SECONDS: Final = 3.0
 SPOIL_SECONDS: Final = 0.7
@@ -77,10 +77,11 @@ class Nemesis:
         await self._fleet.pause(gateway, PAUSE_SECONDS)
         pause = self._fleet.done.pauses[-1]
         caught = [stay for roamer in roamers for stay in over_pause(roamer, pause)]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(NOTICED_SECONDS_MAX):
-                while any(stay.closed is None for stay in caught):
-                    await asyncio.sleep(POLL_SECONDS)
+        with suppress(NotInTime):  # the checker says what it means that one stayed
+            await until(
+                lambda: all(stay.closed is not None for stay in caught),
+                seconds=NOTICED_SECONDS_MAX,
+            )
 
     async def restart_broker(self) -> None:
         """Kafka is gone for as long as it takes."""
@@ -128,6 +129,4 @@ class Nemesis:
                 await roamer.drop()
 
     async def _in_flight(self) -> None:
-        async with asyncio.timeout(IN_FLIGHT_SECONDS_MAX):
-            while self._workload.in_flight == 0:
-                await asyncio.sleep(POLL_SECONDS)
+        await until(lambda: self._workload.in_flight, seconds=IN_FLIGHT_SECONDS_MAX)

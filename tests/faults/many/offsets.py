@@ -9,12 +9,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.faults.many.fleet import WORKERS, Fleet
-from tests.support.server import POLL_SECONDS
+from tests.support.waiting import until
 from tidings.buses.kafka_clients import PARTITIONS_DEFAULT
 
 GROUP_EMPTY_SECONDS_MAX: Final = 40.0
 READ_AGAIN_SECONDS_MAX: Final = 60.0
-ASK_SECONDS: Final = 0.3
 
 
 async def finished_events(fleet: Fleet) -> int:
@@ -31,18 +30,18 @@ async def read_again_from_the_start(fleet: Fleet, meanwhile: Callable[[], Awaita
         for name in WORKERS:
             group.create_task(fleet.cluster[name].terminate())
     before = await _places(fleet)
-    async with asyncio.timeout(GROUP_EMPTY_SECONDS_MAX):
-        # One that was killed a moment ago is still counted as one of them.
-        while not await _set_back(fleet, before):
-            await asyncio.sleep(ASK_SECONDS)
+    # One that was killed a moment ago is still counted as one of them.
+    await until(lambda: _set_back(fleet, before), seconds=GROUP_EMPTY_SECONDS_MAX)
     assert sum((await _places(fleet)).values()) == 0, "they were not set back"
     await meanwhile()
     async with asyncio.TaskGroup() as group:
         for name in WORKERS:
             group.create_task(fleet.cluster[name].start())
-    async with asyncio.timeout(READ_AGAIN_SECONDS_MAX):
-        while not _reach(await _places(fleet), before):
-            await asyncio.sleep(ASK_SECONDS)
+
+    async def have_read_again() -> bool:
+        return _reach(await _places(fleet), before)
+
+    await until(have_read_again, seconds=READ_AGAIN_SECONDS_MAX)
     return sum(before.values())
 
 
@@ -79,6 +78,9 @@ async def _outsider(fleet: Fleet) -> AIOKafkaConsumer:
         bootstrap_servers=fleet.kafka.address, group_id=fleet.group, enable_auto_commit=False
     )
     await consumer.start()
-    while fleet.topics.messages not in await consumer.topics():
-        await asyncio.sleep(POLL_SECONDS)
+
+    async def is_known() -> bool:
+        return fleet.topics.messages in await consumer.topics()
+
+    await until(is_known)
     return consumer

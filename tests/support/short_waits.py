@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `tidings` as a process in which some waits are short, named in HURRIED."""
+"""The command `tidings` as a process in which some waits are short, named in SHORT_WAITS."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from tidings.model import limits
 from tidings.ports.buckets import Bucket
 from tidings.stores.dynamodb.identity import phone_claims
 
-HURRIED: Final = "HURRIED"
+SHORT_WAITS: Final = "SHORT_WAITS"
 """The variable with the names."""
 
 
@@ -37,6 +37,6 @@ def handshakes() -> None:
 WAITS: Final = {"quotas": quotas, "hello": hello, "handshakes": handshakes}
 
 if __name__ == "__main__":
-    for name in os.environ[HURRIED].split():
+    for name in os.environ[SHORT_WAITS].split():
         WAITS[name]()
     sys.exit(main())

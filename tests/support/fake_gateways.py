@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A town of gateways in memory: who is connected where, and what each connection was handed."""
+"""Gateways in memory: who is connected where, and what each connection was handed."""
 
 import asyncio
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import msgspec
 
@@ -22,14 +23,16 @@ from tidings.ports.delivery import (
     RegistryUnavailable,
 )
 
+POLL_SECONDS: Final = 0.01
+
 _numbers = itertools.count(1)
 
 
-class Device:
+class FakeReader:
     """One connection, with all that it was handed, in order."""
 
-    def __init__(self, town: "Town", user: UserKey, place: ConnectionAddress) -> None:
-        self._town = town
+    def __init__(self, gateways: "FakeGateways", user: UserKey, place: ConnectionAddress) -> None:
+        self._gateways = gateways
         self.user = user
         self.place = place
         self.encoded_entries: list[EncodedEntry] = []
@@ -52,27 +55,27 @@ class Device:
 
     def dies(self, *, stays_registered: bool = False) -> None:
         """The socket is gone; what is still registered runs out later."""
-        self._town.devices.remove(self)
+        self._gateways.devices.remove(self)
         if not stays_registered:
-            self._town.leave(self.user, self.place.connection)
+            self._gateways.leave(self.user, self.place.connection)
 
 
-class Town:
+class FakeGateways:
     """The registry and the handover of several gateways, as they are from outside."""
 
     def __init__(self) -> None:
-        self.devices: list[Device] = []
+        self.devices: list[FakeReader] = []
         self.is_registry_down = False
         self.silent: set[str] = set()
         self.looks: list[frozenset[UserKey]] = []
         self.hints: list[tuple[InboxEvent, str | None, str]] = []
         self._places: defaultdict[UserKey, list[ConnectionAddress]] = defaultdict(list)
 
-    def connect(self, user: UserKey, gateway: str = "g1") -> Device:
+    def connect(self, user: UserKey, gateway: str = "g1") -> FakeReader:
         """A new connection: registered, as hello does first."""
         place = ConnectionAddress(gateway, f"c{next(_numbers)}")
         self._places[user].append(place)
-        device = Device(self, user, place)
+        device = FakeReader(self, user, place)
         self.devices.append(device)
         return device
 
@@ -118,7 +121,7 @@ class Town:
         self.hints.append((event, gateway, but_not))
 
 
-class Post:
+class FakePush:
     """A push adapter that keeps what it is given."""
 
     def __init__(self) -> None:
@@ -137,6 +140,9 @@ class ListFeed:
 
     def __init__(self) -> None:
         self._waiting: list[FeedEvent] = []
+        self._has_more = asyncio.Event()
+        self.refused = 0
+        """How often it was asked while it was down."""
         self.finished: list[int] = []
         self.aside: list[tuple[int, str]] = []
         self.is_down = False
@@ -146,14 +152,19 @@ class ListFeed:
         """Publish; returns the offsets."""
         new = [FeedEvent(0, next(self._offset), value) for value in values]
         self._waiting += new
+        self._has_more.set()
         return [one.offset for one in new]
 
     async def take(self, most: int) -> Sequence[FeedEvent]:
         if self.is_down:
+            self.refused += 1
             raise FeedUnavailable
+        with suppress(TimeoutError):  # like Kafka's: a poll that finds nothing ends all the same
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._has_more.wait()
         taken, self._waiting = self._waiting[:most], self._waiting[most:]
-        if not taken:
-            await asyncio.sleep(0.01)
+        if not self._waiting:
+            self._has_more.clear()
         return taken
 
     def finish(self, received: FeedEvent) -> None:
@@ -169,8 +180,8 @@ class ListFeed:
 
 
 _conforms: tuple[type[Registry], type[Handover], type[Push], type[Feed]] = (
-    Town,
-    Town,
-    Post,
+    FakeGateways,
+    FakeGateways,
+    FakePush,
     ListFeed,
 )

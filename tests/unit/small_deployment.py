@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small deployment for unit tests: the real store and key file in a folder, time by hand."""
 
-import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.support.clock import NOW, ManualClock
+from tests.support.users import BOB
 from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.identity.authenticate import Authenticate
@@ -20,6 +20,7 @@ from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeys, SigningKeyVerbs
 from tidings.actions.identity.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
 from tidings.actions.identity.token_issuers import TenantIssuerKeys, TokenIssuerVerbs
+from tidings.assembly.system import SystemChance
 from tidings.keyrings.file import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
@@ -27,105 +28,20 @@ from tidings.ports.secrets import DataKeys, MasterKeys
 from tidings.ports.world import NoFailpoints
 from tidings.stores.sqlite.store import SqliteStore, open_store
 
-NOW: Final = 1_800_000_000_000
 CHAT: Final = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")
 ALICE: Final = user_key("acme", "alice")
-BOB: Final = user_key("acme", "bob")
 ROOT_KEY: Final = "root-key-of-the-tests-0123456789abcdef"
 ROOT: Final = Root()
 
 
-class HandClock:
-    """Time moves when a test moves it."""
-
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def now(self) -> int:
-        return self.time
-
-
-class Urandom:
-    """Real randomness."""
-
-    def token(self, size: int) -> bytes:
-        return os.urandom(size)
-
-
-class Died(Exception):
-    """The process would be dead now."""
-
-
-class Watched:
-    """A port as it is, with something done around each of its calls."""
-
-    def __init__(
-        self, port: object, around: Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-    ) -> None:
-        self._port = port
-        self._around = around
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._port, name)
-        if not asyncio.iscoroutinefunction(value):
-            return value
-        return lambda *given, **named: self._around(name, lambda: value(*given, **named))
-
-
-class Gate:
-    """Holds the first call of one name, before or after it is done, until it is let through."""
-
-    def __init__(self, name: str, *, after: bool = False) -> None:
-        self._name = name
-        self._after = after
-        self.reached = asyncio.Event()
-        self.opened = asyncio.Event()
-
-    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        if name != self._name or self.reached.is_set():
-            return await call()
-        if self._after:
-            result = await call()
-            await self._hold()
-            return result
-        await self._hold()
-        return await call()
-
-    async def _hold(self) -> None:
-        self.reached.set()
-        await self.opened.wait()
-
-
-class SlowDisk:
-    """Holds the writes of one name back; what was handed over is written, whoever gave up."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.begun = asyncio.Event()
-        self.may_end = asyncio.Event()
-        self.writes: list[asyncio.Future[Any]] = []
-
-    async def __call__(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        if name != self._name:
-            return await call()
-        write = asyncio.ensure_future(self._write(call))
-        self.writes.append(write)
-        self.begun.set()
-        return await asyncio.shield(write)
-
-    async def _write(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        await self.may_end.wait()
-        return await call()
-
-
 @dataclass(frozen=True)
-class World:
+class SmallDeployment:
     """One opening of a deployment."""
 
     folder: Path
     store: SqliteStore
     master: MasterKeys
-    clock: HandClock
+    clock: ManualClock
     vault: Vault
     signing: SigningKeys
     watch: RevocationWatch
@@ -142,18 +58,18 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(
+async def open_small_deployment(
     folder: Path,
     *,
     master: MasterKeys | None = None,
     data_keys: Callable[[DataKeys], Any] | None = None,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[SmallDeployment]:
     """Open the folder's deployment, its vault started."""
     broke: list[Exception] = []
     async with open_store(folder, failpoints=NoFailpoints(), broken=broke.append) as store:
-        master = master or FileKeyring(folder, Urandom())
+        master = master or FileKeyring(folder, SystemChance())
         keys = data_keys(store.data_keys) if data_keys else store.data_keys
-        clock, chance = HandClock(), Urandom()
+        clock, chance = ManualClock(), SystemChance()
         vault = Vault(keys, store.deployment, master, chance)
         await vault.start()
         watch = RevocationWatch(store.revocations)
@@ -161,7 +77,7 @@ async def open_world(
         own_keys = TenantIssuerKeys(store.tenants, clock, watch)
         standings = CredentialStatus(store.tenants, store.users, store.sessions, clock, watch)
         maker = SigningKeyMaker(vault.wrapping, chance)
-        yield World(
+        yield SmallDeployment(
             folder=folder,
             store=store,
             master=master,
@@ -209,7 +125,7 @@ async def read(vault: Vault, entry: Entry, now: int = NOW) -> str | None:
     return fresh.content if fresh.gone is None else f"<{fresh.gone}>"
 
 
-async def let_others_run(world: World) -> None:
+async def let_others_run(world: SmallDeployment) -> None:
     """Give everything that is not waiting for a gate ample time to be done."""
     for _ in range(50):
         await world.store.data_keys.current(user_key("acme", "nobody"))

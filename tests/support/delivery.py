@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers, the log on DynamoDB, and a deliverer into a town: all real but the gateways."""
+"""Writers, the log on DynamoDB, and a deliverer to gateways in memory: all else is real."""
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
-from tests.support.adding import anybody
 from tests.support.canary import canary
+from tests.support.clock import ManualClock
 from tests.support.dynamo_tables import REGION, drop_tables, make_tables, new_prefix
-from tests.support.town import Post as Posts
-from tests.support.town import Town
-from tests.unit.worlds import HandClock
+from tests.support.fake_gateways import FakeGateways
+from tests.support.fake_gateways import FakePush as FakePush
+from tests.support.invitations import anybody
+from tests.support.users import ANN
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import Removing
 from tidings.actions.chat.chats import CreateChat
@@ -27,7 +27,7 @@ from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
 from tidings.keyrings.file import FileKeyring
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, user_key
+from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
 from tidings.ports.bus import Appended, Event
 from tidings.ports.delivery import DeliveryStore
@@ -35,11 +35,6 @@ from tidings.ports.world import NoFailpoints
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore, open_store
 from tidings.wire.events import EntryEvent, decode_event, entry_event
-
-ANN: Final = user_key("acme", "ann")
-BOB: Final = user_key("acme", "bob")
-CAT: Final = user_key("acme", "cat")
-DAN: Final = user_key("acme", "dan")
 
 _numbers = itertools.count(1)
 
@@ -50,27 +45,17 @@ async def at_once(attempt: int) -> None:
     await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait for something that has to happen soon."""
-    async with asyncio.timeout(60):
-        while True:
-            holds = condition()
-            if holds if isinstance(holds, bool) else await holds:
-                return
-            await asyncio.sleep(0.01)
-
-
 @dataclass(frozen=True)
-class Office:
+class DeliveryDeployment:
     """One deployment: what writers append is in `events`, as the workers would get it."""
 
     store: DynamoStore
     vault: Vault
-    clock: HandClock
+    clock: ManualClock
     bus: InProcessBus
     appender: Appender
-    town: Town
-    posts: Posts
+    gateways: FakeGateways
+    posts: FakePush
     usage: list[Usage]
     events: list[bytes] = field(default_factory=list)
 
@@ -96,7 +81,7 @@ class Office:
     async def send(
         self, sender: UserKey, chat: ChatId, text: str = "hello", *, ttl_seconds: int | None = None
     ) -> Entry:
-        """Post a message and wait until it is durable."""
+        """FakePush a message and wait until it is durable."""
         future: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
 
         def answer(result: Entry | Refusal, is_replay: bool) -> None:
@@ -140,8 +125,8 @@ class Office:
             log=self.store.log,
             deliveries=deliveries or self.store.deliveries,
             vault=self.vault,
-            registry=self.town,
-            handover=self.town,
+            registry=self.gateways,
+            handover=self.gateways,
             push=self.posts,
             clock=self.clock,
         )
@@ -180,10 +165,12 @@ def tables_for_a_while(endpoint: str) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def open_office(endpoint: str, prefix: str, folder: Path) -> AsyncIterator[Office]:
+async def open_delivery(
+    endpoint: str, prefix: str, folder: Path
+) -> AsyncIterator[DeliveryDeployment]:
     """Open a deployment on tables that are there."""
     usage: list[Usage] = []
-    clock, chance = HandClock(), SystemChance()
+    clock, chance = ManualClock(), SystemChance()
     async with open_store(
         endpoint=endpoint,
         region=REGION,
@@ -198,14 +185,16 @@ async def open_office(endpoint: str, prefix: str, folder: Path) -> AsyncIterator
         await vault.start()
         bus = InProcessBus()
         appender = Appender(store.log, bus, clock, chance, back_off)
-        office = Office(store, vault, clock, bus, appender, Town(), Posts(), usage)
+        delivery = DeliveryDeployment(
+            store, vault, clock, bus, appender, FakeGateways(), FakePush(), usage
+        )
 
         def publish(event: Event) -> None:
             if isinstance(event, Appended):
-                office.events.append(entry_event(event.entry))
+                delivery.events.append(entry_event(event.entry))
 
         bus.subscribe(publish)
         try:
-            yield office
+            yield delivery
         finally:
             await appender.close()

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Failpoints at which a process dies."""
+
+from tidings.ports.world import Failpoints, Place
+
+
+class Died(Exception):
+    """The process would be dead now."""
+
+
+class DiesAt:
+    """Failpoints that end it all at the first visit to one place: who waits is never answered."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def armed(self, place: Place) -> bool:
+        return place == self._place
+
+    def reach(self, place: Place) -> None:
+        if place == self._place:
+            raise Died(place)
+
+
+_conforms: type[Failpoints] = DiesAt

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place where tests wait for something that happens by itself."""
+
+import asyncio
+import inspect
+import reprlib
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any, Final, TypeVar, overload
+
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 60.0
+"""How long a busy machine may take for what a free one does at once."""
+LOOK_SECONDS_MIN: Final = 0.001
+LOOK_SECONDS_MAX: Final = 0.1
+SHOWN_CHARACTERS_MAX: Final = 2_000
+
+_TRUTHY: Final = object()
+
+
+class NotInTime(AssertionError):
+    """What was waited for did not happen."""
+
+
+@overload
+async def until(
+    condition: Callable[[], Awaitable[T | None]],
+    *,
+    equals: object = ...,
+    describe: Callable[[], object] | None = ...,
+    changed: Callable[[], asyncio.Event] | None = ...,
+    seconds: float = ...,
+) -> T: ...
+
+
+@overload
+async def until(
+    condition: Callable[[], T | None],
+    *,
+    equals: object = ...,
+    describe: Callable[[], object] | None = ...,
+    changed: Callable[[], asyncio.Event] | None = ...,
+    seconds: float = ...,
+) -> T: ...
+
+
+async def until(
+    condition: Callable[[], Any],
+    *,
+    equals: object = _TRUTHY,
+    describe: Callable[[], object] | None = None,
+    changed: Callable[[], asyncio.Event] | None = None,
+    seconds: float = WAIT_SECONDS,
+) -> Any:
+    """Wait until a condition is true, or equals a value; returns what it gave then.
+
+    Args:
+        condition: Looked at again and again; may be asynchronous.
+        equals: What it has to give; without it, anything that is true will do.
+        describe: What an error shows in addition, taken when the time is over.
+        changed: The event that is set when the condition has to be looked at next; without it,
+            it is looked at often first, then ten times a second.
+        seconds: The most that it may take.
+
+    Raises:
+        NotInTime: The time is over; says what was awaited, and what was seen last.
+    """
+    seen: object = "nothing: the first look did not end"
+    began = monotonic()
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            while True:
+                given = condition()
+                seen = await given if inspect.isawaitable(given) else given
+                if bool(seen) if equals is _TRUTHY else seen == equals:
+                    return seen
+                await (changed().wait() if changed else _a_moment(monotonic() - began))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    wanted = "" if equals is _TRUTHY else f"\nto be: {_shown(equals)}"
+    more = "" if describe is None else f"\nthere was: {_shown(describe())}"
+    raise NotInTime(
+        f"waited {monotonic() - began:.1f} s for: {_source(condition)}{wanted}"
+        f"\nseen last: {_shown(seen)}{more}{_variables(condition)}"
+    )
+
+
+async def retried(work: Callable[[], Awaitable[T]], *errors: type[Exception]) -> T:
+    """Try again until none of these errors is raised; returns what the work gave."""
+    results: list[T] = []
+    last: list[Exception] = []
+
+    async def is_done() -> bool:
+        try:
+            results.append(await work())
+        except errors as error:
+            last[:] = [error]
+        return bool(results)
+
+    await until(is_done, describe=lambda: (_source(work), last))
+    return results[0]
+
+
+async def after_timers(seconds: float) -> None:
+    """Wait until the timers that this loop was given so far, of at most so long, have run.
+
+    They run in the order of their ends, so a timer set later and as long comes after them all.
+    """
+    is_over = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, is_over.set)
+    await is_over.wait()
+
+
+async def _a_moment(waited: float) -> None:
+    await asyncio.sleep(min(LOOK_SECONDS_MIN + waited / 4, LOOK_SECONDS_MAX))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"…{text[-SHOWN_CHARACTERS_MAX:]}"
+
+
+def _source(condition: Callable[[], object]) -> str:
+    try:
+        return inspect.getsource(condition).strip()
+    except (OSError, TypeError):  # not a function, or one without a file
+        return repr(condition)
+
+
+def _variables(condition: Callable[[], object]) -> str:
+    """What the condition looks at, by name."""
+    if not inspect.isfunction(condition):
+        return ""
+    found = inspect.getclosurevars(condition).nonlocals
+    return "".join(f"\n  {name} = {reprlib.repr(value)}" for name, value in found.items())
