@@ -11,7 +11,7 @@ import pytest
 from tests.integration.rest_world import Rest, problem
 from tests.support.canary import canary
 from tidings.actions.chat.chats import GetChat
-from tidings.cli.logs import JsonLines
+from tidings.cli.serve import JsonLines
 from tidings.model.limits import DAY_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -20,7 +20,7 @@ from tests.unit.stub_server import Asked, stub_server
 from tidings import __version__
 from tidings.assembly.system import SystemChance
 from tidings.cli import main
-from tidings.cli.keys import running_server
+from tidings.cli.server_access import running_server
 from tidings.config import Config
 from tidings.keyrings.file import FileKeyring
 from tidings.keyrings.root import ensure_root_key
@@ -123,7 +123,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config | BaseException | int
         return end
 
     monkeypatch.setattr("tidings.assembly.server.serve", serve)
-    monkeypatch.setattr("tidings.cli.command_line.start_logging", lambda level: None)
+    monkeypatch.setattr("tidings.cli.serve.start_logging", lambda level: None)
     return ends
 
 

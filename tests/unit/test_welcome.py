@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.settings import config_of
 from tests.unit.stub_server import Asked, stub_server
-from tidings.cli.welcome import welcome
+from tidings.cli.serve import welcome
 
 CHAT = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
 

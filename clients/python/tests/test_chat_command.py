@@ -134,5 +134,5 @@ async def refusal(arguments: Sequence[str], folder: Path) -> str:
 
 
 async def test_without_a_server_it_says_what_to_do(tmp_path: Path) -> None:
-    assert "`make run`" in await refusal(["--as", "alice"], tmp_path)
+    assert "`tidings serve`" in await refusal(["--as", "alice"], tmp_path)
     assert "name another user" in await refusal(["--as", "alice", "--with", "alice"], tmp_path)

@@ -5,8 +5,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.keys import running_server
 from tidings.cli.progress_line import ProgressLine
+from tidings.cli.server_access import server_url
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
 from tidings.model.setup_error import SetupError
@@ -51,7 +51,6 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the results to this file, too"
     )
-    parser.set_defaults(action=None)
 
 
 def _count(text: str) -> int:
@@ -74,7 +73,7 @@ def bench(config: Config, options: argparse.Namespace) -> int:
     from tidings.tools.load.chart import picture
     from tidings.tools.load.talker import LoadStopped
 
-    url, root_key = _url(config, options), _root_key(config, options)
+    url, root_key = server_url(config, options.url, "--url"), _root_key(config, options)
     try:
         results = uvloop.run(_measure(url, root_key, options))
         options.chart.write_text(picture(results, f"Durable 1:1 messages at {url}"))
@@ -115,15 +114,6 @@ async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Resu
             progress.show(f"{what}: {sent / max(elapsed, 0.1):,.0f} messages/s, {left:.0f} s left")
 
         return await throughput(crowd, pairs, window, seconds, tick=tick)
-
-
-def _url(config: Config, options: argparse.Namespace) -> str:
-    url: str | None = options.url or running_server(config.data)
-    if url is None:
-        raise SetupError(
-            f"no server has the folder {config.data} open: name a server with --url or --data"
-        )
-    return url
 
 
 def _root_key(config: Config, options: argparse.Namespace) -> str:

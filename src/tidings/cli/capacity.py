@@ -64,7 +64,6 @@ def add_capacity_options(parser: argparse.ArgumentParser) -> None:
         help="add the figures of another design, for comparison",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(action=None)
 
 
 def capacity(options: argparse.Namespace) -> int:

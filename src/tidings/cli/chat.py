@@ -2,7 +2,7 @@
 """`tidings chat`: a demo chat between two users, each in a terminal, line by line."""
 
 import asyncio
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,6 +21,16 @@ HISTORY_ENTRIES: Final = 20
 TOKEN_SECONDS: Final = 86_400
 TYPING_SECONDS: Final = 6.0
 LAST_WORDS_SECONDS: Final = 5.0
+
+
+def add_chat_options(parser: ArgumentParser) -> None:
+    """Add the options of `tidings chat`."""
+    parser.add_argument("--as", dest="me", metavar="USER", required=True, help="your user id")
+    parser.add_argument("--with", dest="other", metavar="USER", help="the other user (bob)")
+    parser.add_argument(
+        "--server", metavar="URL", help="the server (the one that runs on the data folder)"
+    )
+    parser.add_argument("--tenant", default="demo", help="the tenant of both users (demo)")
 
 
 def chat(config: Config, options: Namespace) -> int:

@@ -54,7 +54,6 @@ def add_moving_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="the file; - is standard output, or standard input"
     )
-    parser.set_defaults(action=None)
 
 
 def add_import_options(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +66,7 @@ def add_import_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def export(config: Config, file: str) -> int:
+def export(config: Config, options: argparse.Namespace) -> int:
     """Write all facts to a file; return the exit code.
 
     Raises:
@@ -75,7 +74,7 @@ def export(config: Config, file: str) -> int:
         StoreUnavailable: The store does not answer.
     """
     try:
-        exported = asyncio.run(_export(config, file))
+        exported = asyncio.run(_export(config, options.file))
     except Unproven as reason:
         raise SetupError(str(reason)) from None
     except ChangedDuringExport as changed:
@@ -104,24 +103,24 @@ async def _export(config: Config, file: str) -> Exported:
                 return await export_all(source, SystemClock().now(), out.write, line, proof)
 
 
-def import_(config: Config, file: str, *, unsigned: bool = False) -> int:
+def import_(config: Config, options: argparse.Namespace) -> int:
     """Read all facts of a file into an empty store; return the exit code.
 
-    `unsigned`: the operator vouches for the file.
+    With `--unsigned` the operator vouches for the file.
 
     Raises:
         SetupError: The operator has to change something first.
         StoreUnavailable: The store does not answer; the same command continues the import.
     """
     try:
-        done = asyncio.run(_import(config, file, unsigned=unsigned))
+        done = asyncio.run(_import(config, options.file, unsigned=options.unsigned))
     except Unproven as reason:
         raise SetupError(
-            f"{_named(file)} cannot be trusted: {reason}. If you know where it comes from, "
+            f"{_named(options.file)} cannot be trusted: {reason}. If you know where it comes from, "
             "import it with --unsigned"
         ) from None
     except Damaged as reason:
-        raise SetupError(f"{_named(file)} is not a complete export: {reason}") from None
+        raise SetupError(f"{_named(options.file)} is not a complete export: {reason}") from None
     except OtherImport:
         raise SetupError(
             "the store contains part of another export: continue with that one, or start over "

@@ -9,10 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from tidings.cli.keys import running_server
-from tidings.cli.root_request import ask, detail
+from tidings.cli.server_access import ask, detail, known_root_key, server_url
 from tidings.config import Config
-from tidings.keyrings.root import read_root_key
 from tidings.model.setup_error import SetupError
 
 ANSWER_SECONDS_MAX: Final = 30.0
@@ -35,12 +33,13 @@ class _Page(msgspec.Struct):
 def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentParser) -> None:
     """Add the options of `tidings jobs`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for word, does in (
-        ("list", "list the dead letters: delivery jobs that failed too often"),
-        ("replay", "put a dead letter back into the queue"),
-        ("drop", "delete a dead letter"),
+    for word, act, does in (
+        ("list", _list, "list the dead letters: delivery jobs that failed too often"),
+        ("replay", _replay, "put a dead letter back into the queue"),
+        ("drop", _drop, "delete a dead letter"),
     ):
         action = actions.add_parser(word, parents=[folder], help=does)
+        action.set_defaults(act=act)
         action.add_argument(
             "--server", metavar="URL", help="the server (the one that runs on the data folder)"
         )
@@ -54,29 +53,22 @@ def jobs(config: Config, options: argparse.Namespace) -> int:
     Raises:
         SetupError: The operator has to change something first.
     """
-    url = options.server or running_server(config.data)
-    if url is None:
-        raise SetupError(
-            f"no server has {config.data} open: start one with `tidings serve`, or name one with "
-            "--data or --server"
-        )
-    root_key = config.keys.root_key or read_root_key(config.data)
-    if root_key is None:
-        raise SetupError(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
-    where = f"{url.rstrip('/')}/v1/jobs/aside"
-    match options.action:
-        case "list":
-            _list(where, root_key)
-        case "replay":
-            _ask("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
-            print(f"{options.id} is back in the queue.")
-        case _:
-            _ask("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
-            print(f"{options.id} is dropped.")
+    url = server_url(config, options.server, "--server")
+    options.act(f"{url.rstrip('/')}/v1/jobs/aside", known_root_key(config), options)
     return 0
 
 
-def _list(where: str, root_key: str) -> None:
+def _replay(where: str, root_key: str, options: argparse.Namespace) -> None:
+    _ask("POST", f"{where}/{quote(options.id, safe='')}/replay", root_key)
+    print(f"{options.id} is back in the queue.")
+
+
+def _drop(where: str, root_key: str, options: argparse.Namespace) -> None:
+    _ask("DELETE", f"{where}/{quote(options.id, safe='')}", root_key)
+    print(f"{options.id} is dropped.")
+
+
+def _list(where: str, root_key: str, _options: argparse.Namespace) -> None:
     cursor: str | None = ""
     count = 0
     while cursor is not None:

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidings keys`: rotates the master key, through a running server or without one, and shows it."""
 
+import argparse
 import asyncio
 import http.client
-import json
 import urllib.error
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from tidings.actions.identity.audit import Intent
 from tidings.assembly.system import SystemChance
-from tidings.cli.root_request import ask, detail
+from tidings.cli.server_access import SERVER_FILE, ask, detail, running_server
 from tidings.config import Config
 from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
 from tidings.keyrings.root import read_root_key
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import MasterKeys
-from tidings.stores.folder import is_in_use
 
-SERVER_FILE: Final = "server.json"
 ROTATION_SECONDS_MAX: Final = 3_600
 
 
@@ -31,7 +28,7 @@ class Rotation(msgspec.Struct, frozen=True):
     rewrapped: int
 
 
-def rotate(config: Config) -> int:
+def rotate(config: Config, _options: argparse.Namespace) -> int:
     """Rotate the master key, through the server that has the data folder open if there is one."""
     url = running_server(config.data)
     done = _ask(url, _root_key(config)) if url is not None else None
@@ -48,7 +45,7 @@ def rotate(config: Config) -> int:
     return 0
 
 
-def status(config: Config) -> int:
+def status(config: Config, _options: argparse.Namespace) -> int:
     """Print the master key's id and source, and whether a rotation is unfinished."""
     keyring = _keyring(config)
     source = "TIDINGS_MASTER_KEY" if config.keys.master_key else str(config.data / "master.key")
@@ -63,22 +60,6 @@ def status(config: Config) -> int:
     url = running_server(config.data)
     print(f"server      {f'{url} (from {SERVER_FILE})' if url else 'none has this folder open'}")
     return 0
-
-
-def running_server(folder: Path) -> str | None:
-    """Return the URL of the server that has this folder open; None if there is none.
-
-    The file of a killed server is ignored: another program may listen there by now and would get
-    the root key.
-    """
-    if not is_in_use(folder):
-        return None
-    try:
-        content = json.loads((folder / SERVER_FILE).read_text())
-    except (OSError, ValueError):
-        return None
-    url = content.get("url") if isinstance(content, dict) else None
-    return url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
 
 
 def _keyring(config: Config) -> MasterKeys:

@@ -88,7 +88,6 @@ def add_notify_options(parser: argparse.ArgumentParser) -> None:
         "--key", type=_key, help="an idempotency key: a repeat within a day notifies nobody twice"
     )
     parser.add_argument("--url", help="the server (the one that runs on the data folder)")
-    parser.set_defaults(action=None)
 
 
 def _key(text: str) -> str:

@@ -5,7 +5,7 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,15 +34,12 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--region", help="the region (that of your AWS settings)")
     place.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser(
-        "plan", parents=[place], help="show every difference from the declared tables"
-    )
-    actions.add_parser(
-        "apply", parents=[place], help="create and change tables; nothing is deleted"
-    )
-    actions.add_parser(
-        "verify", parents=[place], help="exit with 1 if anything differs from the declared tables"
-    )
+    for word, act, does in (
+        ("plan", _plan, "show every difference from the declared tables"),
+        ("apply", _apply, "create and change tables; nothing is deleted"),
+        ("verify", _verify, "exit with 1 if anything differs from the declared tables"),
+    ):
+        actions.add_parser(word, parents=[place], help=does).set_defaults(act=act)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, help=f"write the {name} files")
         files.add_argument(
@@ -81,13 +78,8 @@ async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> 
         or local_region(endpoint),
         prefix=prefix,
     ) as tables:
-        match options.action:
-            case "apply":
-                return await _apply(tables, prefix)
-            case "verify":
-                return await _verify(tables, prefix)
-            case _:
-                return await _plan(tables, prefix)
+        act: Callable[[LiveTables, str], Awaitable[int]] = options.act
+        return await act(tables, prefix)
 
 
 async def _plan(tables: "LiveTables", prefix: str) -> int:

@@ -1,10 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access to a running server for the commands that use the Python client."""
+"""Access of commands to a running server: its URL, the root key, requests, and the client."""
 
-from tidings.cli.keys import running_server
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Final
+
 from tidings.config import Config
 from tidings.keyrings.root import read_root_key
 from tidings.model.setup_error import SetupError
+from tidings.stores.folder import is_in_use
+
+SERVER_FILE: Final = "server.json"
+
+
+def running_server(folder: Path) -> str | None:
+    """Return the URL of the server that has this folder open; None if there is none.
+
+    The file of a killed server is ignored: another program may listen there by now and would get
+    the root key.
+    """
+    if not is_in_use(folder):
+        return None
+    try:
+        content = json.loads((folder / SERVER_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+    url = content.get("url") if isinstance(content, dict) else None
+    return url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
 
 
 def need_client() -> None:
@@ -27,7 +51,7 @@ def server_url(config: Config, given: str | None, flag: str) -> str:
     url = given or running_server(config.data)
     if url is None:
         raise SetupError(
-            f"no server has the folder {config.data} open: start one with `make run`, or "
+            f"no server has the folder {config.data} open: start one with `tidings serve`, or "
             f"name one with --data or {flag}"
         )
     return url
@@ -43,3 +67,23 @@ def known_root_key(config: Config) -> str:
     if key is None:
         raise SetupError(f"there is no root key in {config.data}, and TIDINGS_ROOT_KEY is not set")
     return key
+
+
+def ask(method: str, url: str, root_key: str, seconds_max: float) -> bytes:
+    """Return the body of a successful answer; raise as `urllib.request` does for all others."""
+    request = urllib.request.Request(
+        url, method=method, headers={"Authorization": f"Bearer {root_key}"}
+    )
+    # No proxy: the root key must reach the server only.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=seconds_max) as response:
+        body: bytes = response.read()
+    return body
+
+
+def detail(error: urllib.error.HTTPError) -> str:
+    """Return the server's reason for a refusal."""
+    try:
+        return str(json.load(error)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}"

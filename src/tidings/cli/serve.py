@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text printed when the server has started: its address, a first example, and its keys."""
+"""`tidings serve`: runs the server, prints where it is and how to try it, and logs JSON lines."""
 
+import argparse
+import errno
+import json
+import logging
 import shlex
+import sys
 from pathlib import Path
+from typing import Final
 
 from tidings.config import ROLES, Config, DynamoDb
+from tidings.model.setup_error import SetupError
+from tidings.model.times import rfc3339
+
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_SOCKET: Final = "tidings.socket"
+_ADDRESS_TROUBLE: Final = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 _TRY_IT = """\
 Try it: paste this into a second terminal (bash, with curl and python3).
@@ -64,6 +76,39 @@ Put a proxy that speaks TLS in front of it, and let nobody else reach the port.
 """
 
 
+def serve(config: Config, _options: argparse.Namespace) -> int:
+    """Serve until a signal to stop; return the exit code.
+
+    Raises:
+        SetupError: The operator has to change something first.
+        StoreUnavailable: The store cannot be reached now.
+    """
+    # Imported here because the other commands start faster without the server.
+    import uvloop
+
+    from tidings import assembly
+    from tidings.assembly import server
+
+    def announce(url: str) -> None:
+        print(welcome(config, url, *assembly.key_files(config)), flush=True)
+
+    start_logging(config.process.log_level)
+    try:
+        return uvloop.run(server.serve(config, announce))
+    except OSError as error:
+        raise SetupError(_in_words(error, config)) from error
+
+
+def _in_words(error: OSError, config: Config) -> str:
+    """Explain a system error that the operator can fix; re-raise any other."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno in _ADDRESS_TROUBLE:
+        network = config.network
+        return f"cannot listen on {network.host}:{network.port}: {error.strerror}"
+    raise error
+
+
 def welcome(
     config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
 ) -> str:
@@ -102,3 +147,39 @@ def _about_master_key(config: Config, source: Path | None) -> str:
         return _KEY_FROM_ENVIRONMENT.format(what=what, it=it)
     text = _KEY_FILE if is_embedded else _KEY_FILE_OF_TABLES
     return text.format(path=source.absolute())
+
+
+class JsonLines(logging.Formatter):
+    """Formatter for time, level, logger, message, and the fields of `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": rfc3339(int(record.created * 1_000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class _ExpectedOfClients(logging.Filter):
+    """Filter for broken frames and handshakes: errors of clients, of no use to an operator."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.name.startswith(_SOCKET) or not record.getMessage().startswith(
+            ("WS parser error", "Disconnect client")
+        )
+
+
+def start_logging(level: str) -> None:
+    """Log to standard error from this level on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    # On the handler: every socket has a logger of its own, which the filter of a parent never sees.
+    handler.addFilter(_ExpectedOfClients())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for noisy in (_SOCKET, "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
