@@ -9,7 +9,7 @@ import msgspec
 
 from bench.gathering import Gathering
 from bench.server import Target, own_server
-from tidings.tools.load.runs import LOAD_BOUND, Latency
+from tidings.tools.load_runs import LOAD_BOUND, Latency
 
 WARM_UP_SECONDS: Final = 1.0
 HEAD: Final = (

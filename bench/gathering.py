@@ -7,9 +7,9 @@ from typing import Final, Self
 
 from picows import WSListener
 
-from tidings.tools.load.crowd import TENANT, People, Watch, side_by_side
-from tidings.tools.load.runs import Latency, latency_of, together
-from tidings.tools.load.talker import LoadStopped, Rest, Talker, connect
+from tidings.tools.load_crowd import TENANT, People, Watch, side_by_side
+from tidings.tools.load_runs import Latency, latency_of, together
+from tidings.tools.load_talker import LoadStopped, Rest, Talker, connect
 
 CONNECTING_MAX: Final = 50
 LIVE_SECONDS_MAX: Final = 60.0

@@ -18,9 +18,9 @@ from bench.awake import kept_awake
 from bench.server import SERVER_CORE, own_server
 from bench.steadiness import idle_share, spans_of, took_ms, witnessed
 from bench.throughput import throughput
-from tidings.tools.load import runs
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.runs import Latency, Result, latency_of
+from tidings.tools import load_runs
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_runs import Latency, Result, latency_of
 
 PAIRS: Final = 200
 ALONE: Final = 1
@@ -94,7 +94,7 @@ async def _half(options: Namespace, number: int, maximum: float, core: str) -> H
         if core == AWAKE:
             await stack.enter_async_context(kept_awake(SERVER_CORE))
         async with witnessed() as steadiness:
-            result = await runs.paced(
+            result = await load_runs.paced(
                 crowd, options.pairs, maximum / 2, options.seconds, server_cpu=target.cpu_seconds
             )
         spans = sorted(spans_of(await crowd.talkers(options.pairs)))

@@ -17,9 +17,9 @@ from bench.gathering import Gathering
 from bench.scale import deployment
 from bench.server import Target, own_folder, unpin
 from bench.steadiness import Span, spans_of, told, took_ms, witnessed
-from tidings.tools.load import runs
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.runs import Latency, latency_of
+from tidings.tools import load_runs
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_runs import Latency, latency_of
 
 PACE_SECONDS: Final = 0.01
 OTHERS_RATE: Final = 20.0
@@ -107,7 +107,7 @@ async def _hot(targets: list[Target], options: Namespace) -> HotChatResult:
 
 async def _spans(others: Crowd, seconds: float) -> list[Span]:
     """When messages in the other chats were sent and answered."""
-    await runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, seconds)
+    await load_runs.paced(others, OTHERS_PAIRS, OTHERS_RATE, seconds)
     return sorted(spans_of(await others.talkers(OTHERS_PAIRS)))
 
 

@@ -11,8 +11,8 @@ import msgspec
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from bench.server import Target, own_server
-from tidings.tools.load.crowd import LoadUser, People, Watch, allow_connections, side_by_side
-from tidings.tools.load.talker import LoadStopped, Rest, connect
+from tidings.tools.load_crowd import LoadUser, People, Watch, allow_connections, side_by_side
+from tidings.tools.load_talker import LoadStopped, Rest, connect
 
 PER_SOURCE: Final = 15_000
 """How many connections go out from one loopback address: it has about 28,000 ports."""

@@ -15,8 +15,8 @@ from bench.plain_socket import PlainSocket
 from bench.server import Target, own_folder, own_server
 from tidings.model.ids import user_key
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
-from tidings.tools.load.crowd import TENANT, People, side_by_side
-from tidings.tools.load.talker import Rest
+from tidings.tools.load_crowd import TENANT, People, side_by_side
+from tidings.tools.load_talker import Rest
 
 OTHER: Final = "other"
 INBOX: Final = "news"

@@ -19,8 +19,8 @@ import msgspec
 
 from bench.server import own_server
 from bench.stages import STAGES, by_component, by_stage
-from tidings.tools.load import runs
-from tidings.tools.load.crowd import Crowd
+from tidings.tools import load_runs
+from tidings.tools.load_crowd import Crowd
 
 RATE: Final = 499
 TAIL_SECONDS: Final = 1.0
@@ -69,7 +69,7 @@ async def _loaded(options: Namespace, tool: Tool) -> tuple[float, int]:
     async with own_server() as target, Crowd(target.url, target.root_key) as crowd:
         await crowd.talkers(options.pairs)
         sampling = asyncio.create_task(_sample(tool(target.pid)))
-        result = await runs.throughput(
+        result = await load_runs.throughput(
             crowd,
             options.pairs,
             options.window,

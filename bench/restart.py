@@ -15,8 +15,8 @@ import msgspec
 from bench.seeds import Seed, copied, seeded
 from bench.server import launch, ready
 from tidings.stores.sqlite.engine.connections import DATABASE
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.talker import Talker
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_talker import Talker
 
 LOAD_PAIRS: Final = 50
 LOAD_WINDOW: Final = 8

@@ -22,9 +22,9 @@ from bench.server import Target, launch, own_folder, ready, unpin
 from scripts.services.dynamodb_local import DynamoDBLocal
 from scripts.services.kafka_broker import KafkaBroker
 from scripts.services.redis_server import RedisServer
-from tidings.tools.load import runs
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.runs import HEAD, Result, line
+from tidings.tools import load_runs
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_runs import HEAD, Result, line
 
 ROLES: Final = ("gateway,api", "gateway,api", "worker,relay", "worker")
 REGION: Final = "eu-west-1"
@@ -62,7 +62,7 @@ async def run(options: Namespace) -> ScaleResult:
 async def _steady(targets: list[Target], options: Namespace) -> Result:
     gateways = [target.url for target in targets[:2]] if options.many else []
     async with Crowd(targets[0].url, targets[0].root_key, gateways=gateways) as crowd:
-        return await runs.paced(
+        return await load_runs.paced(
             crowd,
             options.pairs,
             options.rate,

@@ -23,8 +23,8 @@ from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.ports.log import Kept, Outcome, Run
 from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.stores.sqlite.engine.schema import MIGRATIONS
-from tidings.tools.load.crowd import People
-from tidings.tools.load.talker import CONTENT, Rest
+from tidings.tools.load_crowd import People
+from tidings.tools.load_talker import CONTENT, Rest
 
 TENANT: Final = "bench"
 WRITER: Final = "ann"

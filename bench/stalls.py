@@ -19,10 +19,10 @@ from bench.seeds import Seed, copied, fill, seeded
 from bench.server import Target, own_server
 from bench.steadiness import witnessed
 from tidings.stores.sqlite.engine.connections import DATABASE
-from tidings.tools.load import runs
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.runs import HEAD, Latency, Result, latency_of, line
-from tidings.tools.load.talker import Rest
+from tidings.tools import load_runs
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_runs import HEAD, Latency, Result, latency_of, line
+from tidings.tools.load_talker import Rest
 
 STALL_MS: Final = 20.0
 TTL_SECONDS: Final = 2
@@ -77,7 +77,7 @@ async def _stalls(store: Seed, target: Target, options: Namespace) -> StallsResu
             talker.expire_after(TTL_SECONDS)
         async with _reading(store, target, token), witnessed() as steadiness:
             probing = asyncio.create_task(_probe(target, token, options.seconds))
-            load = await runs.throughput(
+            load = await load_runs.throughput(
                 crowd,
                 options.pairs,
                 options.window,

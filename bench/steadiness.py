@@ -26,8 +26,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.tools.load.runs import Latency
-from tidings.tools.load.talker import Talker
+from tidings.tools.load_runs import Latency
+from tidings.tools.load_talker import Talker
 
 INTERVAL_SECONDS: Final = 0.002
 STEPS: Final = 200

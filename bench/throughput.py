@@ -5,12 +5,12 @@ from argparse import ArgumentParser, Namespace
 from typing import Final
 
 from bench.server import OUTPUT, Target, own_server
-from tidings.tools.load import runs
-from tidings.tools.load.chart import picture
-from tidings.tools.load.crowd import Crowd, allow_connections
-from tidings.tools.load.runs import HEAD, Result, line
-from tidings.tools.load.talker import CONTENT as CONTENT
-from tidings.tools.load.talker import RECEIVED_EVERY as RECEIVED_EVERY
+from tidings.tools import load_runs
+from tidings.tools.load_chart import picture
+from tidings.tools.load_crowd import Crowd, allow_connections
+from tidings.tools.load_runs import HEAD, Result, line
+from tidings.tools.load_talker import CONTENT as CONTENT
+from tidings.tools.load_talker import RECEIVED_EVERY as RECEIVED_EVERY
 
 ABOUT: Final = (
     "Durable 1:1 messages: encrypted, idempotent, fsync before each answer, stored receipts, "
@@ -45,4 +45,6 @@ async def run(options: Namespace) -> list[Result]:
 async def throughput(target: Target, pairs: int, window: int, seconds: float) -> Result:
     """One combination."""
     async with Crowd(target.url, target.root_key) as crowd:
-        return await runs.throughput(crowd, pairs, window, seconds, server_cpu=target.cpu_seconds)
+        return await load_runs.throughput(
+            crowd, pairs, window, seconds, server_cpu=target.cpu_seconds
+        )

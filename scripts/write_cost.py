@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from tidings.tools.capacity.cost_page import filled_in
+from scripts.cost_page import filled_in
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference/cost.md"
 

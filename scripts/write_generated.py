@@ -4,10 +4,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts import command_line_page, package_picture
+from scripts import command_line_page, package_picture, tables_page
+from scripts import cost_page as cost_page
 from tidings.cli.schema import as_text
-from tidings.stores.dynamodb.schema import cloudformation, matrix, terraform
-from tidings.tools.capacity import cost_page as cost_page
+from tidings.stores.dynamodb.schema import cloudformation, terraform
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = Path("docs/reference/tables.md")
@@ -21,7 +21,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     for name, block in terraform.files().items():
         yield Path("deploy/terraform") / name, as_text(block)
     for path, filled_in in (
-        (PAGE, matrix.filled_in),
+        (PAGE, tables_page.filled_in),
         (COST, cost_page.filled_in),
         (command_line_page.PAGE, command_line_page.filled_in),
         (package_picture.PAGE, package_picture.filled_in),

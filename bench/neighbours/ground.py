@@ -10,7 +10,7 @@ import msgspec
 
 from bench.neighbours.http_client import Answer, HttpClient
 from bench.server import Target
-from tidings.tools.load.crowd import side_by_side
+from tidings.tools.load_crowd import side_by_side
 
 TENANT: Final = "attacker"
 CONNECTIONS: Final = 16

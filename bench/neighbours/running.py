@@ -24,7 +24,7 @@ from bench.neighbours.attacks_on_port import Hoarding, Pipelining, Trailers
 from bench.neighbours.ground import Ground, NotPrepared
 from bench.neighbours.seen import Seen
 from bench.server import Target, own_server
-from tidings.tools.load.runs import latency_of
+from tidings.tools.load_runs import latency_of
 
 P99_MS_MAX: Final = 250.0
 GROWTH_BYTES_MAX: Final = 50 * 2**20

@@ -18,7 +18,7 @@ from bench.peers.processes import PeerError
 from bench.peers.report import progress, ratios, table
 from bench.peers.xmpp import XmppError
 from bench.server import LOAD_CORE, OUTPUT, SERVER_CORE, pin_load
-from tidings.tools.load.talker import LoadStopped
+from tidings.tools.load_talker import LoadStopped
 
 RESULTS: Final = OUTPUT / "peers.json"
 QUIET: Final = 0.25

@@ -12,8 +12,8 @@ from typing import Final
 from bench.peers.ejabberd import Ejabberd
 from bench.peers.outcome import Outcome, Rows
 from bench.peers.xmpp import Connection
-from tidings.tools.load.runs import latency_of, together
-from tidings.tools.load.talker import CONTENT
+from tidings.tools.load_runs import latency_of, together
+from tidings.tools.load_talker import CONTENT
 
 WARM_UP_SECONDS: Final = 1.0  # as the load on our own server does
 SETTLING_SECONDS_MAX: Final = 30.0

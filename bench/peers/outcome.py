@@ -3,7 +3,7 @@
 
 import msgspec
 
-from tidings.tools.load.runs import LOAD_BOUND, Latency
+from tidings.tools.load_runs import LOAD_BOUND, Latency
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ CLIENTS: Final = frozenset(
     {"aiohttp", "httpx", "http.client", "urllib.request", "requests", "urllib3", "aiobotocore"}
 )
 """What can make a request over HTTP."""
-GUARDED: Final = frozenset({"aws/transport.py", "push/webhook.py", "sms/webhook.py"})
+GUARDED: Final = frozenset({"aws/transport.py", "phones/push_webhook.py", "phones/sms.py"})
 """The files of the server that make some."""
 COMMANDS: Final = ("cli/", "tools/", "stores/dynamodb/schema/")
 """Programs that somebody runs at a terminal, against an address of their own choice."""

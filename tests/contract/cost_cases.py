@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cost_page import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
 from tests.contract.builders import a_chat
 from tests.contract.metering import Process, open_process, person, summed, text
 from tests.contract.wire import Request, Wire
@@ -19,8 +20,7 @@ from tidings.assembly.system import back_off
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model import limits
 from tidings.model.ids import ChatId, UserKey
-from tidings.tools.capacity.charges import Units
-from tidings.tools.capacity.cost_page import CHATS, LARGE, MISSED, ONLINE, PAGE, SMALL, send_name
+from tidings.tools.charges import Units
 
 Reading = dict[str, Units]
 Chat = tuple[ChatId, list[UserKey]]

@@ -3,8 +3,8 @@
 
 from tests.contract.cost_cases import Bill, Reading
 from tidings.stores.dynamodb.patterns import Pattern, declared
-from tidings.tools.capacity.charges import NOTHING, Units, by_pattern, requests_by_pattern
-from tidings.tools.capacity.costs import Cost
+from tidings.tools.charges import NOTHING, Units, by_pattern, requests_by_pattern
+from tidings.tools.chat_costs import Cost
 
 Budget = tuple[Units, Units]
 """At most, to the answer and in all: in figures, whatever the formulas say."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import cost_page as cases
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.support.clock import ManualClock
@@ -20,7 +21,6 @@ from tidings.actions.identity.sessions import TokenPair
 from tidings.actions.identity.signing_keys import SigningKeyMaker
 from tidings.actions.identity.tenants import MakeToken, PutTenant
 from tidings.model.ids import UserKey, user_id
-from tidings.tools.capacity import cost_page as cases
 
 TENANT = "acme"
 DEVICE = "phone"

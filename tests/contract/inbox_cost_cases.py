@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cost_page import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
 from tests.contract.cost_cases import Bill, Ground, a_ground
 from tests.contract.metering import Process, person
 from tests.contract.test_people import a_signing_key, a_tenant
@@ -19,7 +20,6 @@ from tidings.actions.inbox.posting import Posted
 from tidings.actions.inbox.reading import ListFilter
 from tidings.model.ids import UserKey, user_id
 from tidings.model.notifications import Copy, InboxConfig, Posting
-from tidings.tools.capacity.cost_page import AUDIENCES, COPIES, COPIES_MOST, TEXT, post_name
 
 TENANT = "acme"
 INBOX = "default"

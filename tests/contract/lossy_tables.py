@@ -9,8 +9,7 @@ from tests.support.dynamo_tables import REGION, some_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, Reason, Unanswered
-from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.retrying import Budget, Canceled, Reason, Retrying, Unanswered
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 

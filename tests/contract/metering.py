@@ -27,7 +27,7 @@ from tidings.ports.chats import Move
 from tidings.stores.dynamodb import store as store_module
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore
-from tidings.tools.capacity.charges import NOTHING, Units
+from tidings.tools.charges import NOTHING, Units
 
 _READERS_AT_ONCE: Final = 64
 """As many as there are connections to the store: a busy machine gives up what waits too long."""

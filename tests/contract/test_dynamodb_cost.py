@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cost_page import LARGE, ONLINE, SMALL, UseCase, send_name, use_cases
 from tests.contract.cost_cases import Bill, all_bills
 from tests.contract.cost_checks import Budget, check_budget, check_cost, check_requests, total
-from tidings.tools.capacity.charges import Units
-from tidings.tools.capacity.cost_page import LARGE, ONLINE, SMALL, UseCase, send_name, use_cases
+from tidings.tools.charges import Units
 
 USE_CASES = {case.name: case for case in use_cases()}
 

@@ -27,8 +27,7 @@ from tidings.ports.people import Quotas
 from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item
-from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX
+from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX, Item
 from tidings.stores.dynamodb.identity.identity_patterns import LIST_SESSIONS, READ_SESSION
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts import cost_page as cases
+from scripts.cost_page import IdentityCase, identity_cases
 from tests.contract.cost_cases import Bill
 from tests.contract.cost_checks import Budget, check_budget, check_cost, check_requests
 from tests.contract.identity_cost_cases import identity_bills
-from tidings.tools.capacity import cost_page as cases
-from tidings.tools.capacity.charges import Units
-from tidings.tools.capacity.cost_page import IdentityCase, identity_cases
+from tidings.tools.charges import Units
 
 CASES = list(identity_cases())
 

@@ -29,9 +29,10 @@ from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
 from tidings.model.ids import ulid_time, user_key
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.identity import phone_claims
 from tidings.stores.dynamodb.inbox import jobs
+from tidings.stores.dynamodb.inbox.copies import NEEDLESS_MAX, SINGLE_MAX
 from tidings.stores.dynamodb.inbox.items import (
     copy_key,
     log_key,
@@ -39,7 +40,6 @@ from tidings.stores.dynamodb.inbox.items import (
     marks_key,
     portions_key,
 )
-from tidings.stores.dynamodb.inbox.read_marks import NEEDLESS_MAX, SINGLE_MAX
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import DynamoStore
 from tidings.stores.dynamodb.tables import ttl_seconds

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cost_page import AUDIENCES, InboxCase, inbox_cases, post_name
 from tests.contract.cost_cases import Bill
 from tests.contract.cost_checks import Budget, check_budget, check_cost, check_requests
 from tests.contract.inbox_cost_cases import inbox_bills
-from tidings.tools.capacity.charges import Units, by_pattern
-from tidings.tools.capacity.cost_page import AUDIENCES, InboxCase, inbox_cases, post_name
-from tidings.tools.capacity.inbox_costs import QUEUE
+from tidings.tools.charges import Units, by_pattern
+from tidings.tools.inbox_costs import QUEUE
 
 OUTSIDE = {post_name(count): post_name(count, in_store=True) for count in AUDIENCES}
 """Posts with jobs outside of the store: the same without what concerns the queue."""

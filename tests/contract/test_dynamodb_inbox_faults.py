@@ -29,13 +29,11 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import Job, JobsUnavailable
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item, Throttled, Unanswered
-from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.retrying import Budget, Item, Retrying, Throttled, Unanswered
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
 from tidings.stores.dynamodb.inbox.jobs import DynamoJobs
-from tidings.stores.dynamodb.inbox.notifications import DynamoNotifications
-from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings
+from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.patterns import Pattern
 
 CROWD = 5_000

@@ -22,7 +22,7 @@ from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly.system import SystemChance
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.refusals import StoreUnavailable

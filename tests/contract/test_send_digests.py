@@ -17,7 +17,7 @@ from tidings.actions.content.vault import Vault
 from tidings.actions.content.wrapping import is_same_send
 from tidings.assembly.system import SystemChance, back_off
 from tidings.buses.in_process import InProcessBus
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal, SendConflict

@@ -10,7 +10,7 @@ from tests.support.people import Person, Town
 from tests.support.server import ServerDied, ServerProcess
 from tests.support.waiting import until
 from tidings.assembly.system import SystemChance
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 
 SENDERS = 4
 ROTATIONS = 3

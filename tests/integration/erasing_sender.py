@@ -23,7 +23,7 @@ from tidings.actions.content.vault import Vault
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key

@@ -12,9 +12,9 @@ import pytest
 from tests.integration.engines import no_limits as no_limits
 from tests.support.server import ServerProcess
 from tidings.cli import main
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.runs import Result, paced
-from tidings.tools.load.talker import LoadStopped
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_runs import Result, paced
+from tidings.tools.load_talker import LoadStopped
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

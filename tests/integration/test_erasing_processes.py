@@ -24,7 +24,7 @@ from tests.support.clock import NOW
 from tests.support.dynamo_tables import some_tables
 from tidings.actions.content.vault import Vault
 from tidings.assembly.system import SystemChance
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 from tidings.model.ids import ChatId
 
 AT_ONCE: Final = 5

@@ -11,8 +11,7 @@ from tests.integration.redis_places import a_link, new_prefix
 from tests.support.services import RedisServer
 from tests.support.waiting import until
 from tidings.cluster.redis_link import RedisLink
-from tidings.limiters.in_process import InProcessBuckets
-from tidings.limiters.redis import RedisBuckets
+from tidings.limiters import InProcessBuckets, RedisBuckets
 from tidings.ports.buckets import Bucket
 
 SECOND_US = 1_000_000

@@ -41,7 +41,7 @@ from tidings.cluster.redis_link import RedisLink
 from tidings.cluster.redis_servers import RedisServers
 from tidings.cluster.registry import RedisRegistry
 from tidings.config import Redis
-from tidings.limiters.redis import RedisBuckets
+from tidings.limiters import RedisBuckets
 from tidings.ports.buckets import Bucket
 from tidings.ports.bus import BroadcastPosted
 from tidings.ports.delivery import ConnectionAddress, RegistryUnavailable

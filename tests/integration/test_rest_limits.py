@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.integration.rest_world import TENANT, Actor, Rest, open_rest, problem
 from tidings.actions.rate_limits import RateLimits
 from tidings.api.access import Access
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters import InProcessBuckets
 from tidings.model import limits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

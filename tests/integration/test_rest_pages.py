@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 
 from tests.integration.rest_world import Rest, problem
-from tidings.api.health import Trouble
-from tidings.web import load_pages
+from tidings.api.health import Trouble, load_pages
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

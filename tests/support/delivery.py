@@ -25,7 +25,7 @@ from tidings.actions.content.vault import Vault
 from tidings.assembly.system import SystemChance, SystemClock, back_off
 from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal

@@ -11,7 +11,7 @@ from uuid import uuid4
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.ports.world import Failpoints, NoFailpoints
 from tidings.stores.dynamodb.client.access import Recorder
-from tidings.stores.dynamodb.client.errors import Item, Rejected, Unanswered
+from tidings.stores.dynamodb.client.retrying import Item, Rejected, Unanswered
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.schema.requests import create_table
 from tidings.stores.dynamodb.store import DynamoStore, open_store

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from tests.support.waiting import until
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
+from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import DeliveryProgress, Offer
 from tidings.gateway.requests import Requests
 from tidings.gateway.stream import Stream

@@ -18,9 +18,8 @@ from tidings.actions.identity.caller import Caller, TenantCaller, UserCaller
 from tidings.assembly import Core, open_core
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
-from tidings.gateway.hub import Hub
+from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model import limits
 from tidings.model.chats import HeldChat
 from tidings.model.entries import Entry

@@ -21,7 +21,7 @@ from tidings.actions.identity.signing_keys import SigningKeyMaker, SigningKeys, 
 from tidings.actions.identity.tenants import MakeTenantKey, MakeToken, PutTenant, RevokeTenantKey
 from tidings.actions.identity.token_issuers import TenantIssuerKeys, TokenIssuerVerbs
 from tidings.assembly.system import SystemChance
-from tidings.keyrings.file import FileKeyring
+from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.ports.secrets import DataKeys, MasterKeys

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters import InProcessBuckets
 from tidings.ports.buckets import Bucket
 
 SECOND_US = 1_000_000

@@ -7,6 +7,15 @@ from typing import Any
 
 import pytest
 
+from scripts.cost_page import (
+    IdentityCase,
+    InboxCase,
+    UseCase,
+    identity_cases,
+    inbox_cases,
+    units_in_words,
+    use_cases,
+)
 from scripts.write_cost import PAGE
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, user_key
@@ -18,8 +27,17 @@ from tidings.stores.dynamodb.identity.sessions import session_item
 from tidings.stores.dynamodb.inbox.items import copy_item
 from tidings.stores.dynamodb.patterns import declared
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.tools.capacity import costs, identity_costs, inbox_costs
-from tidings.tools.capacity.charges import (
+from tidings.tools import chat_costs, identity_costs, inbox_costs
+from tidings.tools.capacity_plan import (
+    BUSY_MAX,
+    CONNECTION_BYTES,
+    MEMORY_SHARE,
+    MONTH_HOURS,
+    Machine,
+    fleet,
+    plan,
+)
+from tidings.tools.charges import (
     Prices,
     Units,
     read_prices,
@@ -28,17 +46,7 @@ from tidings.tools.capacity.charges import (
     total,
     write_units,
 )
-from tidings.tools.capacity.cost_page import (
-    IdentityCase,
-    InboxCase,
-    UseCase,
-    identity_cases,
-    inbox_cases,
-    units_in_words,
-    use_cases,
-)
-from tidings.tools.capacity.machines import CONNECTION_BYTES, MEMORY_SHARE, Machine, fleet
-from tidings.tools.capacity.other_designs import (
+from tidings.tools.other_designs import (
     COUNTER_AND_ROWS,
     ROW_PER_MEMBER,
     ROW_PER_NOTIFICATION,
@@ -46,8 +54,7 @@ from tidings.tools.capacity.other_designs import (
     Estimate,
     estimate,
 )
-from tidings.tools.capacity.planner import BUSY_MAX, MONTH_HOURS, plan
-from tidings.tools.capacity.traffic import Traffic, flows
+from tidings.tools.traffic import Traffic, flows
 
 ROOT = PAGE.parents[2]
 PATTERNS = {pattern.name: pattern for pattern in declared()}
@@ -84,7 +91,7 @@ def test_a_message_is_as_large_as_we_say() -> None:
         box=bytes(28),
         box_key=1,
     )
-    assert abs(size_of(entry_item(sent)) - costs.MESSAGE_BYTES) <= 10
+    assert abs(size_of(entry_item(sent)) - chat_costs.MESSAGE_BYTES) <= 10
 
 
 def test_a_copy_is_as_large_as_we_say() -> None:
@@ -196,7 +203,7 @@ def test_writes_of_a_plan_add_up() -> None:
         reads_per_day=0,
     )
     planned = plan(load, Prices())
-    assert planned.average == total(costs.send(2, load.message_bytes, 1).in_all) == Units(6, 2)
+    assert planned.average == total(chat_costs.send(2, load.message_bytes, 1).in_all) == Units(6, 2)
     by_table = {one.table: one for one in planned.tables}
     assert by_table["messages"].average == Units(1, 1)
     assert by_table["delivery_state"].average == Units(3, 1)

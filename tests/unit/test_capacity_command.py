@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cost_page import filled_in
 from scripts.write_cost import PAGE
 from tidings.cli import main
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.tools.capacity.charges import Prices
-from tidings.tools.capacity.cost_page import filled_in
-from tidings.tools.capacity.planner import plan
-from tidings.tools.capacity.traffic import Traffic
+from tidings.tools.capacity_plan import plan
+from tidings.tools.charges import Prices
+from tidings.tools.traffic import Traffic
 
 
 def test_the_command_plans(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from tidings.assembly.system import SystemChance
 from tidings.cli import main
 from tidings.cli.server_access import running_server
 from tidings.config import Config
-from tidings.keyrings.file import FileKeyring
-from tidings.keyrings.root import ensure_root_key
+from tidings.keyrings import FileKeyring, ensure_root_key
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import master_key

@@ -13,7 +13,7 @@ from tidings.config import Config, load_config
 from tidings.config.building import CHOICES, with_defaults
 from tidings.config.settings import Keys, Network, Process, Sqlite
 from tidings.config.values import PARSE
-from tidings.keyrings.root import ensure_root_key, why_weak
+from tidings.keyrings import ensure_root_key, why_weak
 from tidings.model.setup_error import SetupError
 
 STRONG = "mF3kq9Zt7Lw2Xb8Vn5Rc1Yd6Hs4Jg0Pa"

@@ -17,7 +17,7 @@ from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Rejected
+from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, Rejected
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
 
 CHAT = {"chat_id": "c"}

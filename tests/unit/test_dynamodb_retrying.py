@@ -8,16 +8,18 @@ import pytest
 
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.dynamodb.client import retrying
-from tidings.stores.dynamodb.client.errors import (
+from tidings.stores.dynamodb.client.retrying import (
+    ATTEMPTS_MAX,
+    Budget,
     ConditionFailed,
     Conflicted,
     Rejected,
     RequestError,
+    Retrying,
     Throttled,
     Unanswered,
     Unsent,
 )
-from tidings.stores.dynamodb.client.retrying import ATTEMPTS_MAX, Budget, Retrying
 
 
 class Least:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tidings import data_folder
 from tidings.assembly.system import SystemChance
-from tidings.keyrings import private_file
-from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
-from tidings.keyrings.root import ensure_root_key, read_root_key
+from tidings.keyrings import EnvironmentKeyring, FileKeyring, ensure_root_key, read_root_key
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import master_key
 
@@ -168,11 +167,11 @@ def test_a_draft_left_by_a_crash_is_in_nobody_s_way(tmp_path: Path) -> None:
 
 def test_make_keeps_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    assert private_file.make(path, "one")
-    assert not private_file.make(path, "two")
-    assert private_file.read(path) == "one"
-    private_file.replace(path, "three")
-    assert private_file.read(path) == "three"
+    assert data_folder.create_private_file(path, "one")
+    assert not data_folder.create_private_file(path, "two")
+    assert data_folder.read_private_file(path) == "one"
+    data_folder.replace_private_file(path, "three")
+    assert data_folder.read_private_file(path) == "three"
 
 
 def test_the_root_key_is_made_once_long_and_private(tmp_path: Path) -> None:
@@ -188,7 +187,7 @@ def test_the_root_key_is_made_once_long_and_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "two words\n", "two\nlines\n"])
 def test_a_root_key_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
-    private_file.make(tmp_path / "root.key", text)
+    data_folder.create_private_file(tmp_path / "root.key", text)
     with pytest.raises(SetupError, match="one key on one line"):
         read_root_key(tmp_path)
 

@@ -26,7 +26,7 @@ DIGEST_CHARS: Final = 32
 
 FENCES: Final = {
     "uvicorn": "gateway/http/uvicorn_internals.py",
-    "picows": "gateway/http/socket_protocol.py",
+    "picows": "gateway/http/handshake.py",
     "aiokafka": "buses/kafka_clients.py",
     "redis": "cluster/redis_servers.py",
 }

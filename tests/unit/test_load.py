@@ -11,8 +11,8 @@ from picows import WSFrame, WSMsgType, WSTransport
 from picows.picows import _make_test_ws_frame
 
 from tests.unit.stub_server import Asked, stub_server
-from tidings.tools.load.crowd import SPARE, People, Watch, allow_connections, side_by_side
-from tidings.tools.load.talker import LoadStopped, Rest, Talker, connect
+from tidings.tools.load_crowd import SPARE, People, Watch, allow_connections, side_by_side
+from tidings.tools.load_talker import LoadStopped, Rest, Talker, connect
 
 
 class Wire:
@@ -86,7 +86,7 @@ async def test_a_talker_counts_neither_its_own_entries_nor_one_that_comes_again(
 async def test_a_send_that_may_be_repeated_is_repeated_under_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidings.tools.load.talker.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("tidings.tools.load_talker.AGAIN_SECONDS", 0.0)
     talking = Talking()
     talking.talker.send()
     talking.hear(op="refused", code="rate.limited", retryable=True, id="1")
@@ -144,7 +144,7 @@ async def test_calls_carry_the_key_and_the_path_of_the_address() -> None:
 
 
 async def test_a_large_group_is_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.tools.load.crowd.GROUP_STEP", 2)
+    monkeypatch.setattr("tidings.tools.load_crowd.GROUP_STEP", 2)
 
     def answer(asked: Asked) -> tuple[int, object]:
         return (200, {"token": "t"}) if asked.path.endswith("/tokens") else (201, {"chat_id": "C"})

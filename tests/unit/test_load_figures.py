@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from tidings.tools.load.chart import ChartLine, Panel, chart, picture
-from tidings.tools.load.runs import HEAD, Latency, Result, latency_of, line, together
+from tidings.tools.load_chart import ChartLine, Panel, chart, picture
+from tidings.tools.load_runs import HEAD, Latency, Result, latency_of, line, together
 
 SVG = "{http://www.w3.org/2000/svg}"
 RESULT = Result(

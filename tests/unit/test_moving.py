@@ -46,7 +46,7 @@ from tidings.ports.export_inbox_facts import (
 from tidings.ports.inboxes import PostKey
 from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
 from tidings.ports.sessions import Session
-from tidings.stores.dynamodb.client.errors import Rejected, RequestError, Throttled
+from tidings.stores.dynamodb.client.retrying import Rejected, RequestError, Throttled
 from tidings.stores.dynamodb.client.transport import Transport
 from tidings.stores.dynamodb.export.scanning import ATTEMPTS_MAX, PatientDynamo
 from tidings.stores.dynamodb.patterns import READ_VALUE

@@ -21,10 +21,10 @@ from tests.support.users import BOB
 from tests.support.waiting import until
 from tests.unit.small_deployment import ALICE, CHAT
 from tidings.model.ids import user_key
+from tidings.phones import push_webhook
+from tidings.phones.log import LogPush
+from tidings.phones.push_webhook import WebhookPush
 from tidings.ports.delivery import PushNotice
-from tidings.push import webhook
-from tidings.push.log import LogPush
-from tidings.push.webhook import WebhookPush
 
 SECRET = b"shared secret"
 NOTICE = PushNotice(chat_id=CHAT, sequence=7, sender=ALICE, users=(BOB,))
@@ -166,8 +166,8 @@ async def test_a_refusal_is_final(caplog: pytest.LogCaptureFixture) -> None:
 async def test_nobody_waits_for_a_webhook_and_its_line_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(webhook, "TENANT_BATCHES_MAX", 2)
-    monkeypatch.setattr(webhook, "CLOSE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(push_webhook, "TENANT_BATCHES_MAX", 2)
+    monkeypatch.setattr(push_webhook, "CLOSE_SECONDS_MAX", 0.05)
     receiver = Receiver()
     receiver.may_answer.clear()
     async with serving(receiver) as push:
@@ -182,14 +182,14 @@ async def test_nobody_waits_for_a_webhook_and_its_line_is_bounded(
 async def test_a_loud_tenant_drops_only_its_own_and_takes_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(webhook, "TENANT_BATCHES_MAX", 20)
-    monkeypatch.setattr(webhook, "BATCHES_MAX", 20)
+    monkeypatch.setattr(push_webhook, "TENANT_BATCHES_MAX", 20)
+    monkeypatch.setattr(push_webhook, "BATCHES_MAX", 20)
     receiver = Receiver()
     receiver.may_answer.clear()
     async with serving(receiver) as push:
-        for _ in range(webhook.TENANT_POSTS_AT_ONCE):
+        for _ in range(push_webhook.TENANT_POSTS_AT_ONCE):
             await push.send([NOTICE])
-        await until(lambda: len(receiver.bodies) >= webhook.TENANT_POSTS_AT_ONCE)
+        await until(lambda: len(receiver.bodies) >= push_webhook.TENANT_POSTS_AT_ONCE)
         for _ in range(100):
             await push.send([NOTICE])
         dropped = push.dropped
@@ -199,9 +199,9 @@ async def test_a_loud_tenant_drops_only_its_own_and_takes_turns(
         assert push.dropped == dropped + 3, "and each time it was one of the loud tenant's"
         # The quiet one is posted while all that the loud one may have at once wait for an answer.
         await until(lambda: tenants_in(receiver).count("beta") >= 3)
-        assert tenants_in(receiver).count("acme") == webhook.TENANT_POSTS_AT_ONCE
+        assert tenants_in(receiver).count("acme") == push_webhook.TENANT_POSTS_AT_ONCE
         receiver.may_answer.set()
-        await settled(push, webhook.TENANT_POSTS_AT_ONCE + 20)
+        await settled(push, push_webhook.TENANT_POSTS_AT_ONCE + 20)
         assert tenants_in(receiver).count("beta") == 3
 
 

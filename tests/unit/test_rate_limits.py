@@ -17,7 +17,7 @@ from tidings.actions.rate_limits import (
     together,
 )
 from tidings.gateway.admission import Admission
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters import InProcessBuckets
 from tidings.model import limits
 from tidings.model.ids import user_key
 from tidings.model.refusals import RateLimited

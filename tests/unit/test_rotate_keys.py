@@ -29,7 +29,7 @@ from tidings.actions.content.vault import DEPLOYMENT_SECRETS
 from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, data_key_purpose
 from tidings.actions.identity.caller import UserCaller
 from tidings.assembly.system import SystemChance
-from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
+from tidings.keyrings import EnvironmentKeyring, FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key
 from tidings.model.setup_error import SetupError

@@ -9,7 +9,7 @@ from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.delivery import ContentExpired, EntryWritten
 from tidings.stores.dynamodb import stream
-from tidings.stores.dynamodb.client.errors import Rejected
+from tidings.stores.dynamodb.client.retrying import Rejected
 from tidings.stores.dynamodb.stream import DynamoChanges, Shard, TableStream, to_cleaned, to_written
 
 CHAT = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZZ")

@@ -19,10 +19,9 @@ from tests.support.clock import ManualClock
 from tests.support.phones import SECRET, some_phones
 from tidings.model.refusals import SmsUnavailable
 from tidings.model.times import EPOCH
+from tidings.phones.log import LogSms
+from tidings.phones.sms import SnsSms, WebhookSms, open_sns
 from tidings.ports.delivery import Sms, TextRejected
-from tidings.sms.log import LogSms
-from tidings.sms.sns import SnsSms, open_sns
-from tidings.sms.webhook import WebhookSms
 
 NUMBER = "+41791234567"
 TEXT = "123456 is your code for Grüezi & Co."

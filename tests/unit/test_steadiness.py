@@ -14,7 +14,7 @@ from bench.steadiness import (
     told,
     witnessed,
 )
-from tidings.tools.load.runs import latency_of
+from tidings.tools.load_runs import latency_of
 
 EVERY = INTERVAL_SECONDS
 

@@ -12,7 +12,7 @@ from tests.support.users import ANN, BOB, CAT
 from tests.unit.gateway_bench import TENANT_KEY, GatewayBench, a_gateway
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters import InProcessBuckets
 from tidings.model import limits
 from tidings.model.ids import UserKey
 from tidings.model.refusals import StoreUnavailable, Unauthenticated

@@ -8,7 +8,7 @@ import pytest
 
 from tidings.actions.rate_limits import RateLimits
 from tidings.api.access import Access, UnnamedProxyWarning
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters import InProcessBuckets
 from tidings.model.addresses import Networks
 
 

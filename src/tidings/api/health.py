@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Health and static pages: whether the process is alive and ready, and the pages it serves."""
 
+from pathlib import Path
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -12,6 +13,18 @@ from tidings.api.operations import operation
 from tidings.model.refusals import Unavailable
 
 TAG: Final = "Health"
+_FOLDER: Final = Path(__file__).parent / "web"
+_FILES: Final = {
+    "/": ("landing.html", "text/html"),
+    "/docs": ("docs.html", "text/html"),
+    "/web/tidings.css": ("tidings.css", "text/css"),
+    "/web/docs.js": ("docs.js", "text/javascript"),
+    "/web/elements.js": ("elements.js", "text/javascript"),
+    "/web/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/web/landing.js": ("landing.js", "text/javascript"),
+    "/web/schemas.js": ("schemas.js", "text/javascript"),
+    "/web/trying.js": ("trying.js", "text/javascript"),
+}
 
 Trouble = Literal["starting", "draining", "the store is broken"]
 """Why requests cannot be served. The endpoint is public, so the details are in the log only."""
@@ -57,6 +70,14 @@ async def get_readiness(health: Health) -> Ready:
     if health.trouble is not None:
         raise Unavailable(health.trouble)
     return Ready()
+
+
+def load_pages() -> dict[str, tuple[str, bytes]]:
+    """Each page's path, with its media type and its bytes."""
+    return {
+        path: (media_type, (_FOLDER / name).read_bytes())
+        for path, (name, media_type) in _FILES.items()
+    }
 
 
 OPERATIONS: Final = (get_health, get_readiness)

@@ -12,7 +12,7 @@ from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers, redis_servers
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, Kafka
-from tidings.limiters.in_process import InProcessBuckets
+from tidings.limiters import InProcessBuckets
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import HandoverTarget
 
@@ -101,6 +101,6 @@ def make_limits(config: Config, others: ClusterLinks | None) -> RateLimits | Non
     own = InProcessBuckets()
     if others is None:
         return RateLimits(own, own)
-    from tidings.limiters.redis import RedisBuckets
+    from tidings.limiters import RedisBuckets
 
     return RateLimits(RedisBuckets(others.link), own)

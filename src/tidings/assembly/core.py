@@ -46,8 +46,7 @@ from tidings.assembly.system import ExitAt, SystemChance, SystemClock, back_off
 from tidings.assembly.verbs import make_identity, make_inbox_verbs
 from tidings.buses.in_process import InProcessBus
 from tidings.config import Config, DynamoDb
-from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
-from tidings.keyrings.root import ensure_root_key
+from tidings.keyrings import EnvironmentKeyring, FileKeyring, ensure_root_key
 from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.secrets import MasterKeys

@@ -110,11 +110,11 @@ def _run_deletions(core: Core, others: ClusterLinks | None, stack: AsyncExitStac
 
 def _push(config: Config, core: Core, stack: AsyncExitStack) -> Push | None:
     if config.push == "log":
-        from tidings.push.log import LogPush
+        from tidings.phones.log import LogPush
 
         return LogPush()
     if isinstance(config.push, Webhook):
-        from tidings.push.webhook import WebhookPush
+        from tidings.phones.push_webhook import WebhookPush
 
         push = WebhookPush(
             url=config.push.url,

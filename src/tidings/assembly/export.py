@@ -9,10 +9,10 @@ from tidings.actions.export.exporting import ExportProof
 from tidings.assembly.core import master_keys
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.config import Config, DynamoDb
+from tidings.data_folder import only_process
 from tidings.model.setup_error import optional_import
 from tidings.ports.export_facts import Source, Target
 from tidings.ports.world import Chance, Clock
-from tidings.stores.folder import only_process
 
 
 class _Where(TypedDict):

@@ -24,10 +24,10 @@ from tidings.aws.transport import NoCredentials
 from tidings.config import Config, Sns, Webhook
 from tidings.model import limits
 from tidings.model.setup_error import SetupError, optional_import
+from tidings.phones.log import LogSms
 from tidings.ports.delivery import Sms
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock
-from tidings.sms.log import LogSms
 from tidings.tasks import BackgroundQueue
 from tidings.wire.signatures import secrets_of
 
@@ -59,7 +59,7 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
 async def _webhook(webhook: Webhook, clock: Clock) -> AsyncIterator[Sms]:
     # Imported here, as below: without text messages the libraries are not needed.
     with optional_import():
-        from tidings.sms.webhook import WebhookSms
+        from tidings.phones.sms import WebhookSms
 
     async with aclosing(
         WebhookSms(
@@ -74,7 +74,7 @@ async def _webhook(webhook: Webhook, clock: Clock) -> AsyncIterator[Sms]:
 @asynccontextmanager
 async def _sns(sns: Sns, clock: Clock) -> AsyncIterator[Sms]:
     with optional_import():
-        from tidings.sms.sns import open_sns
+        from tidings.phones.sms import open_sns
 
     async with open_sns(
         endpoint=sns.endpoint,

@@ -18,9 +18,8 @@ from tidings.actions.inbox.dead_letters import DeadLetterJobs
 from tidings.api.access import Access
 from tidings.api.app import make_app, make_health_app
 from tidings.api.callers import IdentityVerbs
-from tidings.api.health import Health
+from tidings.api.health import Health, load_pages
 from tidings.assembly import Core
-from tidings.web import load_pages
 
 
 def make_rest(

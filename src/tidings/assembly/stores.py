@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.config import Config, DynamoDb
+from tidings.data_folder import only_process
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
-from tidings.stores.folder import only_process
 from tidings.stores.sqlite.engine.connections import StoreBroken
 
 

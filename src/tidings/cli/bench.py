@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from tidings.cli.progress_line import ProgressLine
 from tidings.cli.server_access import server_url
 from tidings.config import Config
-from tidings.keyrings.root import read_root_key
+from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError
 
 if TYPE_CHECKING:
-    from tidings.tools.load.crowd import Crowd
-    from tidings.tools.load.runs import Result
+    from tidings.tools.load_crowd import Crowd
+    from tidings.tools.load_runs import Result
 
 CHART: Final = Path("tidings-bench.svg")
 
@@ -70,8 +70,8 @@ def bench(config: Config, options: argparse.Namespace) -> int:
     import msgspec
     import uvloop
 
-    from tidings.tools.load.chart import picture
-    from tidings.tools.load.talker import LoadStopped
+    from tidings.tools.load_chart import picture
+    from tidings.tools.load_talker import LoadStopped
 
     url, root_key = server_url(config, options.url, "--url"), _root_key(config, options)
     try:
@@ -86,8 +86,8 @@ def bench(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "list[Result]":
-    from tidings.tools.load.crowd import Crowd, allow_connections
-    from tidings.tools.load.runs import HEAD, line
+    from tidings.tools.load_crowd import Crowd, allow_connections
+    from tidings.tools.load_runs import HEAD, line
 
     allow_connections(2 * max(options.pairs))
     print(f"Durable 1:1 messages at {url}; users and chats stay in the tenant {options.tenant}.")
@@ -103,7 +103,7 @@ async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "lis
 
 
 async def _one(crowd: "Crowd", pairs: int, window: int, seconds: float) -> "Result":
-    from tidings.tools.load.runs import throughput
+    from tidings.tools.load_runs import throughput
 
     what = f"{pairs} pairs, window {window}"
     with ProgressLine() as progress:

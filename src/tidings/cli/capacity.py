@@ -9,12 +9,11 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from tidings.tools.capacity.charges import Prices, read_prices
-from tidings.tools.capacity.machines import Machine, fleet
-from tidings.tools.capacity.other_designs import COUNTER_AND_ROWS
-from tidings.tools.capacity.planner import plan
-from tidings.tools.capacity.report import as_json, as_text
-from tidings.tools.capacity.traffic import Traffic
+from tidings.tools.capacity_plan import Machine, fleet, plan
+from tidings.tools.capacity_report import as_json, as_text
+from tidings.tools.charges import Prices, read_prices
+from tidings.tools.other_designs import COUNTER_AND_ROWS
+from tidings.tools.traffic import Traffic
 
 _WORDS: Final = {
     "dau": "active users per day",

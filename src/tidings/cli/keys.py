@@ -13,8 +13,7 @@ from tidings.actions.identity.audit import Intent
 from tidings.assembly.system import SystemChance
 from tidings.cli.server_access import SERVER_FILE, ask, detail, running_server
 from tidings.config import Config
-from tidings.keyrings.file import EnvironmentKeyring, FileKeyring
-from tidings.keyrings.root import read_root_key
+from tidings.keyrings import EnvironmentKeyring, FileKeyring, read_root_key
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import MasterKeys
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from tidings.config import Config
-from tidings.keyrings.root import read_root_key
+from tidings.data_folder import is_in_use
+from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError
-from tidings.stores.folder import is_in_use
 
 SERVER_FILE: Final = "server.json"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from tidings import data_folder
 from tidings.config.settings import ROLES
-from tidings.keyrings import private_file
-from tidings.keyrings.root import MAKES_A_GOOD_ONE, why_weak
+from tidings.keyrings import MAKES_A_GOOD_ONE, why_weak
 from tidings.model.addresses import Networks
 from tidings.model.setup_error import SetupError
 
@@ -162,7 +162,7 @@ def secrets_in_files(
             mistakes.append(f"{source}: {secret} is set as well ({given[secret][0]})")
             continue
         try:
-            content = private_file.read(Path(text))
+            content = data_folder.read_private_file(Path(text))
         except SetupError as error:
             mistakes.append(f"{source}: {error}")
             continue

@@ -9,7 +9,7 @@ import msgspec
 
 from tidings.config.building import CHOICES, make_keys, make_network
 from tidings.config.settings import ROLES, Network, is_local_url, is_this_machine
-from tidings.keyrings.root import MAKES_A_GOOD_ONE, read_root_key
+from tidings.keyrings import MAKES_A_GOOD_ONE, read_root_key
 from tidings.model.setup_error import SetupError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tidings.config import addresses
-from tidings.keyrings.root import MAKES_A_GOOD_ONE, why_weak
+from tidings.keyrings import MAKES_A_GOOD_ONE, why_weak
 from tidings.model import limits
 from tidings.ports.secrets import MASTER_KEY_BYTES
 from tidings.ports.world import PLACES, Place

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tidings.actions.identity.caller import UserCaller
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
+from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.model import limits
 from tidings.model.chats import HeldChat

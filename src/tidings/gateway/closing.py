@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tidings.actions.identity.caller import UserCaller
 from tidings.actions.identity.revocation_watch import FeedListener, RevocationIndex
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.connection import CLOSE_SECONDS_MAX
 from tidings.gateway.context import WriteLease
-from tidings.gateway.hub import Hub
+from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model.refusals import Unavailable
 from tidings.ports.sessions import Revocation
 from tidings.ports.store import set_requester, unknown_requester

@@ -11,8 +11,7 @@ from tidings.actions.chat.receipts import CoalescedReceipts
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits
 from tidings.actions.verbs import ChatVerbs
-from tidings.gateway.client_connection import ClientConnection
-from tidings.gateway.hub import Hub
+from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model.chats import HeldChat
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Bus

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Iterable
 
 from tidings.actions.remote_gateways import RemoteGateways
-from tidings.gateway.client_connection import ClientConnection
-from tidings.gateway.hub import Hub
+from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id
 from tidings.model.refusals import Refusal

@@ -13,10 +13,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import WriteLease
 from tidings.gateway.conversation import State
-from tidings.gateway.hub import Hub
+from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Unavailable
 from tidings.ports.chats import Chats

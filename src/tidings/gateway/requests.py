@@ -11,9 +11,9 @@ import msgspec
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.admission import ConnectionCharges
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
+from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.model import limits
 from tidings.model.entries import Entry

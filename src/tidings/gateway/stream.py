@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from tidings.actions.identity.caller import UserCaller
 from tidings.gateway.catch_up import Pump, identify, plan_catch_up, welcome
-from tidings.gateway.client_connection import ClientConnection
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.conversation import State
+from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
 from tidings.model import limits
 from tidings.model.chats import HeldChat

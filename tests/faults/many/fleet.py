@@ -16,7 +16,7 @@ from tests.support.dynamo_proxy import DynamoProxy, dynamo_proxy
 from tests.support.dynamo_tables import drop_tables, make_tables, new_prefix
 from tests.support.services import KafkaBroker, RedisServer
 from tidings.buses.kafka_clients import Topics
-from tidings.stores.dynamodb.client.errors import Unanswered
+from tidings.stores.dynamodb.client.retrying import Unanswered
 
 GATEWAYS: Final = ("gateway-1", "gateway-2")
 WORKERS: Final = ("worker-1", "worker-2")

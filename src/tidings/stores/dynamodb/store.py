@@ -21,7 +21,7 @@ from tidings.stores.dynamodb.chat.receipts import DynamoReceipts
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.client.access import Recorder
 from tidings.stores.dynamodb.client.dynamo import Dynamo, open_client
-from tidings.stores.dynamodb.client.errors import Rejected
+from tidings.stores.dynamodb.client.retrying import Rejected
 from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
@@ -33,8 +33,7 @@ from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
 from tidings.stores.dynamodb.inbox.jobs import DynamoDeadLetters, DynamoJobs
-from tidings.stores.dynamodb.inbox.notifications import DynamoNotifications
-from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings
+from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 from tidings.stores.dynamodb.patterns import READ_VALUE
 
 EPOCH: Final = value_key("epoch")

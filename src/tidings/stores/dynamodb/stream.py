@@ -19,8 +19,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.delivery import Change, Changes, ContentExpired, EntryWritten
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.client.errors import Rejected
-from tidings.stores.dynamodb.client.retrying import Budget, Retrying, gather_bounded
+from tidings.stores.dynamodb.client.retrying import Budget, Rejected, Retrying, gather_bounded
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.client.writes import item_from_wire
 from tidings.stores.dynamodb.tables import BODIES, MESSAGES

@@ -6,8 +6,8 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidings.data_folder import only_process
 from tidings.ports.world import Failpoints
-from tidings.stores.folder import only_process
 from tidings.stores.sqlite.chat.chats import SqliteChats
 from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 from tidings.stores.sqlite.chat.log import SqliteLog

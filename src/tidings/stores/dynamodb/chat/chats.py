@@ -26,8 +26,7 @@ from tidings.stores.dynamodb.chat.pages import (
 )
 from tidings.stores.dynamodb.chat.receipts import count_unread, unread_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
     FIND_OWN,
     LIST_CHATS,

@@ -22,8 +22,12 @@ from tidings.stores.dynamodb.chat.members import TransactionPlan, chat_item, hav
 from tidings.stores.dynamodb.chat.pages import load_state
 from tidings.stores.dynamodb.chat.runs import FREE_SLOT, Runs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX
+from tidings.stores.dynamodb.client.retrying import (
+    RACE_ATTEMPTS_MAX,
+    Canceled,
+    ConditionFailed,
+    Item,
+)
 from tidings.stores.dynamodb.client.writes import Put
 from tidings.stores.dynamodb.patterns import (
     CREATE_CHAT,

@@ -26,8 +26,7 @@ from tidings.stores.dynamodb.chat.items import (
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.chat.pages import items_after
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
 from tidings.stores.dynamodb.patterns import (
     FIND_PAIR,

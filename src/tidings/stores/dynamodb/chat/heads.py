@@ -29,7 +29,7 @@ from tidings.ports.delivery import DeliveryStore
 from tidings.stores.dynamodb.chat.items import head_values, to_head
 from tidings.stores.dynamodb.chat.pages import entries_at, items_after, to_entries
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
     ADVANCE_HEAD,
     CHECK_HEADS,

@@ -9,7 +9,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Asked, Invite, asking
 from tidings.ports.chats import InviteStore
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
     DECLINE_INVITE,
     DROP_INVITE,

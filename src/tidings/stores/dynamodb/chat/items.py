@@ -11,7 +11,7 @@ from tidings.model.chats import Receipt
 from tidings.model.entries import Entry, Head, Person, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 PLAIN_TEXT: Final = "text/plain"

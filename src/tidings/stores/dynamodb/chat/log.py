@@ -25,7 +25,7 @@ from tidings.stores.dynamodb.chat.pages import (
 )
 from tidings.stores.dynamodb.chat.runs import Runs
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.patterns import (
     FIND_KEY,
     MOVE_HINT,

@@ -25,8 +25,7 @@ from tidings.stores.dynamodb.chat.items import (
 )
 from tidings.stores.dynamodb.chat.pages import load_state
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import Canceled, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
 from tidings.stores.dynamodb.patterns import COUNT_CHATS, READ_CHAT
 

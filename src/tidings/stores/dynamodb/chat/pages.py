@@ -25,8 +25,7 @@ from tidings.stores.dynamodb.chat.items import (
     to_receipt,
 )
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item
-from tidings.stores.dynamodb.client.retrying import gather_two
+from tidings.stores.dynamodb.client.retrying import Item, gather_two
 from tidings.stores.dynamodb.patterns import (
     CHECK_MEMBER,
     LIST_MEMBERS,

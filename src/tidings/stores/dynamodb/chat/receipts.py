@@ -21,8 +21,7 @@ from tidings.stores.dynamodb.chat.heads import Heads
 from tidings.stores.dynamodb.chat.items import place, receipt_key, to_receipt
 from tidings.stores.dynamodb.chat.pages import head_of_chat, members_of, membership_row, receipts_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.patterns import (
     COUNT_UNREAD,
     MAKE_OWN,

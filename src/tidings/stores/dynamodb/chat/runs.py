@@ -36,8 +36,12 @@ from tidings.stores.dynamodb.chat.members import (
 )
 from tidings.stores.dynamodb.chat.targets import TARGET_KINDS, plan_target
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Conflicted
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import (
+    Canceled,
+    ConditionFailed,
+    Conflicted,
+    gather_bounded,
+)
 from tidings.stores.dynamodb.client.writes import Put
 from tidings.stores.dynamodb.patterns import (
     CHANGE_CHAT,

@@ -13,7 +13,7 @@ from tidings.ports.log import Declined
 from tidings.stores.dynamodb.chat.items import BODY, body_key, place, reaction_key
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
 from tidings.stores.dynamodb.patterns import READ_ENTRY, READ_OWN_REACTIONS
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.access import Recorder
-from tidings.stores.dynamodb.client.errors import Item
-from tidings.stores.dynamodb.client.retrying import OWN_CONNECTIONS, Budget, Retrying
+from tidings.stores.dynamodb.client.retrying import OWN_CONNECTIONS, Budget, Item, Retrying
 from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT, Calls, open_transport
 from tidings.stores.dynamodb.client.writes import (
     Delete,

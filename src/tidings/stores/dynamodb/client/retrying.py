@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retries, bounded concurrency, and the scheduler that shares the connections among requesters.
+"""Errors by what may have happened to the data, retries, and bounded concurrency.
 
 Only this layer repeats requests: with full jitter, a deadline for each call and a budget for all.
 The budget is a bucket of retries. A retry takes one out, ten answered requests put one back: while
@@ -11,25 +11,68 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self, TypeVar
 
+from tidings.aws.transport import Rejected as Rejected
+from tidings.aws.transport import RequestError as RequestError
+from tidings.aws.transport import Throttled as Throttled
+from tidings.aws.transport import Unanswered as Unanswered
+from tidings.aws.transport import Unsent as Unsent
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.store import Lane, Requester
 from tidings.ports.world import Chance
-from tidings.stores.dynamodb.client.errors import (
-    Canceled,
-    ConditionFailed,
-    Conflicted,
-    RequestError,
-    Throttled,
-    Unanswered,
-    Unsent,
-)
 from tidings.stores.scheduler import Scheduler, wait_for_turn
+
+Item = dict[str, Any]
+"""Plain values by attribute name: str, int, bytes, bool, None, list, dict, frozenset of int."""
 
 AT_ONCE: Final = 32
 """Requests that one call makes at once: other calls need connections too."""
 
 _R = TypeVar("_R")
 _S = TypeVar("_S")
+
+
+class Conflicted(RequestError):
+    """Another transaction has locked the item at the moment: nothing was written."""
+
+
+class ConditionFailed(RequestError):
+    """The condition of a write failed: this attempt wrote nothing."""
+
+    def __init__(self, item: Item | None) -> None:
+        super().__init__("condition failed")
+        self.item = item
+        """The stored item; None if there is none."""
+        self.is_repeat = False
+        """True if an earlier attempt of the same call may have written the item."""
+
+
+class Reason:
+    """Why one write of a transaction failed; `code` is empty if this write was not the cause."""
+
+    __slots__ = ("code", "item")
+
+    def __init__(self, code: str, item: Item | None) -> None:
+        self.code = code
+        self.item = item
+
+    @property
+    def is_condition(self) -> bool:
+        """True if the condition failed; `item` is the stored item."""
+        return self.code == "ConditionalCheckFailed"
+
+    @property
+    def is_conflict(self) -> bool:
+        """True if another transaction had locked the item."""
+        return self.code == "TransactionConflict"
+
+
+class Canceled(RequestError):
+    """A transaction was not carried out: nothing was written."""
+
+    def __init__(self, reasons: list[Reason]) -> None:
+        super().__init__("transaction canceled: " + ", ".join(r.code or "-" for r in reasons))
+        self.reasons = reasons
+        """One reason for each write, in order."""
 
 
 async def gather_bounded(works: Iterable[Callable[[], Awaitable[_R]]]) -> list[_R]:

@@ -17,17 +17,18 @@ from tidings.model.setup_error import SetupError
 from tidings.ports.store import current_requester
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.access import Recorder, units_of, usage_of
-from tidings.stores.dynamodb.client.errors import (
+from tidings.stores.dynamodb.client.retrying import (
     Canceled,
     ConditionFailed,
     Conflicted,
     Reason,
     Rejected,
     RequestError,
+    RequestScheduler,
+    Retrying,
     Throttled,
     Unanswered,
 )
-from tidings.stores.dynamodb.client.retrying import RequestScheduler, Retrying
 from tidings.stores.dynamodb.client.writes import item_from_wire
 from tidings.stores.dynamodb.patterns import Pattern
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 
 Wire = dict[str, Any]
 """An attribute value in the API's format, such as {"S": "text"}."""

@@ -44,8 +44,7 @@ from tidings.stores.dynamodb.chat.invites import to_invite
 from tidings.stores.dynamodb.chat.items import reactions_of, receipt_key, to_reaction
 from tidings.stores.dynamodb.chat.pages import head_of_chat, items_after, to_entries
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
-from tidings.stores.dynamodb.client.errors import Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
 from tidings.stores.dynamodb.export.exporting_inbox import InboxSource
 from tidings.stores.dynamodb.export.identity_items import session_facts
 from tidings.stores.dynamodb.export.items import (

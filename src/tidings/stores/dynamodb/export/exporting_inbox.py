@@ -30,10 +30,10 @@ from tidings.ports.export_inbox_facts import (
 )
 from tidings.ports.inboxes import PostKey
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item
-from tidings.stores.dynamodb.client.retrying import AT_ONCE, gather_bounded
+from tidings.stores.dynamodb.client.retrying import AT_ONCE, Item, gather_bounded
 from tidings.stores.dynamodb.export.scanning import whole_table
 from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
+from tidings.stores.dynamodb.inbox.copies import to_read_state
 from tidings.stores.dynamodb.inbox.items import (
     MARKS,
     NEXT_TO,
@@ -46,8 +46,7 @@ from tidings.stores.dynamodb.inbox.items import (
     user_partition,
 )
 from tidings.stores.dynamodb.inbox.jobs import FIRST, DynamoDeadLetters, job_items, to_job
-from tidings.stores.dynamodb.inbox.notifications import DynamoNotifications
-from tidings.stores.dynamodb.inbox.read_marks import DynamoInboxSettings, to_read_state
+from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, DynamoNotifications
 
 PAGE_CONTENTS: Final = 200
 PAGE_ITEMS: Final = 1_000

@@ -12,7 +12,7 @@ from tidings.ports.export_inbox_facts import converted
 from tidings.ports.people import Quotas, Tenant, TokenIssuer
 from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.export.scanning import ids_of
 from tidings.stores.dynamodb.identity.identity_patterns import EXPORT_SESSIONS, SCAN_SESSIONS
 from tidings.stores.dynamodb.identity.phone_claims import claim_item, claim_key

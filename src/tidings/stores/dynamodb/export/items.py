@@ -41,7 +41,7 @@ from tidings.ports.export_inbox_facts import (
 from tidings.ports.inboxes import PostKey
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.export.identity_items import (
     to_issuer_fact,
     to_issuer_item,
@@ -57,6 +57,7 @@ from tidings.stores.dynamodb.identity.tenant_items import (
     api_key_key,
     signing_key,
 )
+from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.items import (
     DUE,
     announcement_item,
@@ -69,7 +70,7 @@ from tidings.stores.dynamodb.inbox.items import (
     settings_key,
 )
 from tidings.stores.dynamodb.inbox.jobs import aside_item, job_item
-from tidings.stores.dynamodb.inbox.read_marks import marks_item, said_item
+from tidings.stores.dynamodb.inbox.notifications import settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
 OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
@@ -87,9 +88,9 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
         case UserCount():
             yield count_item(fact.tenant, fact.users)
         case TenantSettingsFact():
-            yield said_item(settings_key(fact.tenant), fact.settings)
+            yield settings_item(settings_key(fact.tenant), fact.settings)
         case InboxFact():
-            yield said_item(config_key(fact.tenant, fact.inbox), converted(InboxConfig, fact))
+            yield settings_item(config_key(fact.tenant, fact.inbox), converted(InboxConfig, fact))
         case NotificationFact():
             yield notification_item(converted(Notification, fact))
             yield from _portions(fact)

@@ -9,8 +9,7 @@ from typing import Any, Final
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Item, Rejected
-from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.retrying import Budget, Item, Rejected, Retrying
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.patterns import Pattern
 

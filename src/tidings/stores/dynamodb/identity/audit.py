@@ -19,8 +19,7 @@ from tidings.model import limits
 from tidings.model.audit import Act, AuditEntry
 from tidings.ports.people import AuditLog, Place
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.identity import identity_patterns as patterns
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 

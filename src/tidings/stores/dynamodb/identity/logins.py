@@ -10,7 +10,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.sessions import Allowance, Budgets, KeptCode, LoginCode, LoginCodes
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, Item
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.identity.identity_patterns import (
     ADD_UP,

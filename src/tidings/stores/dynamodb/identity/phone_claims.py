@@ -22,8 +22,7 @@ from tidings.model.times import revoked_up_to
 from tidings.ports.people import User
 from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import Canceled, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
 from tidings.stores.dynamodb.identity.identity_patterns import (
     CLAIM_NUMBER,

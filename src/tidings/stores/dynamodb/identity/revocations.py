@@ -14,8 +14,7 @@ from tidings.model.refusals import StoreUnavailable
 from tidings.ports.sessions import Revocation, Revocations
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, Item
-from tidings.stores.dynamodb.client.retrying import DEADLINE_SECONDS
+from tidings.stores.dynamodb.client.retrying import DEADLINE_SECONDS, Canceled, Item
 from tidings.stores.dynamodb.client.writes import Put, Write
 
 READ_MAX: Final = 1_000

@@ -10,8 +10,7 @@ from tidings.ports.sessions import Revocation
 from tidings.ports.world import Chance
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.export.scanning import Walk
 from tidings.stores.dynamodb.identity.revocations import DynamoRevocations

@@ -11,8 +11,7 @@ from tidings.model.ids import UserKey
 from tidings.model.limits import DAY_MS
 from tidings.ports.sessions import Revocation, Session, Sessions, StoredCredentials
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_two
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_two
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.identity.identity_patterns import (
     CHECK_USER,

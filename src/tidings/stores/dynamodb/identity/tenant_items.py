@@ -4,7 +4,7 @@
 from typing import Final
 
 from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 
 TENANT: Final = "t#"
 TENANT_KEY: Final = "k#"

@@ -10,8 +10,7 @@ from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, Tenants,
 from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import Canceled, ConditionFailed
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import Canceled, ConditionFailed, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Values
 from tidings.stores.dynamodb.export.scanning import Walk
 from tidings.stores.dynamodb.identity.identity_patterns import (

@@ -16,8 +16,7 @@ from tidings.model.refusals import PhoneTaken, StoreUnavailable
 from tidings.ports.people import User, UserStore
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.identity.identity_patterns import REACTIVATE_USER
 from tidings.stores.dynamodb.identity.phone_claims import (

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copies of each user in an inbox, on DynamoDB: one partition for each user and inbox.
+"""The copies and read marks of each user in an inbox, on DynamoDB.
 
 A copy is written on condition that there is none yet. A delivery job can therefore be repeated at
 any time, even while its users read.
+
+Read marks, except those of single copies, are one item in which nothing moves back. Broadcasts read
+one by one are members of a set, each a sequence together with a time. The engine itself adds
+members and removes redundant ones, so several devices at once never undo each other's changes.
 """
 
 import asyncio
@@ -11,17 +15,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from tidings.model import limits
 from tidings.model.ids import UserKey
-from tidings.model.notifications import Copy
+from tidings.model.notifications import Copy, ReadState
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import Copies
-from tidings.stores.dynamodb.client.errors import ConditionFailed
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.dynamo import Dynamo
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.inbox.inbox_patterns import (
     DELIVER_COPY,
     FIND_HOLDERS,
     LIST_COPIES,
     MARK_COPY,
+    MOVE_MARKS,
+    READ_MARKS,
 )
 from tidings.stores.dynamodb.inbox.items import (
     IS_FREE,
@@ -29,13 +36,111 @@ from tidings.stores.dynamodb.inbox.items import (
     NEXT_TO,
     copy_item,
     copy_key,
+    marks_key,
     to_copy,
     user_partition,
 )
-from tidings.stores.dynamodb.inbox.read_marks import ReadMarks
+
+SINGLE_MAX: Final = 1_000
+NEEDLESS_MAX: Final = 100
+"""Redundant members that may stay: their removal costs one more write."""
+
+_TIMES: Final = 10**14
+"""Larger than any time in milliseconds: a member is a sequence times this, plus a time."""
+
+_TIME_IS_LATER: Final = "(attribute_not_exists(#before) OR #before <= :time)"
+_SEQUENCE_IS_LATER: Final = "(attribute_not_exists(#announced) OR #announced <= :announced)"
+_HAS_ROOM: Final = "attribute_not_exists(#singly) OR size(#singly) <= :most"
 
 _IS_UNREAD: Final = f"{IS_THERE} AND attribute_not_exists(#read_at)"
 _BEHIND_ALL: Final = f"m{NEXT_TO}"
+
+
+class ReadMarks:
+    """Read marks of each user in each inbox."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+
+    async def read_state(self, user: UserKey, inbox: str) -> ReadState:
+        item = await self._dynamo.get(READ_MARKS, marks_key(user, inbox)) or {}
+        return to_read_state(item)
+
+    async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
+        key, values = marks_key(user, inbox), {":time": time, ":announced": announced}
+        update = "SET #before = :time, #announced = :announced"
+        condition = f"{_TIME_IS_LATER} AND {_SEQUENCE_IS_LATER}"
+        try:
+            item = await self._dynamo.update(MOVE_MARKS, key, update, condition, values)
+        except ConditionFailed as failed:
+            item = await self._move_one(key, time, announced, failed.item or {})
+        await self._remove_redundant(key, item)
+
+    async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
+        """Move only the mark that is further than the stored one, if any."""
+        if stored.get("before", 0) < time:
+            update, condition = "SET #before = :time", _TIME_IS_LATER
+            values = {":time": time}
+        elif stored.get("announced", 0) < announced:
+            update, condition = "SET #announced = :announced", _SEQUENCE_IS_LATER
+            values = {":announced": announced}
+        else:
+            return stored
+        try:
+            return await self._dynamo.update(MOVE_MARKS, key, update, condition, values)
+        except ConditionFailed as failed:
+            return failed.item or {}
+
+    async def read_announcements(
+        self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
+    ) -> None:
+        if not sequences:
+            return
+        key = marks_key(user, inbox)
+        members = frozenset(sequence * _TIMES + now for sequence in sequences)
+        values = {":members": members, ":most": SINGLE_MAX + NEEDLESS_MAX}
+        for _ in range(limits.SLOT_ATTEMPTS_MAX):
+            try:
+                item = await self._dynamo.update(
+                    MOVE_MARKS, key, "ADD #singly :members", _HAS_ROOM, values
+                )
+            except ConditionFailed as failed:
+                await self._remove_redundant(key, failed.item or {})
+            else:
+                await self._remove_redundant(key, item)
+                return
+        raise StoreUnavailable
+
+    async def _remove_redundant(self, key: Item, item: Item) -> None:
+        redundant = item.get("singly", frozenset()).difference(_members(item))
+        if len(redundant) >= NEEDLESS_MAX:
+            values = {":redundant": redundant}
+            await self._dynamo.update(MOVE_MARKS, key, "DELETE #singly :redundant", values=values)
+
+
+def marks_item(user: UserKey, inbox: str, state: ReadState) -> Item:
+    """Build the item with the read marks of a user in an inbox."""
+    members = frozenset(sequence * _TIMES + time for sequence, time in state.singly.items())
+    marks = {"before": state.before, "announced": state.announced, "singly": members}
+    return {**marks_key(user, inbox), **{name: mark for name, mark in marks.items() if mark}}
+
+
+def to_read_state(item: Item) -> ReadState:
+    """Convert an item to its read marks; an empty item means that nothing was read."""
+    return ReadState(
+        before=item.get("before", 0),
+        announced=item.get("announced", 0),
+        singly=dict(divmod(member, _TIMES) for member in _members(item)),
+    )
+
+
+def _members(item: Item) -> list[int]:
+    """Return the members in use: beyond the mark, first time of each sequence, highest first."""
+    first: dict[int, int] = {}
+    for member in sorted(item.get("singly", ()), reverse=True):
+        first[member // _TIMES] = member
+    announced = item.get("announced", 0)
+    return [member for sequence, member in first.items() if sequence > announced][:SINGLE_MAX]
 
 
 class DynamoCopies(ReadMarks):

@@ -15,7 +15,7 @@ from tidings.model import limits
 from tidings.model.ids import UserKey, tenant_of, ulid_time, user_id, user_key
 from tidings.model.notifications import Broadcast, Copy, Notification
 from tidings.ports.inboxes import PostKey
-from tidings.stores.dynamodb.client.errors import Item
+from tidings.stores.dynamodb.client.retrying import Item
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 IS_FREE: Final = "attribute_not_exists(#pk)"

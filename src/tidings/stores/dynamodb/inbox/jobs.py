@@ -19,8 +19,7 @@ import msgspec
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.bus import DeadLetter, DeadLetters, Job, Jobs, JobsUnavailable, Taken
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
-from tidings.stores.dynamodb.client.retrying import gather_bounded
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.items import IS_FREE, NEXT_TO
 

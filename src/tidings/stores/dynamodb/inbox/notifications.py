@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications for listed users and broadcasts, on DynamoDB, with the progress of delivery.
+"""Notifications, broadcasts and the settings of inboxes, on DynamoDB.
 
 Bodies come from eventually consistent reads: the inbox's log, which is read strongly, shows whether
 a notification was retracted. Only a strong read decides that a body does not exist.
@@ -12,13 +12,21 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from tidings.model.notifications import Broadcast, Notification
+import msgspec
+
+from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.inboxes import Notifications, PostKey
+from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.client.errors import ConditionFailed, Item
+from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
 from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
+from tidings.stores.dynamodb.inbox.inbox_patterns import (
+    KEEP_INBOX,
+    KEEP_SETTINGS,
+    READ_INBOX,
+    READ_SETTINGS,
+)
 from tidings.stores.dynamodb.inbox.items import (
     IS_FREE,
     IS_THERE,
@@ -26,6 +34,7 @@ from tidings.stores.dynamodb.inbox.items import (
     announcement_item,
     body_key,
     claim_item,
+    config_key,
     inbox_partition,
     log_key,
     log_partition,
@@ -35,15 +44,55 @@ from tidings.stores.dynamodb.inbox.items import (
     portions_key,
     portions_of,
     portions_ttl,
+    settings_key,
     to_announcement,
     to_notification,
 )
 from tidings.tasks import Tasks
 
+_JSON: Final = "json"
+
 log = logging.getLogger("tidings.dynamodb")
 
 ANNOUNCEMENTS_AGE_MS: Final = 1_000
 _FREE_KEY: Final = f"{IS_FREE} OR #expires_at <= :now"
+
+
+class DynamoInboxSettings:
+    """Settings of tenants and inboxes, in the partition of the tenant."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+
+    async def settings(self, tenant: str) -> dict[str, object] | None:
+        item = await self._dynamo.get(READ_SETTINGS, settings_key(tenant))
+        return msgspec.json.decode(item[_JSON], type=dict[str, object]) if item else None
+
+    async def put_settings(self, tenant: str, settings: dict[str, object]) -> None:
+        await self._dynamo.put(KEEP_SETTINGS, settings_item(settings_key(tenant), settings))
+
+    async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
+        item = await self._dynamo.get(READ_INBOX, config_key(tenant, inbox))
+        return msgspec.json.decode(item[_JSON], type=InboxConfig) if item else None
+
+    async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
+        item = settings_item(config_key(tenant, inbox), config)
+        try:
+            await self._dynamo.put(KEEP_INBOX, item, IS_FREE)
+        except ConditionFailed as failed:
+            if failed.item == item:
+                return failed.is_repeat
+            await self._dynamo.put(KEEP_INBOX, item)
+            return False
+        return True
+
+
+def settings_item(key: Item, settings: object) -> Item:
+    """Build an item that stores settings as JSON."""
+    return {**key, _JSON: msgspec.json.encode(settings).decode()}
+
+
+_settings_conform: type[InboxSettings] = DynamoInboxSettings
 
 
 class DynamoNotifications:

@@ -6,8 +6,7 @@ from typing import Any
 
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.world import Chance, Clock
-from tidings.stores.dynamodb.client.errors import Rejected
-from tidings.stores.dynamodb.client.retrying import Budget, Retrying
+from tidings.stores.dynamodb.client.retrying import Budget, Rejected, Retrying
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Table, TableKey
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from tidings.data_folder import only_process
 from tidings.model import limits
 from tidings.model.entries import Entry, emptied
 from tidings.model.ids import ChatId, UserKey
@@ -54,7 +55,6 @@ from tidings.ports.export_inbox_facts import (
     read_state_facts,
 )
 from tidings.ports.inboxes import PostKey
-from tidings.stores.folder import only_process
 from tidings.stores.sqlite.engine.connections import DATABASE, connect
 from tidings.stores.sqlite.engine.rows import COLUMNS, columns, from_row, to_entry
 from tidings.stores.sqlite.engine.schema import migrate

@@ -14,6 +14,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from tidings.data_folder import only_process
 from tidings.model.audit import AuditEntry
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
@@ -57,7 +58,6 @@ from tidings.ports.export_inbox_facts import (
     TenantSettingsFact,
     converted,
 )
-from tidings.stores.folder import only_process
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate

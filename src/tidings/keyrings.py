@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keyrings of master keys: in the file `master.key` beside the data, or from the environment.
+"""Keyrings of master keys, in a file or from the environment, and the root key in its file.
 
 There is one key, or two while a rotation is unfinished. The database file alone, or a backup
 without the key file, is ciphertext. A reader of the whole folder can read the content.
 """
 
 import binascii
-from base64 import b64decode, b64encode
+import re
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from tidings.keyrings import private_file
+from tidings import data_folder
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import (
     MASTER_KEY_BYTES,
@@ -21,6 +23,19 @@ from tidings.ports.secrets import (
 )
 from tidings.ports.world import Chance
 
+CHARS_MIN: Final = 32
+VARIETY_MIN: Final = 10
+TRIPLES_MIN: Final = 0.75
+"""Share of distinct triples of characters; 0.99 in random hex."""
+STEPS_MAX: Final = 0.5
+"""Share of characters adjacent to their predecessor in the alphabet; 0.13 in random hex."""
+
+_PLACEHOLDER: Final = re.compile(
+    "change[-_]?me|password|passwort|placeholder|example|insecure|default|qwerty", re.IGNORECASE
+)
+
+MAKES_A_GOOD_ONE: Final = "openssl rand -base64 32 makes a good one"
+
 FILE_NAME: Final = "master.key"
 KEYS_MAX: Final = 2
 _HEADING: Final = (
@@ -28,6 +43,65 @@ _HEADING: Final = (
     "# Keep a copy apart from the data. The first line is the key in use; a second one is the\n"
     "# key before it, while a rotation is unfinished.\n"
 )
+
+
+def why_weak(secret: str) -> str | None:
+    """Return why a secret is easy to guess, without repeating it; None if no reason is found."""
+    if len(secret) < CHARS_MIN:
+        return f"it has {len(secret)} characters, fewer than {CHARS_MIN}"
+    if len(set(secret)) < VARIETY_MIN:
+        return f"it is made of fewer than {VARIETY_MIN} different characters"
+    triples = [secret[at : at + 3] for at in range(len(secret) - 2)]
+    is_repeated = secret in (secret + secret)[1:-1]
+    if is_repeated or len(set(triples)) < TRIPLES_MIN * len(triples):
+        return "it is a shorter text repeated"
+    pairs = list(pairwise(secret))
+    steps = sum(abs(ord(after) - ord(before)) <= 1 for before, after in pairs)
+    if steps > STEPS_MAX * len(pairs):
+        return "its characters follow each other in the alphabet"
+    if _PLACEHOLDER.search(secret):
+        return "it contains a word from examples, such as password or change-me"
+    return None
+
+
+ROOT_FILE_NAME: Final = "root.key"
+_SECRET_BYTES: Final = 32
+
+
+def read_root_key(folder: Path) -> str | None:
+    """Return the root key stored in the folder; None if there is none.
+
+    Raises:
+        SetupError: Others may read its file, it is not a single line, or the key is weak.
+    """
+    path = folder / ROOT_FILE_NAME
+    text = data_folder.read_private_file(path)
+    if text is None:
+        return None
+    key = text.strip()
+    if not key or len(key.split()) != 1:
+        raise SetupError(f"{path} does not contain exactly one key on one line")
+    if reason := why_weak(key):
+        raise SetupError(
+            f"the root key in {path} is weak: {reason}; {MAKES_A_GOOD_ONE}, and if the file is "
+            "deleted, the next start creates a key"
+        )
+    return key
+
+
+def ensure_root_key(folder: Path, chance: Chance) -> str:
+    """Return the root key stored in the folder; a missing key is created.
+
+    Raises:
+        SetupError: As in `read_root_key`, or the file cannot be written.
+    """
+    key = read_root_key(folder)
+    if key is None:
+        fresh = urlsafe_b64encode(chance.token(_SECRET_BYTES)).decode().rstrip("=")
+        data_folder.create_private_file(folder / ROOT_FILE_NAME, f"{fresh}\n")
+        key = read_root_key(folder)
+        assert key is not None, "the key file was just written"
+    return key
 
 
 class FileKeyring:
@@ -54,7 +128,7 @@ class FileKeyring:
     async def ensure(self) -> None:
         if not self._keys:
             text = _to_text([self._new_key()])
-            private_file.make(self.path, text)
+            data_folder.create_private_file(self.path, text)
             self._keys = _read(self.path)  # another process may have been first
 
     async def begin_rotation(self) -> None:
@@ -68,7 +142,7 @@ class FileKeyring:
     def _replace(self, keys: tuple[MasterKey, ...]) -> None:
         # Not in a thread: it takes a few milliseconds once a year, and the write of a cancelled
         # rotation cannot overwrite a later one.
-        private_file.replace(self.path, _to_text(keys))
+        data_folder.replace_private_file(self.path, _to_text(keys))
         self._keys = keys
 
     def _new_key(self) -> MasterKey:
@@ -80,7 +154,7 @@ def _to_text(keys: Sequence[MasterKey]) -> str:
 
 
 def _read(path: Path) -> tuple[MasterKey, ...]:
-    text = private_file.read(path)
+    text = data_folder.read_private_file(path)
     if text is None:
         return ()
     lines = [line.strip() for line in text.splitlines()]

@@ -19,8 +19,8 @@ scales the operations that the description of counter and rows itself states.
 
 from typing import Final, NamedTuple
 
-from tidings.tools.capacity.charges import Units, relaxed_units, strong_units, write_units
-from tidings.tools.capacity.traffic import Traffic
+from tidings.tools.charges import Units, relaxed_units, strong_units, write_units
+from tidings.tools.traffic import Traffic
 
 MESSAGE_BYTES: Final = 234
 """As in our own costs: names, ids and times take about the same everywhere."""

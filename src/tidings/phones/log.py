@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push for a trial: a line in the log names the users who would get a push notice."""
+"""Push and SMS for a trial: a line in the log instead. Never use it in production."""
 
 import logging
 from collections.abc import Sequence
 
-from tidings.ports.delivery import Push, PushNotice
+from tidings.ports.delivery import Push, PushNotice, Sms
 
-log = logging.getLogger("tidings.push")
+sms_log = logging.getLogger("tidings.sms")
+
+push_log = logging.getLogger("tidings.push")
+
+
+class LogSms:
+    """SMS service that logs one line for each text."""
+
+    async def send(self, phone_number: str, text: str) -> None:
+        sms_log.info("sms", extra={"action": "sms", "phone_number": phone_number, "text": text})
+
+
+_sms_conforms: type[Sms] = LogSms
 
 
 class LogPush:
     """Push that logs one line for each batch of notices; notices contain no content."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
-        log.info(
+        push_log.info(
             "push",
             extra={
                 "action": "push",
@@ -30,4 +42,4 @@ class LogPush:
         )
 
 
-_conforms: type[Push] = LogPush
+_push_conforms: type[Push] = LogPush

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan of a load: its units, bytes and dollars, table by table."""
+"""Plan of a load: units, bytes and dollars of each table, and the processes it needs."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 from tidings.stores.dynamodb.tables import TABLES, Table
-from tidings.tools.capacity import costs, identity_costs
-from tidings.tools.capacity.charges import NOTHING, Prices, Units, by_table
-from tidings.tools.capacity.traffic import DAY_SECONDS, Flow, Traffic, flows
+from tidings.tools import chat_costs, identity_costs
+from tidings.tools.charges import NOTHING, Prices, Units, by_table
+from tidings.tools.traffic import DAY_SECONDS, Flow, Traffic, flows
 
 MONTH_HOURS: Final = 730
 MONTH_DAYS: Final = 30
@@ -24,6 +25,16 @@ _DATA_KEY_BYTES: Final = 300
 _REACTION_BYTES: Final = 120
 _ENTRY_BYTES: Final = 220
 """An entry that is not a message."""
+
+CONNECTION_BYTES: Final = 11_300
+"""Measured server memory of an idle connection."""
+MEMORY_SHARE: Final = 0.6
+"""Share of a gateway's memory that connections may take."""
+CORE_BUSY_MAX: Final = 0.6
+"""Share of a core that may be used at the busiest moment."""
+PARTITIONS_MIN: Final = 8
+EVENT_BYTES: Final = 300
+"""Size of an event on the bus without its entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,7 @@ class CapacityPlan:
 
 
 def plan(load: Traffic, prices: Prices) -> CapacityPlan:
-    """Return what the load needs in each table, and what it costs."""
+    """Return what the load needs in each table, and what it chat_costs."""
     everything = tuple(flows(load))
     units: dict[str, Units] = {}
     for flow in everything:
@@ -140,20 +151,20 @@ def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
     """Return for each table the bytes that do not depend on messages, and the bytes per day."""
     rows = load.dau * load.chats
     lasting = 1 - load.expiring_share
-    message = costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES
+    message = chat_costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES
     changes = load.reactions_share + load.edits_share
     log = message + changes * (_ENTRY_BYTES + ITEM_BYTES)
-    body = costs.BODY_BYTES + load.message_bytes + ITEM_BYTES
+    body = chat_costs.BODY_BYTES + load.message_bytes + ITEM_BYTES
     reaction = _REACTION_BYTES + ITEM_BYTES
     return {
         "messages": (0.0, load.messages * log),
         "bodies": (0.0, load.messages * load.expiring_share * body),
-        "idempotency_keys": (0.0, load.messages * (costs.KEY_BYTES + ITEM_BYTES)),
-        "chat_counters": (load.chat_count * (costs.HEAD_BYTES + ITEM_BYTES), 0.0),
+        "idempotency_keys": (0.0, load.messages * (chat_costs.KEY_BYTES + ITEM_BYTES)),
+        "chat_counters": (load.chat_count * (chat_costs.HEAD_BYTES + ITEM_BYTES), 0.0),
         "chats": (load.chat_count * (_CHAT_BYTES + ITEM_BYTES), 0.0),
-        "chat_memberships": (2 * rows * (costs.MEMBER_BYTES + ITEM_BYTES), 0.0),
+        "chat_memberships": (2 * rows * (chat_costs.MEMBER_BYTES + ITEM_BYTES), 0.0),
         "reactions": (0.0, load.messages * load.reactions_share * reaction),
-        "delivery_state": (rows * (costs.RECEIPT_BYTES + ITEM_BYTES), 0.0),
+        "delivery_state": (rows * (chat_costs.RECEIPT_BYTES + ITEM_BYTES), 0.0),
         "users": (load.dau * (_USER_BYTES + ITEM_BYTES), 0.0),
         "sessions": (2 * load.dau * (identity_costs.SESSION_BYTES + ITEM_BYTES), 0.0),
         "keys": (load.dau * (_DATA_KEY_BYTES + ITEM_BYTES), 0.0),
@@ -168,3 +179,67 @@ def requests_per_second(everything: tuple[Flow, ...]) -> float:
 
 
 assert DAY_SECONDS * 365 == MONTH_HOURS * 3_600 * 12, "a month is a twelfth of a year"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Memory of a gateway process and CPU time of its work; a process has one core."""
+
+    gateway_gb: float = 4.0
+    request_us: float = 650.0
+    """CPU time of one request to the store, measured on DynamoDB Local."""
+    message_us: float = 35.0
+    """CPU time of a message, without the store."""
+    delivery_us: float = 4.0
+    """CPU time of one frame to one connection."""
+    entry_us: float = 200.0
+    """CPU time of a delivery worker for an entry, without the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Number of processes, connections and partitions at the busiest moment."""
+
+    connections: int
+    store_requests_per_second: float
+    gateways_by_memory: int
+    gateways_by_processor: int
+    workers: int
+    partitions: int
+    bus_megabytes_per_second: float
+
+    @property
+    def gateways(self) -> int:
+        """Number of gateways that satisfies both memory and CPU time."""
+        return max(self.gateways_by_memory, self.gateways_by_processor)
+
+
+def fleet(plan: CapacityPlan, machine: Machine) -> Fleet:
+    """Return the processes that a plan needs."""
+    load = plan.load
+    messages = load.messages_per_second * load.peak
+    requests = requests_per_second(plan.flows) * load.peak
+    deliveries = messages * load.readers * load.online_share
+    connections = math.ceil(load.dau * load.connected_share)
+    per_gateway = machine.gateway_gb * 2**30 * MEMORY_SHARE / CONNECTION_BYTES
+    # The worker writes the head copy; every other request comes from a gateway.
+    busy = (
+        (requests - messages) * machine.request_us
+        + messages * machine.message_us
+        + deliveries * machine.delivery_us
+    )
+    workers = _cores(messages * (machine.request_us + machine.entry_us))
+    size = chat_costs.MESSAGE_BYTES + load.message_bytes + EVENT_BYTES
+    return Fleet(
+        connections=connections,
+        store_requests_per_second=requests,
+        gateways_by_memory=max(1, math.ceil(connections / per_gateway)),
+        gateways_by_processor=_cores(busy),
+        workers=workers,
+        partitions=max(PARTITIONS_MIN, 2 ** math.ceil(math.log2(2 * workers))),
+        bus_megabytes_per_second=messages * size / 2**20,
+    )
+
+
+def _cores(microseconds_per_second: float) -> int:
+    return max(1, math.ceil(microseconds_per_second / 1e6 / CORE_BUSY_MAX))

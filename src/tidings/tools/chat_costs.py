@@ -10,7 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 from tidings.model import limits
-from tidings.tools.capacity.charges import Charge, Units, relaxed_units, strong_units, write_units
+from tidings.tools.charges import Charge, Units, relaxed_units, strong_units, write_units
 
 MESSAGE_BYTES: Final = 234
 """Size of an entry's item without the text: names, ids, times, 28 bytes of encryption."""

@@ -8,8 +8,8 @@ is written twice: in its table and in the index that lists a user's sessions.
 
 from typing import Final
 
-from tidings.tools.capacity.charges import Charge, Units
-from tidings.tools.capacity.costs import Cost
+from tidings.tools.charges import Charge, Units
+from tidings.tools.chat_costs import Cost
 
 SESSION_BYTES: Final = 360
 """Size of a session's item after a refresh, with names and digests."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.model import limits
-from tidings.tools.capacity import costs, identity_costs
-from tidings.tools.capacity.costs import Cost
+from tidings.tools import chat_costs, identity_costs
+from tidings.tools.chat_costs import Cost
 
 DAY_SECONDS: Final = 86_400
 
@@ -90,18 +90,20 @@ def flows(load: Traffic) -> Iterator[Flow]:
     people = load.dau / DAY_SECONDS
     size = load.message_bytes
     yield from _sends(load, rate)
-    yield Flow("react", rate * load.reactions_share, costs.react(2, size))
-    yield Flow("edit", rate * load.edits_share, costs.edit(2, size))
-    yield Flow("join", people * load.joins_per_day, costs.change_members(joins=True))
-    back = costs.reconnect(load.chats, load.chats, load.missed, size)
+    yield Flow("react", rate * load.reactions_share, chat_costs.react(2, size))
+    yield Flow("edit", rate * load.edits_share, chat_costs.edit(2, size))
+    yield Flow("join", people * load.joins_per_day, chat_costs.change_members(joins=True))
+    back = chat_costs.reconnect(load.chats, load.chats, load.missed, size)
     if not load.missed:
-        back = costs.hello(load.chats, load.chats)
+        back = chat_costs.hello(load.chats, load.chats)
     yield Flow("come back", people * load.opens_per_day, back)
     yield Flow("refresh", people * load.opens_per_day, identity_costs.refresh())
     yield Flow("first sight", people * load.opens_per_day, identity_costs.first_sight())
-    yield Flow("mark read", people * load.opens_per_day, costs.mark_read())
-    yield Flow("chat list", people * load.opens_per_day, costs.chat_list(load.chats))
-    yield Flow("history", people * load.reads_per_day, costs.history(2, limits.PAGE_DEFAULT, size))
+    yield Flow("mark read", people * load.opens_per_day, chat_costs.mark_read())
+    yield Flow("chat list", people * load.opens_per_day, chat_costs.chat_list(load.chats))
+    yield Flow(
+        "history", people * load.reads_per_day, chat_costs.history(2, limits.PAGE_DEFAULT, size)
+    )
 
 
 def _sends(load: Traffic, rate: float) -> Iterator[Flow]:
@@ -111,6 +113,6 @@ def _sends(load: Traffic, rate: float) -> Iterator[Flow]:
     ):
         readers = (members - 1) * load.online_share
         for expires, part in ((False, 1 - load.expiring_share), (True, load.expiring_share)):
-            cost = costs.send(members, load.message_bytes, readers, expires=expires)
+            cost = chat_costs.send(members, load.message_bytes, readers, expires=expires)
             name = f"{kind}, expires" if expires else kind
             yield Flow(name, rate * share * part, cost)

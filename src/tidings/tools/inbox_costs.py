@@ -10,8 +10,8 @@ import math
 from typing import Final
 
 from tidings.model import limits
-from tidings.tools.capacity.charges import Charge, Units, relaxed_units, strong_units, write_units
-from tidings.tools.capacity.costs import BATCH_ITEMS_MAX, Cost
+from tidings.tools.charges import Charge, Units, relaxed_units, strong_units, write_units
+from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
 
 TABLE: Final = "inbox"
 BODY_BYTES: Final = 230

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from tidings.tools.load.runs import Result
+from tidings.tools.load_runs import Result
 
 WIDTH: Final = 520
 HEIGHT: Final = 340

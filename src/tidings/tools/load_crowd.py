@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from tidings.tools.load.talker import CONNECTIONS, LoadStopped, Rest, Talker, connect
+from tidings.tools.load_talker import CONNECTIONS, LoadStopped, Rest, Talker, connect
 
 T = TypeVar("T")
 

@@ -1,19 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that only their owner may read, written atomically and durably."""
+"""Files of a data folder, private and written atomically, and its lock for one process."""
 
 import contextlib
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from tidings.model.setup_error import SetupError
 
+LOCK = "lock"
+
 _OWNER_ONLY: Final = 0o600
 _FILE_BYTES_MAX: Final = 65_536
 
 
-def read(path: Path) -> str | None:
+def is_in_use(folder: Path) -> bool:
+    """Return whether a process holds the folder's lock."""
+    try:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@contextmanager
+def only_process(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; the kernel releases it when the process ends, even by SIGKILL.
+
+    Raises:
+        SetupError: Another process holds the lock.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise SetupError(
+                f"{folder} is in use by another Tidings process (pid {lock.read().strip()}): "
+                "stop that process first, or choose another folder with --data"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def read_private_file(path: Path) -> str | None:
     """Return the text of a file; None if it does not exist.
 
     Raises:
@@ -30,7 +70,7 @@ def read(path: Path) -> str | None:
         raise SetupError(f"{path} cannot be read: {error}") from error
 
 
-def make(path: Path, text: str) -> bool:
+def create_private_file(path: Path, text: str) -> bool:
     """Write a new file durably; return False and change nothing if it exists.
 
     Raises:
@@ -39,7 +79,7 @@ def make(path: Path, text: str) -> bool:
     return _write(path, text, keep_existing=True)
 
 
-def replace(path: Path, text: str) -> None:
+def replace_private_file(path: Path, text: str) -> None:
     """Replace the content of a file atomically and durably.
 
     Raises:

@@ -4,11 +4,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidings.tools.capacity.charges import total
-from tidings.tools.capacity.machines import Fleet, Machine
-from tidings.tools.capacity.other_designs import COUNTER_AND_ROWS, estimate
-from tidings.tools.capacity.planner import CapacityPlan
-from tidings.tools.capacity.traffic import Traffic
+from tidings.tools.capacity_plan import CapacityPlan, Fleet, Machine
+from tidings.tools.charges import total
+from tidings.tools.other_designs import COUNTER_AND_ROWS, estimate
+from tidings.tools.traffic import Traffic
 
 _HEADS = (
     "table", "reads/s", "peak", "writes/s", "peak", "GB/month", "GB stored", "on demand",

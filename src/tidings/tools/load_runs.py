@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from tidings.tools.load.crowd import Crowd
-from tidings.tools.load.talker import Talker
+from tidings.tools.load_crowd import Crowd
+from tidings.tools.load_talker import Talker
 
 LOAD_BOUND: Final = 0.9
 """Share of a core above which the load itself is the limit, so that rates are a lower bound."""

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidings.model import limits
-from tidings.tools.capacity import costs, identity_costs, inbox_costs
-from tidings.tools.capacity.charges import Prices, Units, total
-from tidings.tools.capacity.costs import Cost
-from tidings.tools.capacity.machines import Machine, fleet
-from tidings.tools.capacity.other_designs import (
+from tidings.tools import chat_costs, identity_costs, inbox_costs
+from tidings.tools.capacity_plan import Machine, fleet, plan
+from tidings.tools.capacity_report import as_text
+from tidings.tools.charges import Prices, Units, total
+from tidings.tools.chat_costs import Cost
+from tidings.tools.other_designs import (
     COUNTER_AND_ROWS,
     ROW_PER_MEMBER,
     ROW_PER_NOTIFICATION,
     SINGLE_TABLE,
 )
-from tidings.tools.capacity.planner import plan
-from tidings.tools.capacity.report import as_text
-from tidings.tools.capacity.traffic import Traffic
+from tidings.tools.traffic import Traffic
 
 TEXT: Final = 300
 """Title, text, link and the names of their fields."""
@@ -150,20 +149,20 @@ def send_name(members: int, content: int, readers: int) -> str:
 def use_cases() -> Iterator[UseCase]:
     """Yield all use cases in the order of the table."""
     yield from _sends()
-    expiring = costs.send(2, SMALL, 1, expires=True)
+    expiring = chat_costs.send(2, SMALL, 1, expires=True)
     sent = ROW_PER_MEMBER.send(2, SMALL) + ROW_PER_MEMBER.deliver(2, SMALL, 1)
     yield UseCase("send, 1:1, online, expires", expiring, sent)
-    yield UseCase("send, 1:1, two processes in turn", costs.send_in_turn(2, SMALL))
-    yield UseCase("edit", costs.edit(2, SMALL))
-    yield UseCase("redact", costs.redact(2, SMALL))
-    yield UseCase("react", costs.react(2, SMALL))
+    yield UseCase("send, 1:1, two processes in turn", chat_costs.send_in_turn(2, SMALL))
+    yield UseCase("edit", chat_costs.edit(2, SMALL))
+    yield UseCase("redact", chat_costs.redact(2, SMALL))
+    yield UseCase("react", chat_costs.react(2, SMALL))
     for joins in (True, False):
         name = "add a member to ten" if joins else "remove a member of ten"
         others = (design.change_members(10) for design in _DESIGNS)
-        yield UseCase(name, costs.change_members(joins=joins), *others)
-    yield UseCase("delete a chat of ten, 2 messages", costs.delete_chat(10, 2))
+        yield UseCase(name, chat_costs.change_members(joins=joins), *others)
+    yield UseCase("delete a chat of ten, 2 messages", chat_costs.delete_chat(10, 2))
     marks = (design.mark_read(2, SMALL) for design in _DESIGNS)
-    yield UseCase("mark read, over REST", costs.mark_read(), *marks)
+    yield UseCase("mark read, over REST", chat_costs.mark_read(), *marks)
     yield from _reads()
 
 
@@ -181,20 +180,20 @@ def _send(members: int, content: int, readers: int) -> UseCase:
         for design in _DESIGNS
     )
     name = send_name(members, content, readers)
-    return UseCase(name, costs.send(members, content, readers), *others)
+    return UseCase(name, chat_costs.send(members, content, readers), *others)
 
 
 def _reads() -> Iterator[UseCase]:
     pages = (design.history(PAGE, SMALL) for design in _DESIGNS)
-    yield UseCase(f"history page of {PAGE}", costs.history(2, PAGE, SMALL), *pages)
+    yield UseCase(f"history page of {PAGE}", chat_costs.history(2, PAGE, SMALL), *pages)
     lists = (design.chat_list(CHATS) for design in _DESIGNS)
-    yield UseCase(f"chat list of {CHATS}", costs.chat_list(CHATS), *lists)
+    yield UseCase(f"chat list of {CHATS}", chat_costs.chat_list(CHATS), *lists)
     yield UseCase(
         f"hello, {CHATS} chats, nothing new",
-        costs.hello(CHATS, 1),
+        chat_costs.hello(CHATS, 1),
         counter_and_rows=COUNTER_AND_ROWS.hello(CHATS),
     )
-    missed = costs.reconnect(CHATS, 1, MISSED, SMALL)
+    missed = chat_costs.reconnect(CHATS, 1, MISSED, SMALL)
     yield UseCase(
         f"reconnect, {CHATS} chats, {MISSED} missed",
         missed,

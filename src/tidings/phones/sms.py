@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SMS through Amazon SNS: one signed Publish for each text.
+"""SMS by webhook of the operator, or through Amazon SNS: each text is posted once.
+
+The body is JSON, `{"phone_number", "text"}`, and signed like every webhook. A text is sent if the
+answer has a status from 200 to 299 and arrives before the deadline. A status of 400 or 422 rejects
+the number or the text; everything else means that the webhook does not work.
 
 SNS speaks forms and XML; only the status and the error code of its answers are read.
 """
@@ -7,27 +11,36 @@ SNS speaks forms and XML; only the status and the error code of its answers are 
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
 
 from tidings.aws.signing import Service
 from tidings.aws.transport import Poster, RequestError, find_endpoint, open_poster
 from tidings.model.refusals import SmsUnavailable
 from tidings.ports.delivery import Sms, TextRejected
 from tidings.ports.world import Clock
-
-log = logging.getLogger("tidings.sms")
+from tidings.wire.signatures import signed_headers
 
 SNS: Final = Service("sns", "", content_type="application/x-www-form-urlencoded; charset=utf-8")
 VERSION: Final = "2010-03-31"
-SEND_SECONDS_MAX: Final = 5.0
 CONNECTIONS_MAX: Final = 16
-REJECTED: Final = frozenset({"InvalidParameter", "InvalidParameterValue", "OptedOut"})
+SNS_REJECTED: Final = frozenset({"InvalidParameter", "InvalidParameterValue", "OptedOut"})
 """Errors that concern one number and do not mean that SNS is down."""
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,100})</Code>")
+
+log = logging.getLogger("tidings.sms")
+
+SEND_SECONDS_MAX: Final = 5.0
+WEBHOOK_REJECTED: Final = frozenset({400, 422})
+"""Statuses that concern one text and do not mean that the webhook is down."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class SnsSms:
@@ -52,7 +65,7 @@ class SnsSms:
                 return
             code = _ERROR_CODE.search(answer)
             reason = code[1].decode() if code else f"status {status}"
-            is_rejected = reason in REJECTED
+            is_rejected = reason in SNS_REJECTED
         log.warning("SNS did not accept a text", extra={"action": "sms_failed", "reason": reason})
         raise TextRejected if is_rejected else SmsUnavailable
 
@@ -95,4 +108,56 @@ async def open_sns(
         yield SnsSms(poster, sender)
 
 
-_conforms: type[Sms] = SnsSms
+_sns_conforms: type[Sms] = SnsSms
+
+
+class TextBody(msgspec.Struct):
+    """Body of a request to the webhook."""
+
+    phone_number: str
+    text: str
+
+
+class WebhookSms:
+    """SMS service that posts each text once."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        secrets: Sequence[bytes],
+        clock: Clock,
+        seconds_max: float = SEND_SECONDS_MAX,
+    ) -> None:
+        """Sign with each of the secrets, the newest first."""
+        self._url = url
+        self._secrets = secrets
+        self._clock = clock
+        self._http = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=seconds_max),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    async def send(self, phone_number: str, text: str) -> None:
+        body = _encode(TextBody(phone_number, text))
+        headers = signed_headers(self._secrets, self._clock.now(), body)
+        try:
+            async with self._http.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                status, reason = response.status, f"status {response.status}"
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            status, reason = 0, type(error).__name__
+        if not 200 <= status < 300:
+            log.warning(
+                "the webhook did not accept a text",
+                extra={"action": "sms_failed", "reason": reason},
+            )
+            raise TextRejected if status in WEBHOOK_REJECTED else SmsUnavailable
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+
+_conforms: type[Sms] = WebhookSms
