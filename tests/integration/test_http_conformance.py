@@ -46,8 +46,8 @@ async def write_in_pieces(raw: RawSocket, case: Case, size: int) -> None:
             await raw.flush()
         await check(raw, case)
         return
-    # Who is refused may write on for a second, and this may take longer: so the answer is heard
-    # when it comes.
+    # The server reads on for a few seconds after a refusal, and this may take longer: the answer is
+    # read as soon as it comes.
     checking = asyncio.create_task(check(raw, case))
     with suppress(ConnectionError):
         for piece in pieces:

@@ -20,7 +20,7 @@ from tidings.gateway.http.uvicorn_internals import RequestResponseCycle, ServerS
 from tidings.model import limits
 
 UNREAD_SECONDS_MAX: Final = limits.UNREAD_ANSWER_MS_MAX / limits.SECOND_MS
-LINGER_SECONDS: Final = 1.0
+LINGER_SECONDS: Final = 5.0
 """Time to read from a refused client: closing with unread bytes resets the connection, and the
 client might never see the refusal."""
 
