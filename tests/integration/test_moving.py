@@ -221,7 +221,7 @@ async def filled(folder: Path, *, messages: int) -> None:
 @pytest.mark.parametrize(
     "messages",
     [
-        pytest.param(2_000, marks=pytest.mark.slow),
+        pytest.param(500, marks=pytest.mark.slow),
         pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)]),
     ],
 )

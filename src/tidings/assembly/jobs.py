@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tidings.assembly.system import wait_patiently
-from tidings.aws.transport import NoCredentials
+from tidings.aws.signing import NoCredentials
 from tidings.config import Config, Kafka, Redis, Sqs
 from tidings.config.settings import KafkaTls
 from tidings.model.setup_error import SetupError, optional_import

@@ -20,7 +20,7 @@ from tidings.actions.identity.sessions import (
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
-from tidings.aws.transport import NoCredentials
+from tidings.aws.signing import NoCredentials
 from tidings.config import Config, Sns, Webhook
 from tidings.model import limits
 from tidings.model.setup_error import SetupError, optional_import

@@ -18,7 +18,7 @@ import msgspec
 from aiobotocore.session import get_session
 from yarl import URL
 
-from tidings.aws.signing import Credentials, Service, Signer
+from tidings.aws.signing import Credentials, NoCredentials, Service, Signer
 from tidings.ports.world import Clock
 
 CONNECT_SECONDS_MAX: Final = 1.0
@@ -54,16 +54,6 @@ class Rejected(RequestError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
-
-
-class NoCredentials(Exception):
-    """No AWS credentials were found; the text tells the operator how to supply them."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "no AWS credentials were found: give the process a role or a profile, or set "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
 
 
 Explain = Callable[[int, dict[str, Any]], RequestError]

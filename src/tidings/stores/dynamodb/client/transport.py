@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tidings.aws import transport
-from tidings.aws.signing import Service
+from tidings.aws.signing import NoCredentials, Service
 from tidings.aws.transport import CONNECTIONS_DEFAULT as CONNECTIONS_DEFAULT
-from tidings.aws.transport import NoCredentials, error_code, error_message, find_endpoint
 from tidings.aws.transport import Transport as Transport
+from tidings.aws.transport import error_code, error_message, find_endpoint
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
 from tidings.ports.store import current_requester
