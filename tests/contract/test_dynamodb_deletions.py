@@ -8,8 +8,9 @@ import pytest
 from tests.contract.builders import a_chat, append, deleted, key, message, reacted
 from tests.contract.engines import Store
 from tests.support.clock import NOW
-from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_tables import open_tables
 from tests.support.failpoints import Died
+from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import ChatState
@@ -65,7 +66,7 @@ async def test_whichever_write_is_the_last_another_process_ends_it(
 ) -> None:
     dies = DiesAtWrite(monkeypatch)
     async with (
-        some_tables(dynamodb_endpoint) as prefix,
+        spare_tables(dynamodb_endpoint) as prefix,
         open_tables(dynamodb_endpoint, prefix) as store,
     ):
         for writes in range(0, 100, 2):

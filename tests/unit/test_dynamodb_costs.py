@@ -22,7 +22,8 @@ from tests.contract.builders import (
     renamed,
 )
 from tests.support.clock import NOW
-from tests.support.dynamo_tables import open_tables, some_tables
+from tests.support.dynamo_tables import open_tables
+from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB, CAT, DAN
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
@@ -50,11 +51,15 @@ class Meter:
         """Write units and read units to the answer."""
         self.used.clear()
         await work
-        asked = [usage for usage in self.used if usage.pattern is not patterns.ADVANCE_HEAD]
         return (
-            sum(usage.write_units for usage in asked),
-            sum(usage.read_units for usage in asked),
+            sum(usage.write_units for usage in self.asked),
+            sum(usage.read_units for usage in self.asked),
         )
+
+    @property
+    def asked(self) -> list[Usage]:
+        """All but the head copies."""
+        return [usage for usage in self.used if usage.pattern is not patterns.ADVANCE_HEAD]
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ def meter() -> Meter:
 @pytest.fixture
 async def store(dynamodb_endpoint: str, meter: Meter) -> AsyncIterator[DynamoStore]:
     async with (
-        some_tables(dynamodb_endpoint) as prefix,
+        spare_tables(dynamodb_endpoint) as prefix,
         open_tables(dynamodb_endpoint, prefix, record=meter) as opened,
     ):
         yield opened
@@ -139,7 +144,7 @@ async def test_a_page_of_history(store: DynamoStore, meter: Meter) -> None:
     latest = store.log.page(state.chat_id, BOB, before=10**9, limit=50, only_messages=True)
 
     assert (await meter.units(latest))[0] == 0
-    entries, *others = sorted(meter.used, key=lambda usage: -usage.read_units)
+    entries, *others = sorted(meter.asked, key=lambda usage: -usage.read_units)
     assert entries.pattern is patterns.READ_LOG
     assert {usage.pattern.name: usage.read_units for usage in others} == {
         "check_member": 1,
