@@ -19,7 +19,7 @@ from tests.support.settings import config_of
 from tidings.actions.export.exporting import export_all
 from tidings.actions.export.importing import import_all
 from tidings.assembly.delivery import run_delivery
-from tidings.assembly.export import open_source, open_target
+from tidings.assembly.stores import open_source, open_target
 from tidings.config import Config
 
 MASTER_KEY: Final = bytes(range(32))

@@ -2,7 +2,7 @@
 """Background delivery: the worker, the relay, push, delivery jobs and chat deletions."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.core import Core
@@ -17,7 +17,7 @@ from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
-from tidings.ports.delivery import DeliveryStore, Push
+from tidings.ports.delivery import Changes, DeliveryStore, Push
 from tidings.wire.signatures import secrets_of
 
 
@@ -159,22 +159,11 @@ async def _run_relay(
     others: ClusterLinks | None,
     stack: AsyncExitStack,
 ) -> None:
-    from tidings.stores.dynamodb.stream import open_changes
-
     def expired(chat: ChatId, sequences: tuple[int, ...]) -> None:
         core.bus.publish(Expired(chat, sequences))
 
-    changes = await stack.enter_async_context(
-        open_changes(
-            endpoint=tables.endpoint,
-            region=tables.region,
-            prefix=tables.prefix,
-            clock=core.clock,
-            chance=core.chance,
-        )
-    )
     relay = Relay(
-        changes,
+        await stack.enter_async_context(_open_changes(tables, core)),
         deliveries,
         deliverer,
         core.clock,
@@ -183,3 +172,15 @@ async def _run_relay(
     )
     relay.start()
     stack.push_async_callback(relay.close)
+
+
+def _open_changes(tables: DynamoDb, core: Core) -> AbstractAsyncContextManager[Changes]:
+    from tidings.stores.dynamodb.stream import open_changes
+
+    return open_changes(
+        endpoint=tables.endpoint,
+        region=tables.region,
+        prefix=tables.prefix,
+        clock=core.clock,
+        chance=core.chance,
+    )

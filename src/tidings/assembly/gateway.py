@@ -53,13 +53,7 @@ class Sockets:
         self._presence = PresenceTracker(
             self._hub, core.store.users, core.clock, others.remote_gateways if others else None
         )
-        self._fan_out = FanOut(
-            core.bus,
-            self._hub,
-            core.appender.state_nowait,
-            core.appender.state,
-            count_unread(core),
-        )
+        self._fan_out = _fan_out(core, self._hub)
         self._inbox_frames = _inbox_frames(core, self._hub)
         InviteFrames(core.bus, self._hub)
         self._write_lease = _write_lease(others)
@@ -146,6 +140,11 @@ def _write_lease(others: ClusterLinks | None) -> WriteLease:
     if others is None:
         return WriteLease(blind_seconds_max=BLIND_SECONDS_MAX)
     return WriteLease(pause_seconds_max=REGISTERED_SECONDS, blind_seconds_max=BLIND_SECONDS_MAX)
+
+
+def _fan_out(core: Core, hub: Hub) -> FanOut:
+    appender = core.appender
+    return FanOut(core.bus, hub, appender.state_nowait, appender.state, count_unread(core))
 
 
 def _inbox_frames(core: Core, hub: Hub) -> InboxFrames:

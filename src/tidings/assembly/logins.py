@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
-from tidings.actions.content.vault import Vault
 from tidings.actions.identity.code_sending import LoginTenants, ProviderHealth, SendCode
 from tidings.actions.identity.logins import RedeemCode, RequestCode
 from tidings.actions.identity.phone_numbers import LoginBudgets
-from tidings.actions.identity.quotas import TenantQuotas
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
     ListSessions,
@@ -20,14 +18,14 @@ from tidings.actions.identity.sessions import (
 from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
+from tidings.assembly.foundation import Foundation
 from tidings.aws.signing import NoCredentials
 from tidings.config import Config, Sns, Webhook
 from tidings.model import limits
 from tidings.model.setup_error import SetupError, optional_import
 from tidings.phones.log import LogSms
 from tidings.ports.delivery import Sms
-from tidings.ports.store import Store
-from tidings.ports.world import Chance, Clock
+from tidings.ports.world import Clock
 from tidings.tasks import BackgroundQueue
 from tidings.wire.signatures import secrets_of
 
@@ -114,19 +112,13 @@ async def open_texts(config: Config, clock: Clock) -> AsyncIterator[SmsSending]:
 
 
 def make_login_verbs(
-    config: Config,
-    store: Store,
-    vault: Vault,
-    signing: SigningKeys,
-    texts: SmsSending,
-    quotas: TenantQuotas,
-    clock: Clock,
-    chance: Chance,
+    base: Foundation, signing: SigningKeys, texts: SmsSending, sms_per_day: int
 ) -> LoginVerbs:
-    """Return the login verbs over a store."""
+    """Return the login verbs."""
+    store, quotas, clock, chance = base.store, base.quotas, base.clock, base.chance
     tenants, users, sessions, codes = store.tenants, store.users, store.sessions, store.login_codes
-    digests = vault.login_digests
-    budgets = LoginBudgets(store.budgets, digests, config.sms_per_day)
+    digests = base.vault.login_digests
+    budgets = LoginBudgets(store.budgets, digests, sms_per_day)
     login_tenants = LoginTenants(tenants, store.inbox_settings)
     health = ProviderHealth()
     send = SendCode(texts.sms, login_tenants, users, codes, budgets, digests, health, clock, chance)

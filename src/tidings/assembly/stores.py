@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the store that the settings name."""
+"""Opens the store that the settings name: for a server, for an export or for an import."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    nullcontext,
+)
+from typing import TypedDict
 
-from tidings.assembly.system import SystemChance, SystemClock
+from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
 from tidings.config import Config, DynamoDb
 from tidings.data_folder import only_process
 from tidings.model.setup_error import optional_import
 from tidings.ports.delivery import DeliveryStore
+from tidings.ports.export_facts import Source, Target
 from tidings.ports.store import Store
 from tidings.ports.world import Chance, Clock, Failpoints
 from tidings.stores.sqlite.engine.connections import StoreBroken
@@ -50,7 +57,7 @@ async def _tables(
     with optional_import():
         from tidings.stores.dynamodb.store import open_store
     # A single process may keep keys in its folder: commands that change them must go through it.
-    with only_process(config.data) if config.is_alone else nullcontext():
+    with _nobody_else(config):
         async with open_store(
             endpoint=tables.endpoint,
             region=tables.region,
@@ -81,4 +88,68 @@ async def make_local_tables(config: Config) -> None:
         prefix=tables.prefix,
         clock=SystemClock(),
         chance=SystemChance(),
+    )
+
+
+class _Where(TypedDict):
+    """Which tables to open, and how to reach them."""
+
+    endpoint: str | None
+    region: str
+    prefix: str
+    clock: Clock
+    chance: Chance
+    back_off: Callable[[int], Awaitable[None]]
+
+
+@asynccontextmanager
+async def open_source(config: Config) -> AsyncIterator[Source]:
+    """Open the store to read all facts from.
+
+    Raises:
+        SetupError: The operator has to change something first.
+        StoreUnavailable: The store cannot be reached now.
+    """
+    if not isinstance(config.store, DynamoDb):
+        from tidings.stores.sqlite.export import exporting as embedded
+
+        async with embedded.open_source(config.data) as source:
+            yield source
+        return
+    with optional_import():
+        from tidings.stores.dynamodb.export import exporting as tables
+    with _nobody_else(config):
+        async with tables.open_source(**_where(config.store)) as source:
+            yield source
+
+
+@asynccontextmanager
+async def open_target(config: Config) -> AsyncIterator[Target]:
+    """Open the store to write all facts into. Raises as `open_source` does."""
+    if not isinstance(config.store, DynamoDb):
+        from tidings.stores.sqlite.export import importing as embedded
+
+        async with embedded.open_target(config.data) as target:
+            yield target
+        return
+    with optional_import():
+        from tidings.stores.dynamodb.export import importing as tables
+    with _nobody_else(config):
+        async with tables.open_target(**_where(config.store)) as target:
+            yield target
+
+
+def _nobody_else(config: Config) -> AbstractContextManager[None]:
+    """Lock the data folder of a single process; several processes share none."""
+    return only_process(config.data) if config.is_alone else nullcontext()
+
+
+def _where(tables: DynamoDb) -> _Where:
+    return _Where(
+        endpoint=tables.endpoint,
+        region=tables.region,
+        prefix=tables.prefix,
+        clock=SystemClock(),
+        chance=SystemChance(),
+        back_off=wait_patiently,
     )

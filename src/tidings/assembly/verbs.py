@@ -1,9 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs of inboxes, and the parts that check credentials."""
+"""Makes the verbs of chats and inboxes, and the parts that check credentials."""
 
 from dataclasses import dataclass
 
-from tidings.actions.content.vault import Vault
+from tidings.actions.chat.changes import Removing
+from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.chat.deleting import DeleteChat, GetJob
+from tidings.actions.chat.invites import (
+    AcceptInvite,
+    DeclineInvite,
+    Invitations,
+    ListInvites,
+    StrangerBudget,
+)
+from tidings.actions.chat.members import LeaveChats, PutMember, RemoveAsTenant, RemoveMember, Rename
+from tidings.actions.chat.reading import (
+    ListMembers,
+    ListReactions,
+    ListReceipts,
+    ReadPage,
+)
+from tidings.actions.chat.receipts import MarkReceipt
+from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
 from tidings.actions.identity.credential_status import CredentialStatus
@@ -18,13 +36,12 @@ from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRe
 from tidings.actions.inbox.redacting import FindNotification, GetProgress, RedactNotification
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
-from tidings.actions.verbs import InboxVerbs
+from tidings.actions.verbs import ChatVerbs, InboxVerbs
+from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
-from tidings.buses.in_process import InProcessBus
 from tidings.checkers.process import ProcessChecker
-from tidings.ports.bus import Jobs
 from tidings.ports.store import Store
-from tidings.ports.world import Chance, Clock
+from tidings.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +67,9 @@ def make_identity(
     return Identity(watch, signing, own_keys, standings, authenticate)
 
 
-def make_inbox_verbs(
-    store: Store, jobs: Jobs, vault: Vault, bus: InProcessBus, clock: Clock, chance: Chance
-) -> InboxVerbs:
+def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     """Return the verbs of inboxes; posts to listed users go through the queue."""
+    store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     notifications, copies = store.notifications, store.copies
     settings = Settings(store.inbox_settings, store.tenants)
     configs = InboxConfigs(store.inbox_settings, store.tenants)
@@ -66,21 +82,7 @@ def make_inbox_verbs(
     return InboxVerbs(
         settings=settings,
         configs=configs,
-        post=PostNotification(
-            configs=configs,
-            settings=settings,
-            schemas=MessageSchemas(ProcessChecker()),
-            notifications=notifications,
-            jobs=jobs,
-            users=store.users,
-            texts=texts,
-            views=views,
-            announce=announce,
-            vault=vault,
-            bus=bus,
-            clock=clock,
-            chance=chance,
-        ),
+        post=_posting(base, configs, settings, texts, views, announce),
         progress=GetProgress(find, notifications, views, texts),
         redact=RedactNotification(find, notifications, views, announce, bus, clock, chance),
         list=ListNotifications(configs, copies, views, showing, vault.cursors, clock),
@@ -88,4 +90,65 @@ def make_inbox_verbs(
         unread=unread,
         views=views,
         showing=showing,
+    )
+
+
+def _posting(
+    base: Foundation,
+    configs: InboxConfigs,
+    settings: Settings,
+    texts: NotificationTexts,
+    views: LogViews,
+    announce: BroadcastAppender,
+) -> PostNotification:
+    return PostNotification(
+        configs=configs,
+        settings=settings,
+        schemas=MessageSchemas(ProcessChecker()),
+        notifications=base.store.notifications,
+        jobs=base.jobs,
+        users=base.store.users,
+        texts=texts,
+        views=views,
+        announce=announce,
+        vault=base.vault,
+        bus=base.bus,
+        clock=base.clock,
+        chance=base.chance,
+    )
+
+
+def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
+    """Return the verbs of chats."""
+    store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
+    log, chats, users = store.log, store.chats, store.users
+    appender, quotas = base.appender, base.quotas
+    strangers = StrangerBudget(chats, store.budgets, clock, is_counting=base.has_limits)
+    invitations = Invitations(store.invites, inbox.settings.asks_strangers, bus, clock)
+    removing = Removing(appender, store.invites, clock)
+    remove_member = RemoveMember(removing)
+    return ChatVerbs(
+        create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
+        list=ListChats(chats, vault, vault.cursors, clock),
+        get=GetChat(chats, vault, clock),
+        mute=Mute(chats),
+        put_member=PutMember(appender, users, strangers, invitations),
+        remove_member=remove_member,
+        leave=LeaveChats(remove_member),
+        invites=ListInvites(store.invites, clock),
+        accept_invite=AcceptInvite(store.invites, chats, appender, clock),
+        decline_invite=DeclineInvite(store.invites, clock),
+        remove_as_tenant=RemoveAsTenant(removing),
+        delete=DeleteChat(appender, store.deletions),
+        job=GetJob(store.deletions),
+        rename=Rename(appender),
+        members=ListMembers(chats),
+        post=Post(appender, vault, clock, quotas),
+        read=ReadPage(log, vault, clock),
+        edit=Edit(appender, log, vault, clock),
+        redact=Redact(appender, log),
+        react=React(appender, log),
+        reactions=ListReactions(log),
+        receipts=ListReceipts(store.receipts),
+        mark=MarkReceipt(store.receipts, bus, clock),
     )

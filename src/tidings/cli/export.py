@@ -94,7 +94,8 @@ def export(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _export(config: Config, file: str) -> Exported:
-    from tidings.assembly.export import export_proof, open_source
+    from tidings.assembly.foundation import export_proof
+    from tidings.assembly.stores import open_source
 
     proof = export_proof(config)
     with _written(file) as out:
@@ -132,7 +133,8 @@ def import_(config: Config, options: argparse.Namespace) -> int:
 
 
 async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
-    from tidings.assembly.export import export_proof, open_target
+    from tidings.assembly.foundation import export_proof
+    from tidings.assembly.stores import open_target
 
     proof = None if unsigned else export_proof(config)
     if file != STANDARD:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens the parts that most verbs are made from, and finds the keys of a deployment."""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidings.actions.chat.appender import Appender
+from tidings.actions.content.data_keys import ALONE, KeyLeases
+from tidings.actions.content.vault import Vault
+from tidings.actions.export.exporting import ExportProof
+from tidings.actions.identity.quotas import TenantQuotas
+from tidings.assembly.jobs import open_jobs
+from tidings.assembly.system import SystemChance, back_off
+from tidings.buses.in_process import InProcessBus
+from tidings.config import Config, DynamoDb
+from tidings.keyrings import EnvironmentKeyring, FileKeyring
+from tidings.ports.bus import Jobs
+from tidings.ports.delivery import DeliveryStore
+from tidings.ports.secrets import MasterKeys
+from tidings.ports.store import Store
+from tidings.ports.world import Chance, Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """Parts that most verbs are made from."""
+
+    store: Store
+    deliveries: DeliveryStore | None
+    """None on the embedded store."""
+    master: MasterKeys
+    vault: Vault
+    jobs: Jobs
+    bus: InProcessBus
+    appender: Appender
+    quotas: TenantQuotas
+    clock: Clock
+    chance: SystemChance
+    has_limits: bool
+    """Whether the rates of requests are limited."""
+
+
+async def open_foundation(
+    config: Config,
+    store: Store,
+    deliveries: DeliveryStore | None,
+    clock: Clock,
+    chance: SystemChance,
+    stack: AsyncExitStack,
+) -> Foundation:
+    """Open and start these parts; the stack closes them.
+
+    Raises:
+        SetupError: The operator has to change something first.
+    """
+    master = master_keys(config, chance)
+    vault = await _open_vault(config, store, master, chance, stack)
+    jobs = await stack.enter_async_context(open_jobs(config, store, vault.messages, clock))
+    bus = InProcessBus()
+    appender = Appender(store.log, bus, clock, chance, back_off)
+    stack.push_async_callback(appender.close)
+    quotas = TenantQuotas(store.tenants, store.users, store.budgets, clock)
+    stack.push_async_callback(quotas.close)
+    quotas.start()
+    return Foundation(
+        store=store,
+        deliveries=deliveries,
+        master=master,
+        vault=vault,
+        jobs=jobs,
+        bus=bus,
+        appender=appender,
+        quotas=quotas,
+        clock=clock,
+        chance=chance,
+        has_limits=config.network.has_limits,
+    )
+
+
+async def _open_vault(
+    config: Config, store: Store, master: MasterKeys, chance: SystemChance, stack: AsyncExitStack
+) -> Vault:
+    leases = KeyLeases() if isinstance(config.store, DynamoDb) else ALONE
+    vault = Vault(store.data_keys, store.deployment, master, chance, leases)
+    stack.push_async_callback(vault.close)
+    await vault.start()
+    return vault
+
+
+def master_keys(config: Config, chance: Chance) -> MasterKeys:
+    """Return the master keys of a deployment, from the settings or the data folder."""
+    keys = config.keys
+    if keys.master_key is not None:
+        return EnvironmentKeyring(keys.master_key, keys.master_key_previous)
+    return FileKeyring(config.data, chance)
+
+
+def key_files(config: Config) -> tuple[Path | None, Path | None]:
+    """Return the files of the root key and the master key; None if the settings have the key."""
+    return (
+        None if config.keys.root_key else config.data / "root.key",
+        None if config.keys.master_key else config.data / "master.key",
+    )
+
+
+def export_proof(config: Config) -> ExportProof:
+    """Return the proof that an export comes from this deployment.
+
+    Raises:
+        SetupError: The file of the master key cannot be read.
+    """
+    return ExportProof(master_keys(config, SystemChance()))
