@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tidings.assembly.system import wait_patiently
-from tidings.aws.signing import NoCredentials
 from tidings.config import Config, Kafka, Redis, Sqs
 from tidings.config.settings import KafkaTls
 from tidings.model.setup_error import SetupError, optional_import
@@ -69,20 +68,17 @@ async def open_jobs(
     Raises:
         SetupError: The operator has to change something first.
     """
-    try:
-        if config.sqs is not None:
-            async with _sqs(config.sqs, cipher, clock) as jobs:
-                yield jobs
-        elif config.cluster is not None:
-            jobs = _kafka(config.cluster.kafka, cipher)
-            try:
-                yield jobs
-            finally:
-                await jobs.close()
-        else:
-            yield store.jobs
-    except NoCredentials as none:
-        raise SetupError(str(none)) from none
+    if config.sqs is not None:
+        async with _sqs(config.sqs, cipher, clock) as jobs:
+            yield jobs
+    elif config.cluster is not None:
+        jobs = _kafka(config.cluster.kafka, cipher)
+        try:
+            yield jobs
+        finally:
+            await jobs.close()
+    else:
+        yield store.jobs
 
 
 def _kafka(kafka: Kafka, cipher: MessageCipher) -> Jobs:

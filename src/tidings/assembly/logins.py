@@ -19,10 +19,9 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.verbs import LoginVerbs
 from tidings.assembly.foundation import Foundation
-from tidings.aws.signing import NoCredentials
 from tidings.config import Config, Sns, Webhook
 from tidings.model import limits
-from tidings.model.setup_error import SetupError, optional_import
+from tidings.model.setup_error import optional_import
 from tidings.phones.log import LogSms
 from tidings.ports.delivery import Sms
 from tidings.ports.world import Clock
@@ -37,20 +36,17 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
     Raises:
         SetupError: A library or credentials are missing.
     """
-    try:
-        match config.sms if "api" in config.process.roles else "off":
-            case Webhook() as webhook:
-                async with _webhook(webhook, clock) as sms:
-                    yield sms
-            case Sns() as sns:
-                async with _sns(sns, clock) as sms:
-                    yield sms
-            case "log":
-                yield LogSms()
-            case "off":
-                yield None
-    except NoCredentials as none:
-        raise SetupError(str(none)) from none
+    match config.sms if "api" in config.process.roles else "off":
+        case Webhook() as webhook:
+            async with _webhook(webhook, clock) as sms:
+                yield sms
+        case Sns() as sns:
+            async with _sns(sns, clock) as sms:
+                yield sms
+        case "log":
+            yield LogSms()
+        case "off":
+            yield None
 
 
 @asynccontextmanager

@@ -28,16 +28,6 @@ class Service(NamedTuple):
     content_type: str = CONTENT_TYPE
 
 
-class NoCredentials(Exception):
-    """No AWS credentials were found; the text tells the operator how to supply them."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "no AWS credentials were found: give the process a role or a profile, or set "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-
-
 class Credentials(Protocol):
     """Credentials of the caller, as the SDK returns them."""
 

@@ -18,12 +18,18 @@ import msgspec
 from aiobotocore.session import get_session
 from yarl import URL
 
-from tidings.aws.signing import Credentials, NoCredentials, Service, Signer
+from tidings.aws.signing import Credentials, Service, Signer
+from tidings.model.setup_error import SetupError
 from tidings.ports.world import Clock
 
 CONNECT_SECONDS_MAX: Final = 1.0
 ANSWER_SECONDS_MAX: Final = 2.0
 CONNECTIONS_DEFAULT: Final = 64
+
+_NO_CREDENTIALS: Final = (
+    "no AWS credentials were found: give the process a role or a profile, or set "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -227,13 +233,13 @@ async def open_poster(
     """Open a pool of connections with the credentials that the SDK finds.
 
     Raises:
-        NoCredentials: The endpoint needs credentials, and the SDK finds none.
+        SetupError: The endpoint needs credentials, and the SDK finds none.
     """
     session = get_session()
     credentials = await session.get_credentials()
     if credentials is None:
         if needs_credentials:
-            raise NoCredentials
+            raise SetupError(_NO_CREDENTIALS)
         credentials = _AnyCredentials()
     url = URL(endpoint)
     host = url.host_port_subcomponent or ""

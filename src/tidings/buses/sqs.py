@@ -240,7 +240,7 @@ async def open_sqs_jobs(
     """Open the queue at this address; outside AWS no credentials are needed.
 
     Raises:
-        NoCredentials: The queue is on AWS, and the SDK finds no credentials.
+        SetupError: The queue is on AWS, and the SDK finds no credentials.
     """
     url = URL(queue_url)
     async with open_transport(

@@ -94,7 +94,7 @@ async def open_sns(
     """Open a client of SNS, on AWS if no endpoint is given.
 
     Raises:
-        NoCredentials: No endpoint is given, and the SDK finds no credentials for AWS.
+        SetupError: No endpoint is given, and the SDK finds no credentials for AWS.
     """
     async with open_poster(
         endpoint=endpoint or await find_endpoint("sns", region),

@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tidings.aws import transport
-from tidings.aws.signing import NoCredentials, Service
+from tidings.aws.signing import Service
 from tidings.aws.transport import CONNECTIONS_DEFAULT as CONNECTIONS_DEFAULT
 from tidings.aws.transport import Transport as Transport
 from tidings.aws.transport import error_code, error_message, find_endpoint
 from tidings.model.refusals import StoreUnavailable
-from tidings.model.setup_error import SetupError
 from tidings.ports.store import current_requester
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb.client.access import Recorder, units_of, usage_of
@@ -104,19 +103,16 @@ async def open_transport(
         SetupError: There are no credentials for AWS.
     """
     at = endpoint or await find_endpoint("dynamodbstreams" if streams else "dynamodb", region)
-    try:
-        async with transport.open_transport(
-            endpoint=at,
-            region=region,
-            service=STREAMS if streams else TABLES,
-            clock=clock,
-            explain=_to_error,
-            needs_credentials=endpoint is None,
-            connections=connections,
-        ) as opened:
-            yield opened
-    except NoCredentials as none:
-        raise SetupError(str(none)) from none
+    async with transport.open_transport(
+        endpoint=at,
+        region=region,
+        service=STREAMS if streams else TABLES,
+        clock=clock,
+        explain=_to_error,
+        needs_credentials=endpoint is None,
+        connections=connections,
+    ) as opened:
+        yield opened
 
 
 class Calls:
