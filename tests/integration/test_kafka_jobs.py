@@ -114,10 +114,10 @@ async def test_two_workers_share_the_jobs_and_one_takes_over(
 async def test_what_was_put_outlives_the_broker(
     own_kafka: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_jobs, "PUT_SECONDS_MAX", 2.0)
     first, second = some_jobs(20), some_jobs(1)
     async with a_process(own_kafka.address, topics) as jobs:
         await jobs.put(first)
+        monkeypatch.setattr(kafka_jobs, "PUT_SECONDS_MAX", 2.0)
         await asyncio.to_thread(own_kafka.kill)
         with pytest.raises(JobsUnavailable):
             await jobs.put(second)

