@@ -16,9 +16,9 @@ TEST_DATA := .test-data
 MEMORY_KIB := $(lastword $(shell df -k --output=avail /dev/shm 2>/dev/null))
 ROOM_KIB := 2000000
 TEST_FOLDER := $(if $(shell [ "$(MEMORY_KIB)" -gt $(ROOM_KIB) ] 2>/dev/null && echo yes),/dev/shm/tidings-test-$(firstword $(shell echo "$(CURDIR)" | cksum)),$(TEST_DATA))
-# Tests wait for other programs a third of the time: two workers, a file at a time in the
+# Tests wait for other programs a third of the time: three workers, a file at a time in the
 # order of the folders, which ends with the short ones.
-SIDE_BY_SIDE := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest
 SERVICES := $(BIN)/python -m scripts.services
 ARGS ?=
