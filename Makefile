@@ -125,13 +125,13 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Could not make a virtual environment; on Debian or Ubuntu install python3-venv." >&2; exit 1; }
 
-$(RUNTIME): requirements.lock pyproject.toml src/tidings/version.py | $(BIN)/python
+$(RUNTIME): requirements.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing what Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python
 	@touch $@
 
-$(DEV): requirements-dev.lock pyproject.toml src/tidings/version.py | $(BIN)/python
+$(DEV): requirements-dev.lock pyproject.toml src/tidings/__init__.py | $(BIN)/python
 	@echo "Installing what working on Tidings needs ..."
 	@$(PIP) install --quiet --require-hashes -r requirements-dev.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable clients/python

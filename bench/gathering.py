@@ -8,7 +8,7 @@ from typing import Final, Self
 from picows import WSListener
 
 from tidings.tools.load_crowd import TENANT, People, Watch, side_by_side
-from tidings.tools.load_runs import Latency, latency_of, together
+from tidings.tools.load_runs import Latency, latency_of, merge_samples
 from tidings.tools.load_talker import LoadStopped, Rest, Talker, connect
 
 CONNECTING_MAX: Final = 50
@@ -99,7 +99,7 @@ class Gathering:
 
     def latency(self) -> Latency:
         """From a send to its answer."""
-        return latency_of(together(member.latencies_ms for member in self._members))
+        return latency_of(merge_samples(member.latencies_ms for member in self._members))
 
     async def settle(self) -> int:
         """Send no more; returns how many deliveries never came."""

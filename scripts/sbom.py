@@ -18,7 +18,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements.lock"
-VERSION: Final = ROOT / "src/tidings/version.py"
+VERSION: Final = ROOT / "src/tidings/__init__.py"
 RESULT: Final = "sbom.json"
 SPECIFICATION: Final = "1.6"
 

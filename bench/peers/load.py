@@ -12,7 +12,7 @@ from typing import Final
 from bench.peers.ejabberd import Ejabberd
 from bench.peers.outcome import Outcome, Rows
 from bench.peers.xmpp import Connection
-from tidings.tools.load_runs import latency_of, together
+from tidings.tools.load_runs import latency_of, merge_samples
 from tidings.tools.load_talker import CONTENT
 
 WARM_UP_SECONDS: Final = 1.0  # as the load on our own server does
@@ -84,7 +84,7 @@ class Load:
         await asyncio.sleep(seconds)
         elapsed, delivered = perf_counter() - started, self._delivered - delivered
         load_cpu, cpu_now = process_time() - load_cpu, node.cpu_seconds()
-        latency = latency_of(together(sender.latencies_ms for sender in self._senders))
+        latency = latency_of(merge_samples(sender.latencies_ms for sender in self._senders))
         missing = await self._settle()
         return Outcome(
             who=who,

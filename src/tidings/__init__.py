@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tidings: a messaging backend to put into your own product."""
+"""Tidings: a messaging backend to put into your own product.
 
-from tidings.version import __version__ as __version__
+The version is stated here only, for the server and for the client.
+"""
+
+__version__ = "0.1.0"

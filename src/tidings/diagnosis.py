@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the queues and background loops of this process can say about themselves.
 
-The operator asks for it with a signal; see `assembly/state_dump.py`. Only numbers and names from
+The operator asks for it with a signal; see `assembly/process.py`. Only numbers and names from
 the code are kept here, never content.
 """
 

@@ -140,8 +140,8 @@ def _name(bucket: Bucket) -> tuple[str, str]:
 class Link(Protocol):
     """Link to Redis that the parts of a process share."""
 
-    def name(self, kind: str, which: str, *, together: str | None = None) -> str:
-        """Return the name of a key, on the same server as others with the same `together`."""
+    def name(self, kind: str, which: str, *, hash_tag: str | None = None) -> str:
+        """Return the name of a key, on the same server as others with the same `hash_tag`."""
         ...
 
     async def run(
@@ -193,7 +193,7 @@ class RedisBuckets:
         # or none. Those of several subjects are independent there: tokens taken from one subject
         # stay taken if another has none.
         names = [
-            self._link.name("bucket", f"{bucket.policy}:{bucket.subject}", together=bucket.subject)
+            self._link.name("bucket", f"{bucket.policy}:{bucket.subject}", hash_tag=bucket.subject)
             for bucket in buckets
         ]
         now = "" if self._now_us is None else self._now_us()

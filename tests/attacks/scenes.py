@@ -218,7 +218,7 @@ async def _furnish_aside(scene: Scene) -> None:
     aside = DeadLetter(
         aside_id=f"{scene.number:026}-0", job=job, reason="-", at=scene.rest.clock.now()
     )
-    await scene.rest.core.store.jobs_aside.keep(aside)
+    await scene.rest.core.store.dead_letters.keep(aside)
     scene.names["aside_id"] = aside.aside_id
 
 

@@ -255,7 +255,7 @@ async def hello(
 ) -> None:
     """What the gateway reads until `live`, and for the presence of peers after it."""
     ground.start(process)
-    held = await process.store.chats.held(user)
+    held = await process.store.chats.list_heads(user)
     if behind is not None:
         page = await process.core.verbs.read.entries(user, behind, after=2, limit=limits.PAGE_MAX)
         assert len(page.entries) == MISSED

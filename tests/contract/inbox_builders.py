@@ -94,8 +94,8 @@ def a_retraction(sequence: int, target: str, *, mark: str | None = None) -> Broa
 async def announce_all(store: Store, count: int, box: bytes = b"sealed") -> list[Broadcast]:
     """A log of so many broadcasts."""
     made = [a_broadcast(sequence, box=box) for sequence in range(1, count + 1)]
-    for announcement in made:
-        assert await store.notifications.announce(announcement)
+    for broadcast in made:
+        assert await store.notifications.append_broadcast(broadcast)
     return made
 
 

@@ -11,7 +11,7 @@ from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Budget, Canceled, Reason, Retrying, Unanswered
 from tidings.stores.dynamodb.client.transport import Transport, open_transport
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 

@@ -175,7 +175,7 @@ class Process:
         await until(lambda: self._is_settled(user))
 
     async def _is_settled(self, user: UserKey) -> bool:
-        chats = await self.store.chats.held(user)
+        chats = await self.store.chats.list_heads(user)
         for one in chats:
             await self.store.heads.settled(one.chat_id)
         return all(one.receipt.read >= one.head.sequence for one in chats)

@@ -102,7 +102,7 @@ async def identity_answers(store: Store) -> list[object]:
     for user in (ANN, BOB, CAT, DAN, OTHER_ANN, BY_LOGIN):
         answers += [await users.get(user), _lasting(await sessions.of(user))]
     for session in SESSIONS:
-        answers.append(await sessions.standing(session.user, session.session_id))
+        answers.append(await sessions.stored_credentials(session.user, session.session_id))
     return answers
 
 

@@ -48,7 +48,7 @@ async def fill_inbox(store: Store) -> None:
     await store.jobs.put(some_jobs(2, tenant=OTHER_TENANT, category="offers"))
     for number, job in enumerate(some_jobs(2)):
         aside = DeadLetter(aside_id=new_id(), job=job, reason=f"no reason {number} 🌻", at=NOW)
-        await store.jobs_aside.keep(aside)
+        await store.dead_letters.keep(aside)
 
 
 async def _say(store: Store) -> None:
@@ -94,8 +94,8 @@ async def _announce(store: Store) -> None:
         a_broadcast(1, tenant=OTHER_TENANT),
     ]
     for entry in log:
-        assert await store.notifications.announce(entry)
-    await store.notifications.empty_announcement(TENANT, INBOX, 5)
+        assert await store.notifications.append_broadcast(entry)
+    await store.notifications.retract_broadcast(TENANT, INBOX, 5)
 
 
 async def _deliver(store: Store) -> None:
@@ -105,11 +105,11 @@ async def _deliver(store: Store) -> None:
     await store.copies.deliver((OTHER_ANN,), INBOX, a_copy(POSTED[0]))
     await store.copies.deliver((BOB,), "all", a_copy(received_at=NOW + 3))
     await store.copies.mark_read(BOB, INBOX, POSTED[1:3], NOW + 4)
-    await store.copies.read_announcements(ANN, INBOX, SINGLY, NOW + 5)
-    await store.copies.read_announcements(ANN, INBOX, (9, 8), NOW + 6)
+    await store.copies.read_broadcasts(ANN, INBOX, SINGLY, NOW + 5)
+    await store.copies.read_broadcasts(ANN, INBOX, (9, 8), NOW + 6)
     await store.copies.read_before(BOB, INBOX, NOW + 7, 5)
-    await store.copies.read_announcements(BOB, INBOX, (4, 6), NOW + 8)
-    await store.copies.read_announcements(UserKey("acme:Zoe"), INBOX, (2,), NOW + 9)
+    await store.copies.read_broadcasts(BOB, INBOX, (4, 6), NOW + 8)
+    await store.copies.read_broadcasts(UserKey("acme:Zoe"), INBOX, (2,), NOW + 9)
 
 
 async def inbox_answers(store: Store) -> list[object]:
@@ -124,12 +124,12 @@ async def inbox_answers(store: Store) -> list[object]:
         ),
         *[await notifications.finished_jobs(TENANT, INBOX, one) for one in POSTED],
         *[await notifications.claim_key(TENANT, INBOX, key, a_claim(hint=9)) for key in KEYS],
-        await store.jobs_aside.page(after=None, limit=10),
+        await store.dead_letters.page(after=None, limit=10),
     ]
     for tenant, inbox in ((TENANT, INBOX), (TENANT, OVER), (OTHER_TENANT, INBOX)):
-        log = await notifications.announcements(tenant, inbox, after=0, limit=100)
+        log = await notifications.broadcasts(tenant, inbox, after=0, limit=100)
         answers.append([entry for entry in log if entry.expires_at > LATER])
-        last = await notifications.last_announcements(tenant, inbox, before=None, limit=1)
+        last = await notifications.last_broadcasts(tenant, inbox, before=None, limit=1)
         answers.append(last[0].sequence)
     for user in (ANN, BOB, OTHER_ANN):
         copies = await store.copies.newest(user, INBOX, before=None, limit=100)

@@ -59,7 +59,7 @@ async def test_there_is_no_row_for_those_who_are_not_members(store: Store) -> No
     assert await store.chats.row(BOB, state.chat_id, NOW) is None
     assert await store.chats.row(ANN, NOWHERE, NOW) is None
     assert await store.chats.listing(BOB, below=None, limit=9, now=NOW) == []
-    assert await store.chats.held(BOB) == []
+    assert await store.chats.list_heads(BOB) == []
 
 
 async def ids_of_listing(store: Store, user: UserKey, limit: int) -> list[ChatId]:
@@ -82,7 +82,7 @@ async def test_the_list_is_ordered_by_activity_then_id(store: Store, limit: int)
     in_order = sorted(states, key=lambda s: (s.active_at, s.chat_id), reverse=True)
 
     assert await ids_of_listing(store, ANN, limit) == [state.chat_id for state in in_order]
-    held = await store.chats.held(ANN)
+    held = await store.chats.list_heads(ANN)
     assert [h.chat_id for h in held] == [state.chat_id for state in in_order]
 
 
@@ -139,7 +139,7 @@ async def test_what_is_held_says_heads_and_receipts(store: Store) -> None:
     await append(store, one, message(BOB), now=NOW + 2)
     await append(store, one, removed(CAT), now=NOW + 3)
 
-    first, second = await store.chats.held(ANN)
+    first, second = await store.chats.list_heads(ANN)
 
     assert (first.chat_id, first.head) == (one.chat_id, Head(3, 1, 2, NOW + 3))
     assert (first.receipt, first.member_count) == (Receipt(ANN, 1, 1, 0), 2)

@@ -64,8 +64,8 @@ async def test_a_pair_has_one_direct_chat(store: Store) -> None:
     other = await store.chats.create(*draft(ANN, CAT, kind="direct"), None, NOW)
     assert other.is_new
 
-    assert len(await store.chats.held(ANN)) == 2
-    assert len(await store.chats.held(BOB)) == 1
+    assert len(await store.chats.list_heads(ANN)) == 2
+    assert len(await store.chats.list_heads(BOB)) == 1
 
 
 async def test_a_pair_that_writes_to_each_other_at_once_has_one_chat(store: Store) -> None:
@@ -92,7 +92,7 @@ async def test_the_same_request_makes_one_chat(store: Store, kind: object) -> No
     again = await store.chats.create(*draft(ANN, BOB, kind=kind), request("k"), NOW + DAY_MS - 1)
 
     assert again == Created(first.chat_id, is_new=False)
-    assert len(await store.chats.held(ANN)) == 1
+    assert len(await store.chats.list_heads(ANN)) == 1
 
 
 async def test_a_request_key_used_for_another_request_is_refused(store: Store) -> None:
@@ -101,7 +101,7 @@ async def test_a_request_key_used_for_another_request_is_refused(store: Store) -
     with pytest.raises(RequestConflict):
         await store.chats.create(*draft(ANN, CAT), request("k", digest=b"two"), NOW)
 
-    assert await store.chats.held(CAT) == []
+    assert await store.chats.list_heads(CAT) == []
 
 
 async def test_a_request_that_found_the_direct_chat_keeps_its_key(store: Store) -> None:
@@ -142,8 +142,8 @@ async def test_nobody_makes_more_chats_than_the_limit(
         await store.chats.create(chat, entries, request("k", user=BOB), NOW)
 
     assert await store.log.state(chat.chat_id) is None
-    assert await store.chats.held(ANN) == []
-    assert len(await store.chats.held(BOB)) == 60
+    assert await store.chats.list_heads(ANN) == []
+    assert len(await store.chats.list_heads(BOB)) == 60
 
 
 async def test_a_chat_is_there_after_a_restart(engine: Engine) -> None:

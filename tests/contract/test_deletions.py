@@ -128,7 +128,7 @@ async def test_members_go_first_and_nobody_reads_it_then(store: Store) -> None:
     for user in (ANN, BOB, users[-1]):
         assert await store.log.page(state.chat_id, user, after=0, limit=9) is None
         assert await store.chats.row(user, state.chat_id, NOW) is None
-        assert await store.chats.held(user) == []
+        assert await store.chats.list_heads(user) == []
         assert await store.chats.members(state.chat_id, user) is None
         assert await store.receipts.of_chat(state.chat_id, user) is None
         assert not await store.chats.mute(state.chat_id, user, None)
@@ -174,7 +174,7 @@ async def test_others_keep_theirs(store: Store) -> None:
     await stepped(store, state.chat_id)
 
     assert await log_of(store, other.chat_id) == before
-    assert [one.chat_id for one in await store.chats.held(ANN)] == [other.chat_id]
+    assert [one.chat_id for one in await store.chats.list_heads(ANN)] == [other.chat_id]
     found = await store.log.reactions(other.chat_id, ANN, 2, 9)
     assert found is not None and len(found) == 1
 

@@ -30,8 +30,11 @@ from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import RACE_ATTEMPTS_MAX, Item
 from tidings.stores.dynamodb.identity.identity_patterns import LIST_SESSIONS, READ_SESSION
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
-from tidings.stores.dynamodb.identity.sessions import REVOKED_KEPT_MS, DynamoSessions
+from tidings.stores.dynamodb.identity.sessions import (
+    REVOKED_KEPT_MS,
+    DynamoRevocations,
+    DynamoSessions,
+)
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.patterns import FIND_USER, LIST_SIGNING_KEYS
@@ -337,9 +340,9 @@ async def test_quotas_that_are_not_set_take_no_space(people: People) -> None:
 
 async def test_a_standing_is_two_strong_reads(people: People) -> None:
     people.place.used.clear()
-    await people.sessions.standing(ANN, "session")
+    await people.sessions.stored_credentials(ANN, "session")
     assert sorted(people.place.patterns()) == ["check_user", "read_session"]
-    await people.sessions.standing(ANN, None)
+    await people.sessions.stored_credentials(ANN, None)
     assert people.place.patterns() == ["check_user"]
 
 

@@ -93,7 +93,7 @@ async def test_the_last_announcement_is_never_deleted(store: DynamoStore, dynamo
     ttls = [(await item_at(dynamo, log_key(TENANT, INBOX, n))).get("ttl") for n in (1, 2, 3)]
     assert ttls == [ttl_seconds(EXPIRES), ttl_seconds(EXPIRES), None]
 
-    assert not await store.notifications.announce(a_broadcast(3))
+    assert not await store.notifications.append_broadcast(a_broadcast(3))
     await store.notifications.close()
     assert "ttl" in await item_at(dynamo, log_key(TENANT, INBOX, 2))
     assert "ttl" not in await item_at(dynamo, log_key(TENANT, INBOX, 3))
@@ -104,13 +104,13 @@ async def test_what_has_gone_is_not_made_anew(store: DynamoStore, dynamo: Dynamo
     await store.notifications.close()
     delete = Pattern("delete", "DeleteItem", ("inbox",), "as the engine does it")
     await dynamo.delete(delete, log_key(TENANT, INBOX, 2))
-    assert await store.notifications.announce(a_broadcast(3))
-    await store.notifications.empty_announcement(TENANT, INBOX, 2)
+    assert await store.notifications.append_broadcast(a_broadcast(3))
+    await store.notifications.retract_broadcast(TENANT, INBOX, 2)
     await store.notifications.empty(TENANT, INBOX, new_id())
     await store.copies.mark_read(ANN, INBOX, [new_id()], NOW)
     await store.notifications.close()
 
-    log = await store.notifications.announcements(TENANT, INBOX, after=0, limit=9)
+    log = await store.notifications.broadcasts(TENANT, INBOX, after=0, limit=9)
     assert [one.sequence for one in log] == [1, 3]
     look = Pattern("look", "Query", ("inbox",), "this test", strong=True)
     others = await dynamo.query(look, "#pk = :pk", {":pk": f"t#{TENANT}#i#{INBOX}"})
@@ -146,7 +146,7 @@ async def test_marking_the_same_again_and_again_takes_no_room(
     sequences = list(range(1, 101))
     async with asyncio.TaskGroup() as group:
         for time in range(40):
-            group.create_task(store.copies.read_announcements(ANN, INBOX, sequences, NOW + time))
+            group.create_task(store.copies.read_broadcasts(ANN, INBOX, sequences, NOW + time))
     item = await item_at(dynamo, marks_key(ANN, INBOX))
     assert len(item["singly"]) <= SINGLE_MAX + NEEDLESS_MAX + len(sequences)
     state = await store.copies.read_state(ANN, INBOX)
@@ -157,7 +157,7 @@ async def test_marking_the_same_again_and_again_takes_no_room(
 async def test_single_marks_that_say_nothing_more_go(store: DynamoStore, dynamo: Dynamo) -> None:
     for start in (1, 101, 201):
         some = range(start, start + 100)
-        await store.copies.read_announcements(ANN, INBOX, some, NOW)
+        await store.copies.read_broadcasts(ANN, INBOX, some, NOW)
     await store.copies.read_before(ANN, INBOX, NOW, 250)
     item = await item_at(dynamo, marks_key(ANN, INBOX))
     assert len(item["singly"]) == 50
@@ -172,7 +172,7 @@ async def test_of_many_who_want_a_place_in_the_log_one_gets_it(
 ) -> None:
     async with other as second, asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(one.notifications.announce(a_broadcast(1)))
+            group.create_task(one.notifications.append_broadcast(a_broadcast(1)))
             for one in (store, second) * 5
         ]
     assert [task.result() for task in tasks].count(True) == 1
@@ -242,7 +242,7 @@ async def test_names_of_tenants_users_and_inboxes_never_meet(store: DynamoStore)
     await store.copies.deliver(some_users(3), "all", copy)
     await announce_all(store, 1)
     assert log_partition(TENANT, INBOX).count("#") == 4
-    assert await store.notifications.announcements(TENANT, "all", after=0, limit=9) == []
+    assert await store.notifications.broadcasts(TENANT, "all", after=0, limit=9) == []
     found = await store.copies.newest(user_key(TENANT, "u0"), "all", before=None, limit=9)
     assert found == [copy]
     assert await store.copies.newest(user_key(TENANT, "u"), "0", before=None, limit=9) == []

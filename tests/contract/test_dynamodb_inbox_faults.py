@@ -218,8 +218,8 @@ async def test_a_lost_answer_changes_no_answer(losing: Place) -> None:
     posted = a_notification()
     await notifications.put(posted)
     assert await notifications.get(TENANT, INBOX, [posted.notification_id]) == [posted]
-    assert await notifications.announce(a_broadcast(1))
-    assert not await notifications.announce(a_broadcast(1))
+    assert await notifications.append_broadcast(a_broadcast(1))
+    assert not await notifications.append_broadcast(a_broadcast(1))
     for number in (3, 250, 3):
         await notifications.finish_job(TENANT, INBOX, posted.notification_id, number)
     assert await notifications.finished_jobs(TENANT, INBOX, posted.notification_id) == {3, 250}
@@ -237,7 +237,7 @@ async def test_a_copy_whose_answer_is_lost_is_new_and_read_marks_stay(losing: Pl
     (kept,) = await copies.newest(ANN, INBOX, before=None, limit=5)
     assert kept.read_at == NOW
 
-    await copies.read_announcements(ANN, INBOX, [4, 9], NOW)
+    await copies.read_broadcasts(ANN, INBOX, [4, 9], NOW)
     await copies.read_before(ANN, INBOX, NOW, 5)
     await copies.read_before(ANN, INBOX, NOW - 1, 6)
     state = await copies.read_state(ANN, INBOX)

@@ -28,11 +28,11 @@ from tests.support.dynamo_tables import REGION
 from tests.support.spare_tables import spare_tables
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.model import limits
-from tidings.model.audit import Act, AuditEntry
 from tidings.model.chats import ChatState
 from tidings.model.ids import UserKey, user_key
 from tidings.model.notifications import InboxConfig
 from tidings.ports.log import Kept
+from tidings.ports.people import Act, AuditEntry
 from tidings.stores.dynamodb.client.dynamo import open_client
 from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.tables import TABLES
@@ -147,11 +147,13 @@ async def keep_the_largest_of_the_inbox(store: Store) -> None:
     text = limits.TITLE_BYTES_MAX + limits.BODY_BYTES_MAX + limits.LINK_BYTES_MAX
     box = b"x" * (text + limits.EXTRAS_BYTES_MAX + 4 * limits.SENDER_CHARS_MAX + limits.KIB)
     await store.notifications.put(a_notification(tenant=tenant, inbox=inbox, box=box))
-    await store.notifications.announce(a_broadcast(10**12 - 1, tenant=tenant, inbox=inbox, box=box))
+    await store.notifications.append_broadcast(
+        a_broadcast(10**12 - 1, tenant=tenant, inbox=inbox, box=box)
+    )
     users = tuple(f"{number:064}" for number in range(limits.JOB_USERS_MAX))
     await store.jobs.put(some_jobs(1, tenant=tenant, users=users))
     for start in range(10**12 - 1_300, 10**12 - 100, 100):
-        await store.copies.read_announcements(user, inbox, range(start, start + 100), NOW + 1)
+        await store.copies.read_broadcasts(user, inbox, range(start, start + 100), NOW + 1)
 
 
 @pytest.mark.attack("E16")

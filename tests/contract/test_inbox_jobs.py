@@ -140,39 +140,39 @@ def aside(aside_id: str, reason: str = "nobody could") -> DeadLetter:
 async def test_a_job_set_aside_is_found(engine: Engine) -> None:
     one = aside("01A")
     async with engine.open() as store:
-        assert await store.jobs_aside.get("01A") is None
-        assert await store.jobs_aside.page(after=None, limit=5) == []
-        await store.jobs_aside.keep(one)
+        assert await store.dead_letters.get("01A") is None
+        assert await store.dead_letters.page(after=None, limit=5) == []
+        await store.dead_letters.keep(one)
     async with engine.open() as store:
-        assert await store.jobs_aside.get("01A") == one
-        assert await store.jobs_aside.get("01") is None
+        assert await store.dead_letters.get("01A") == one
+        assert await store.dead_letters.get("01") is None
         assert list(await store.jobs.take(10)) == [], "it is in no queue"
 
 
 async def test_the_first_under_an_id_is_kept(store: Store) -> None:
     one = aside("01A")
-    await store.jobs_aside.keep(one)
-    await store.jobs_aside.keep(one)
-    await store.jobs_aside.keep(aside("01A", reason="other"))
-    assert await store.jobs_aside.page(after=None, limit=5) == [one]
+    await store.dead_letters.keep(one)
+    await store.dead_letters.keep(one)
+    await store.dead_letters.keep(aside("01A", reason="other"))
+    assert await store.dead_letters.page(after=None, limit=5) == [one]
 
 
 async def test_jobs_set_aside_come_in_pages(store: Store) -> None:
     made = [aside(f"{number:02}") for number in range(7)]
     for one in made[::-1]:
-        await store.jobs_aside.keep(one)
-    assert await store.jobs_aside.page(after=None, limit=3) == made[:3]
-    assert await store.jobs_aside.page(after="02", limit=3) == made[3:6]
-    assert await store.jobs_aside.page(after="05", limit=3) == made[6:]
-    assert await store.jobs_aside.page(after="06", limit=3) == []
+        await store.dead_letters.keep(one)
+    assert await store.dead_letters.page(after=None, limit=3) == made[:3]
+    assert await store.dead_letters.page(after="02", limit=3) == made[3:6]
+    assert await store.dead_letters.page(after="05", limit=3) == made[6:]
+    assert await store.dead_letters.page(after="06", limit=3) == []
 
 
 async def test_what_was_dropped_is_gone(store: Store) -> None:
     one, other = aside("01"), aside("02")
     for kept in (one, other):
-        await store.jobs_aside.keep(kept)
-    await store.jobs_aside.drop("01")
-    await store.jobs_aside.drop("01")
-    await store.jobs_aside.drop("03")
-    assert await store.jobs_aside.page(after=None, limit=5) == [other]
-    assert await store.jobs_aside.get("01") is None
+        await store.dead_letters.keep(kept)
+    await store.dead_letters.drop("01")
+    await store.dead_letters.drop("01")
+    await store.dead_letters.drop("03")
+    assert await store.dead_letters.page(after=None, limit=5) == [other]
+    assert await store.dead_letters.get("01") is None

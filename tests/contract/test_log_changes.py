@@ -110,7 +110,7 @@ async def test_nobody_is_added_beyond_the_limit_of_chats(
     assert await append(store, state, added(CAT, BOB)) == Declined(0, "too_many_chats")
 
     assert await store.chats.members(state.chat_id, ANN) == state.members
-    assert await store.chats.held(CAT) == []
+    assert await store.chats.list_heads(CAT) == []
     assert (await page(store, state)).member_count == 1
 
 

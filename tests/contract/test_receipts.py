@@ -54,9 +54,9 @@ async def test_nothing_moves_backwards(
     await store.receipts.move([Move(BOB, state.chat_id, delivered=6, read=5)])
 
     assert await store.receipts.move([Move(BOB, state.chat_id, *back)]) == []
-    standing = await store.receipts.advance(Move(BOB, state.chat_id, *back))
+    stored_credentials = await store.receipts.advance(Move(BOB, state.chat_id, *back))
 
-    assert standing == (Receipt(BOB, 6, 5, 3), Head(6, 4, 6, state.active_at))
+    assert stored_credentials == (Receipt(BOB, 6, 5, 3), Head(6, 4, 6, state.active_at))
     assert await receipt_of(store, state, BOB) == Receipt(BOB, 6, 5, 3)
 
 

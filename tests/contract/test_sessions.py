@@ -163,16 +163,20 @@ async def test_a_session_ended_while_it_is_rotated_stays_ended(store: Store) -> 
         ends = [store.sessions.revoke(ANN, session.session_id, NOW + 5)]
         assert True in await at_once([*rotations, *ends])
         await store.sessions.revoke(ANN, session.session_id, NOW + 6)
-        standing = await store.sessions.standing(ANN, session.session_id)
-        assert standing.session is None or standing.session.revoked_at is not None
+        stored_credentials = await store.sessions.stored_credentials(ANN, session.session_id)
+        assert (
+            stored_credentials.session is None or stored_credentials.session.revoked_at is not None
+        )
 
 
 # How a user stands.
 
 
 async def test_nothing_is_known_of_who_is_not_there(store: Store) -> None:
-    assert await store.sessions.standing(ANN, None) == StoredCredentials(is_known=False)
-    assert await store.sessions.standing(ANN, NOWHERE) == StoredCredentials(is_known=False)
+    assert await store.sessions.stored_credentials(ANN, None) == StoredCredentials(is_known=False)
+    assert await store.sessions.stored_credentials(ANN, NOWHERE) == StoredCredentials(
+        is_known=False
+    )
 
 
 async def test_a_user_stands_with_the_session_that_is_named(store: Store) -> None:
@@ -181,10 +185,10 @@ async def test_a_user_stands_with_the_session_that_is_named(store: Store) -> Non
     await store.sessions.open(opened)
 
     known = StoredCredentials(is_known=True)
-    assert await store.sessions.standing(ANN, None) == known
-    assert await store.sessions.standing(ANN, NOWHERE) == known
+    assert await store.sessions.stored_credentials(ANN, None) == known
+    assert await store.sessions.stored_credentials(ANN, NOWHERE) == known
     expected = StoredCredentials(is_known=True, session=opened)
-    assert await store.sessions.standing(ANN, opened.session_id) == expected
+    assert await store.sessions.stored_credentials(ANN, opened.session_id) == expected
 
 
 async def test_a_session_is_shown_whosever_it_is(store: Store) -> None:
@@ -193,7 +197,7 @@ async def test_a_session_is_shown_whosever_it_is(store: Store) -> None:
     of_bob = a_session(BOB)
     await store.sessions.open(of_bob)
     expected = StoredCredentials(is_known=True, session=of_bob)
-    assert await store.sessions.standing(ANN, of_bob.session_id) == expected
+    assert await store.sessions.stored_credentials(ANN, of_bob.session_id) == expected
 
 
 async def test_a_standing_tells_at_once_what_was_taken_away(store: Store) -> None:
@@ -201,4 +205,4 @@ async def test_a_standing_tells_at_once_what_was_taken_away(store: Store) -> Non
     await store.users.set_active(ANN, False, NOW + 3)
     await store.users.revoke_tokens(ANN, NOW + 4_000)
     expected = StoredCredentials(is_known=True, deactivated_at=NOW + 3, revoked_at=NOW + 4_000)
-    assert await store.sessions.standing(ANN, None) == expected
+    assert await store.sessions.stored_credentials(ANN, None) == expected

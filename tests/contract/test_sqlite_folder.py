@@ -72,7 +72,7 @@ async def test_a_killed_process_leaves_no_lock_behind(engine: SqliteEngine) -> N
         other.wait()
 
     async with engine.open() as store:
-        assert await store.chats.held(ANN) == []
+        assert await store.chats.list_heads(ANN) == []
 
 
 async def test_a_refused_folder_can_be_opened_once_it_is_free(engine: SqliteEngine) -> None:

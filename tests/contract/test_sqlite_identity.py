@@ -130,7 +130,7 @@ async def _state(store: Store, session_id: str) -> list[object]:
     return [
         await store.tenants.get("acme"),
         await store.tenants.signing_keys("acme"),
-        await store.sessions.standing(ANN, session_id),
+        await store.sessions.stored_credentials(ANN, session_id),
         await store.revocations.after(0),
     ]
 

@@ -25,7 +25,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def test_a_memory_of_the_log_is_never_old(store: Store) -> None:
-    assert store.notifications.announcements_age_ms == 0
+    assert store.notifications.broadcasts_age_ms == 0
 
 
 # The queue.
@@ -108,15 +108,15 @@ async def test_a_store_that_is_closed_is_a_queue_that_does_not_answer(tmp_path: 
 
 async def test_single_marks_take_bounded_room(store: Store) -> None:
     for start in range(1, 1_201, 100):
-        await store.copies.read_announcements(ANN, INBOX, range(start, start + 100), NOW)
+        await store.copies.read_broadcasts(ANN, INBOX, range(start, start + 100), NOW)
     state = await store.copies.read_state(ANN, INBOX)
     assert set(state.singly) == set(range(201, 1_201))
 
 
 async def test_marks_that_are_covered_go_and_do_not_come_back(store: Store) -> None:
-    await store.copies.read_announcements(ANN, INBOX, [3, 9], NOW)
+    await store.copies.read_broadcasts(ANN, INBOX, [3, 9], NOW)
     await store.copies.read_before(ANN, INBOX, NOW, 7)
-    await store.copies.read_announcements(ANN, INBOX, [4], NOW)
+    await store.copies.read_broadcasts(ANN, INBOX, [4], NOW)
     assert (await store.copies.read_state(ANN, INBOX)).singly == {9: NOW}
 
 

@@ -91,14 +91,14 @@ async def test_expired_announcements_lose_their_content_and_keep_their_place(sto
         a_broadcast(3, expires_at=NOW + 11),
     ]
     for one in made:
-        await store.notifications.announce(one)
+        await store.notifications.append_broadcast(one)
 
     assert sum(await sweep(store, NOW + 10, 5)) == 1
 
-    log = await store.notifications.announcements(TENANT, INBOX, after=0, limit=10)
+    log = await store.notifications.broadcasts(TENANT, INBOX, after=0, limit=10)
     assert [one.sequence for one in log] == [1, 2, 3]
     assert [one.box for one in log] == [None, None, b"sealed"]
-    assert not await store.notifications.announce(a_broadcast(1))
+    assert not await store.notifications.append_broadcast(a_broadcast(1))
 
 
 async def test_expired_copies_go_in_small_steps(store: Store) -> None:

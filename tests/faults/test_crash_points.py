@@ -16,10 +16,10 @@ from tests.support.client_socket import ConnectionLost
 from tests.support.device import CANNOT_CONNECT, Device
 from tests.support.people import Town
 from tests.support.server import NO_LIMITS, ServerProcess
-from tidings.ports.world import PLACES, Place
+from tidings.ports.world import PLACES, FailpointName
 
 # In the last two the first visits are the sweeper's, which commits twice when the server starts.
-MATRIX: Final[Sequence[tuple[Place, int]]] = (
+MATRIX: Final[Sequence[tuple[FailpointName, int]]] = (
     ("between_key_and_entry", 1),
     ("between_key_and_entry", 2),
     ("between_key_and_entry", 5),
@@ -67,7 +67,7 @@ class Sender:
 @pytest.mark.timeout(300)
 async def test_a_retry_after_any_crash_yields_one_message(tmp_path: Path) -> None:
     history = History()
-    was_stored: dict[Place, set[bool]] = {place: set() for place in PLACES}
+    was_stored: dict[FailpointName, set[bool]] = {place: set() for place in PLACES}
     async with (
         ServerProcess(tmp_path / "data", environment=NO_LIMITS) as server,
         Town(server.url, server.root_key) as town,
@@ -77,7 +77,7 @@ async def test_a_retry_after_any_crash_yields_one_message(tmp_path: Path) -> Non
         sender = Sender(phone := ann.device("phone"), chat, history)
         laptop = bob.device("laptop")
         await server.terminate()
-        died_at: Place | None = None
+        died_at: FailpointName | None = None
         for place, visit in MATRIX:
             server.environment["TIDINGS_FAILPOINTS"] = f"{place}:{visit}"
             await server.start()

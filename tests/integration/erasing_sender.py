@@ -22,15 +22,15 @@ from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly.system import SystemChance, SystemClock, back_off
-from tidings.buses.in_process import InProcessBus
 from tidings.keyrings import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal, StoreUnavailable
+from tidings.ports.bus import InProcessBus
 from tidings.ports.sessions import Revocation, Revocations
 from tidings.ports.store import Store
-from tidings.ports.world import Place
+from tidings.ports.world import FailpointName
 
 SHORTER: Final = 4
 """Everything that waits is so many times shorter than in a deployment."""
@@ -54,10 +54,10 @@ class Pauses:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         return False
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         if place != "after_commit_before_answer" and self._chance.random() < 0.05:
             time.sleep(self._chance.uniform(0, 2 * LEASES.erasing_seconds))
 

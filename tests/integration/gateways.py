@@ -16,7 +16,6 @@ from tests.support.message_cipher import a_cipher
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench
 from tests.unit.gateway_bench import a_gateway as a_bench
-from tidings.actions.remote_gateways import RemoteGateways
 from tidings.assembly.system import SystemChance
 from tidings.cluster.handover import RedisHandover, RedisHandoverReceiver
 from tidings.cluster.redis_link import RedisLink
@@ -30,7 +29,7 @@ from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Appended, Event, InboxEvent
-from tidings.ports.delivery import EncodedEntry
+from tidings.ports.delivery import EncodedEntry, RemoteGateways
 from tidings.wire.frames import encode_entry
 
 GAP_SECONDS: Final = 0.05

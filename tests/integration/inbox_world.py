@@ -21,7 +21,7 @@ async def running_jobs(core: Core) -> AsyncIterator[None]:
     """Deliver what is posted, for as long as the context is open."""
     runner = JobRunner(
         jobs=core.jobs,
-        dead_letters=core.store.jobs_aside,
+        dead_letters=core.store.dead_letters,
         notifications=core.store.notifications,
         copies=core.store.copies,
         views=core.inbox.views,

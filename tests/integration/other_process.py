@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.integration.cores import Deployment, open_deployment
-from tidings.ports.world import Failpoints, Place
+from tidings.ports.world import FailpointName, Failpoints
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def other_process(folder: Path) -> Iterator[OtherProcess]:
 class PauseAt:
     """Failpoints that stop at the first visit to a place for as long as something else takes."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FailpointName) -> None:
         self._place = place
         self._meanwhile: Callable[[], object] | None = None
 
@@ -74,10 +74,10 @@ class PauseAt:
         """Stop at the next visit, and do this."""
         self._meanwhile = meanwhile
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         return place == self._place and self._meanwhile is not None
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         if self.armed(place):
             assert self._meanwhile is not None
             meanwhile, self._meanwhile = self._meanwhile, None

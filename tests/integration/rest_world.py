@@ -20,8 +20,8 @@ from tidings.api.health import Trouble
 from tidings.api.operations import Operation
 from tidings.assembly import Core, open_core
 from tidings.assembly.cluster import make_limits
-from tidings.assembly.rest import make_rest
-from tidings.ports.world import Place
+from tidings.assembly.server import make_rest
+from tidings.ports.world import FailpointName
 
 Json = dict[str, Any]
 
@@ -37,10 +37,10 @@ class Disk:
     def __init__(self) -> None:
         self.is_full = False
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         return False
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         if self.is_full and place == "before_commit":
             raise apsw.FullError("disk full, says the test")
 

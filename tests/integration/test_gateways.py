@@ -13,7 +13,7 @@ from tests.support.services import RedisServer
 from tests.support.users import ANN, BOB, CAT
 from tests.support.waiting import until
 from tidings.model import limits
-from tidings.model.chats import HeldChat
+from tidings.model.chats import ChatHead
 from tidings.model.ids import UserKey
 from tidings.ports.delivery import RegistryUnavailable
 from tidings.wire.codes import Close
@@ -124,7 +124,7 @@ async def test_what_passes_by_during_hello_may_come_in_any_order(gateways: Gatew
     chat = await bench.group(ANN, BOB)
     await bench.post(ANN, chat)
 
-    async def held(user: UserKey) -> list[HeldChat]:
+    async def held(user: UserKey) -> list[ChatHead]:
         rows = await bench.context.chats_of(user)
         await bench.post(ANN, chat)
         await post.hand(gateway, [2, 1])
@@ -176,7 +176,7 @@ async def test_a_connection_is_registered_before_its_chats_are_read(gateways: Ga
     gateway = await gateways.open("g1", beat_seconds=600)
     seen: list[int] = []
 
-    async def held(user: UserKey) -> list[HeldChat]:
+    async def held(user: UserKey) -> list[ChatHead]:
         seen.append(len((await gateway.registry.find([user])).get(user, ())))
         return await gateways.bench.context.chats_of(user)
 

@@ -48,21 +48,21 @@ class AnswerLost:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._notifications, name)
 
-    async def announce(self, announcement: Broadcast) -> bool:
-        await self._notifications.announce(announcement)
+    async def append_broadcast(self, broadcast: Broadcast) -> bool:
+        await self._notifications.append_broadcast(broadcast)
         raise StoreUnavailable
 
 
 class NeverGetsThere(AnswerLost):
     """Dies before it announces anything."""
 
-    async def announce(self, announcement: Broadcast) -> bool:
+    async def append_broadcast(self, broadcast: Broadcast) -> bool:
         raise StoreUnavailable
 
 
 async def log_of(news: Newsroom) -> list[Broadcast]:
     notifications = news.rest.core.store.notifications
-    return await notifications.announcements(news.tenant, news.inbox, after=0, limit=100)
+    return await notifications.broadcasts(news.tenant, news.inbox, after=0, limit=100)
 
 
 async def test_a_repeat_queues_what_was_not_queued(rest: Rest) -> None:
@@ -85,7 +85,7 @@ async def test_a_repeat_finds_what_was_announced_although_nobody_heard(rest: Res
     deaf: Any = AnswerLost(core.store.notifications)
     views = LogViews(deaf, core.clock)
     broken = replace(
-        post, announce=BroadcastAppender(deaf, views, core.clock, back_off), views=views
+        post, append_broadcast=BroadcastAppender(deaf, views, core.clock, back_off), views=views
     )
     with pytest.raises(StoreUnavailable):
         await broken(news.tenant, news.inbox, TO_EVERYONE, "key")
@@ -99,7 +99,7 @@ async def test_a_repeat_posts_what_was_claimed_and_no_more(rest: Rest) -> None:
     post, core = rest.core.inbox.post, rest.core
     dead: Any = NeverGetsThere(core.store.notifications)
     views = LogViews(dead, core.clock)
-    broken = replace(post, announce=BroadcastAppender(dead, views, core.clock, back_off))
+    broken = replace(post, append_broadcast=BroadcastAppender(dead, views, core.clock, back_off))
     with pytest.raises(StoreUnavailable):
         await broken(news.tenant, news.inbox, TO_EVERYONE, "key")
     between = await post(news.tenant, news.inbox, TO_EVERYONE, None)
@@ -114,7 +114,7 @@ async def test_one_request_many_times_at_once_is_posted_once(rest: Rest) -> None
     post, core = rest.core.inbox.post, rest.core
     views = LogViews(core.store.notifications, core.clock)
     announcer = BroadcastAppender(core.store.notifications, views, core.clock, back_off)
-    elsewhere = replace(post, announce=announcer, views=views)
+    elsewhere = replace(post, append_broadcast=announcer, views=views)
     for posting in (TO_EVERYONE, TO_CROWD):
         key = f"key for {posting.users is None}"
         answers = await all_of(
@@ -131,7 +131,7 @@ async def test_two_processes_post_without_loss(rest: Rest) -> None:
     post, core = rest.core.inbox.post, rest.core
     views = LogViews(core.store.notifications, core.clock)
     announcer = BroadcastAppender(core.store.notifications, views, core.clock, back_off)
-    elsewhere = replace(post, announce=announcer, views=views)
+    elsewhere = replace(post, append_broadcast=announcer, views=views)
     answers = await all_of(
         (post if number % 2 else elsewhere)(news.tenant, news.inbox, TO_EVERYONE, None)
         for number in range(10)

@@ -30,7 +30,7 @@ async def jobs(tmp_path: Path) -> list[Job]:
     made = [replace(job, expires_at=expires) for job in some_jobs(3, tenant="town")]
     async with SqliteEngine(tmp_path / "data").open() as store:
         for job in made:
-            await store.jobs_aside.keep(
+            await store.dead_letters.keep(
                 DeadLetter(aside_id=name(job), job=job, reason="ValueError: no", at=NOW)
             )
     return made

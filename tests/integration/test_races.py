@@ -185,7 +185,7 @@ async def test_no_read_begun_after_a_kick_was_answered_shows_anything(
         await deployment.core.verbs.remove_member(ANN, chat, BOB)
         is_kicked = True
     assert await deployment.core.verbs.list(BOB, None, 10) == ([], None)
-    assert await deployment.core.store.chats.held(BOB) == []
+    assert await deployment.core.store.chats.list_heads(BOB) == []
     assert await deployment.core.store.receipts.unread(BOB, chat, deployment.clock.now()) is None
 
 

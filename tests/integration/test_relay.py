@@ -16,7 +16,7 @@ from tests.support.users import ANN, BOB
 from tests.support.waiting import until
 from tidings.assembly.system import SystemChance, SystemClock
 from tidings.delivery import relay as relay_module
-from tidings.delivery.relay import Delivers, Relay, Republishing
+from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -184,7 +184,7 @@ async def test_one_process_tells_its_own_bus(ground: Ground) -> None:
     await delivery.send(ANN, chat, "again")
     heard: list[Event] = []
     delivery.bus.subscribe(heard.append)
-    own = Republishing(
+    own = Republisher(
         delivery.store.log, delivery.store.deliveries, delivery.vault, delivery.bus, delivery.clock
     )
     relay = ground.relay(own, hints=False)

@@ -16,8 +16,8 @@ from tidings.actions.identity.audit import Intent
 from tidings.api.app import OPERATIONS
 from tidings.api.operations import Audited, NotAudited, Operation
 from tidings.model import limits
-from tidings.model.audit import AuditEntry
 from tidings.model.refusals import StoreUnavailable
+from tidings.ports.people import AuditEntry
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

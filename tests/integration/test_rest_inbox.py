@@ -282,7 +282,7 @@ async def test_many_who_take_back_the_same_take_it_back_once(rest: Rest) -> None
     news = await open_newsroom(rest, "together")
     told = await news.tell_everyone("soon gone")
     await asyncio.gather(*(news.redact(told) for _ in range(8)))
-    log = await rest.core.store.notifications.announcements(
+    log = await rest.core.store.notifications.broadcasts(
         news.tenant, news.inbox, after=0, limit=100
     )
     assert [entry.kind for entry in log] == ["broadcast", "retraction"]

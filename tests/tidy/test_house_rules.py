@@ -175,7 +175,7 @@ def test_a_class_name_means_one_thing() -> None:
 
 WRITTEN_ONCE = {
     r"^\s+\S+\.popitem\(last=False\)$": ("caches.py", "LruCache"),
-    r"\\033\[K|\\x1b\[K": ("cli/progress_line.py", "ProgressLine"),
+    r"\\033\[K|\\x1b\[K": ("cli/terminal.py", "ProgressLine"),
 }
 """What has a class, by its mark in the code: the one file that may have it, and the class."""
 
@@ -193,12 +193,17 @@ def test_what_has_a_class_is_not_written_by_hand() -> None:
 
 
 SLANG = {
+    "announcement": "broadcast",
     "desk": "context",
     "doorstep": "target of a handover",
     "entrance": "admission",
+    "lane": "queue, or class of calls",
     "neighbours": "remote gateways",
     "parcel": "encoded entry",
     "proposal": "append request",
+    "standing": "status of a credential",
+    "standings": "status of credentials",
+    "together": "say what is combined: bulk, hash tag, merged",
     "upkeep": "registration",
     "vigil": "write lease",
 }

@@ -21,7 +21,7 @@ from tidings.delivery.fan_out import FanOut
 from tidings.gateway.context import GatewayContext
 from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model import limits
-from tidings.model.chats import HeldChat
+from tidings.model.chats import ChatHead
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal, StoreUnavailable, Unauthenticated
@@ -78,7 +78,7 @@ class GatewayBench:
     ) -> GatewayContext:
         """A desk at which something happens after, or before, the user's chats are read."""
 
-        async def held(user: UserKey) -> list[HeldChat]:
+        async def held(user: UserKey) -> list[ChatHead]:
             if is_after:
                 rows = await self.context.chats_of(user)
                 await meanwhile()
@@ -152,7 +152,7 @@ def _context(core: Core, hub: Hub) -> GatewayContext:
 
     return GatewayContext(
         authenticate=authenticate,
-        chats_of=core.store.chats.held,
+        chats_of=core.store.chats.list_heads,
         send_presence=nothing,
         verbs=core.verbs,
         receipts=core.receipts,

@@ -46,7 +46,7 @@ class SmallDeployment:
     signing: SigningKeys
     watch: RevocationWatch
     """Not started: until a test does so, nothing is believed without the store."""
-    standings: CredentialStatus
+    credential_status: CredentialStatus
     authenticate: Authenticate
     put_tenant: PutTenant
     make_key: MakeTenantKey
@@ -75,7 +75,9 @@ async def open_small_deployment(
         watch = RevocationWatch(store.revocations)
         signing = SigningKeys(store.tenants, vault.wrapping, clock, watch)
         own_keys = TenantIssuerKeys(store.tenants, clock, watch)
-        standings = CredentialStatus(store.tenants, store.users, store.sessions, clock, watch)
+        credential_status = CredentialStatus(
+            store.tenants, store.users, store.sessions, clock, watch
+        )
         maker = SigningKeyMaker(vault.wrapping, chance)
         yield SmallDeployment(
             folder=folder,
@@ -85,9 +87,9 @@ async def open_small_deployment(
             vault=vault,
             signing=signing,
             watch=watch,
-            standings=standings,
+            credential_status=credential_status,
             authenticate=Authenticate(
-                ROOT_KEY, store.tenants, signing, own_keys, standings, watch, clock
+                ROOT_KEY, store.tenants, signing, own_keys, credential_status, watch, clock
             ),
             put_tenant=PutTenant(store.tenants, signing, maker, clock),
             make_key=MakeTenantKey(store.tenants, clock, chance),

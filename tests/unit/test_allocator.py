@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tests.support.waiting import until
-from tidings.assembly import allocator
-from tidings.assembly.allocator import GROWTH_BYTES, Allocator, find_allocator, held_bytes
+from tidings.assembly import process
+from tidings.assembly.process import GROWTH_BYTES, Allocator, allocated_bytes, find_allocator
 
 
 class FakeLibrary:
@@ -36,8 +36,8 @@ async def test_it_trims_when_the_process_has_grown(monkeypatch: pytest.MonkeyPat
         looks += 1
         return held
 
-    monkeypatch.setattr(allocator, "CHECK_SECONDS", 0)
-    monkeypatch.setattr(allocator, "held_bytes", look)
+    monkeypatch.setattr(process, "CHECK_SECONDS", 0)
+    monkeypatch.setattr(process, "allocated_bytes", look)
     made = Allocator(cast("ctypes.CDLL", library))
     task = asyncio.create_task(made.run())
     try:
@@ -50,7 +50,7 @@ async def test_it_trims_when_the_process_has_grown(monkeypatch: pytest.MonkeyPat
         assert library.trimmed == [0], "what stayed is in use"
     finally:
         task.cancel()
-    assert library.options == {-3: allocator.LARGE_BYTES, -1: allocator.KEPT_BYTES}
+    assert library.options == {-3: process.LARGE_BYTES, -1: process.KEPT_BYTES}
 
 
 def test_another_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_another_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_held_is_found() -> None:
-    before = held_bytes()
+    before = allocated_bytes()
     block = b"x" * 50_000_000
-    assert held_bytes() > before + 40_000_000
+    assert allocated_bytes() > before + 40_000_000
     del block

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidings.gateway.catch_up import CatchUpPlan, plan_catch_up
 from tidings.model import limits
-from tidings.model.chats import HeldChat, Receipt
+from tidings.model.chats import ChatHead, Receipt
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, user_key
 
@@ -17,12 +17,12 @@ PER_HELLO = limits.CATCH_UP_HELLO_ENTRIES_MAX
 NOTHING_READ = Receipt(user_key("acme", "ann"), 0, 0, 0)
 
 
-def held(chat: str, head: int) -> HeldChat:
-    return HeldChat(ChatId(chat), Head(sequence=head), NOTHING_READ, member_count=2)
+def held(chat: str, head: int) -> ChatHead:
+    return ChatHead(ChatId(chat), Head(sequence=head), NOTHING_READ, member_count=2)
 
 
 def planned(
-    chats: Sequence[HeldChat], have: Mapping[str, int] | None = None, *, is_same_epoch: bool = True
+    chats: Sequence[ChatHead], have: Mapping[str, int] | None = None, *, is_same_epoch: bool = True
 ) -> CatchUpPlan:
     return plan_catch_up(chats, have or {}, is_same_epoch=is_same_epoch)
 

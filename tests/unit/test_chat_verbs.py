@@ -13,9 +13,9 @@ import pytest
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.intercepted import Intercepted
 from tests.support.users import ANN, BOB, CAT, DAN
-from tidings.actions.chat import receipts as receipts_module
+from tidings.actions.chat import reading as receipts_module
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
-from tidings.actions.chat.receipts import CoalescedReceipts
+from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.model import limits
 from tidings.model.chats import Receipt
 from tidings.model.entries import Entry

@@ -112,8 +112,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config | BaseException | int
     """What serving ends with, once a test has put it there; afterwards what was served."""
     ends: list[Config | BaseException | int] = []
 
-    async def serve(config: Config, announce: Callable[[str], None]) -> int:
-        announce("http://127.0.0.1:1")
+    async def serve(config: Config, append_broadcast: Callable[[str], None]) -> int:
+        append_broadcast("http://127.0.0.1:1")
         [end] = ends
         ends[:] = [config]
         if isinstance(end, BaseException):

@@ -254,7 +254,7 @@ async def test_a_head_copy_is_written_at_once_and_then_once_a_second(
         await until(lambda: proxy.count("UpdateItem"))
         for _ in range(10):
             await append(store, state, message(ANN))
-            assert (await store.chats.held(BOB))[0].head.sequence == state.head
+            assert (await store.chats.list_heads(BOB))[0].head.sequence == state.head
         assert copies_asked_for(proxy) == [1]
         assert await stored_head(tables, state.chat_id) == (1, 2)
 
@@ -283,7 +283,7 @@ async def test_head_copies_that_died_with_their_process_are_made_up_for(
     assert await stored_head(tables, state.chat_id) == (1, 2)
 
     async with open_tables(dynamodb_endpoint, prefix) as store:
-        (held,) = await store.chats.held(BOB)
+        (held,) = await store.chats.list_heads(BOB)
         assert (held.head.sequence, held.member_count) == (3, 3)
         (row,) = await store.chats.listing(BOB, below=None, limit=9, now=NOW)
         assert row.last is not None
@@ -303,5 +303,5 @@ async def test_where_others_deliver_a_head_copy_says_how_far(
         await one.heads.settled(state.chat_id)
         await append(one, state, message(ANN))
 
-        assert [held.head.sequence for held in await one.chats.held(BOB)] == [2]
-        assert [held.head.sequence for held in await other.chats.held(BOB)] == [1]
+        assert [held.head.sequence for held in await one.chats.list_heads(BOB)] == [2]
+        assert [held.head.sequence for held in await other.chats.list_heads(BOB)] == [1]

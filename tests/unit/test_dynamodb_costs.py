@@ -158,12 +158,12 @@ async def test_the_chat_list_and_hello(store: DynamoStore, meter: Meter) -> None
         state = await a_chat(store, DAN, BOB)
         await send(store, state, message(DAN))
         await store.receipts.move([Move(DAN, state.chat_id, read=2)])
-    for state_of in [held.chat_id for held in await store.chats.held(DAN)]:
+    for state_of in [held.chat_id for held in await store.chats.list_heads(DAN)]:
         await store.heads.settled(state_of)
 
     listing = store.chats.listing(DAN, below=None, limit=50, now=NOW)
     assert (await meter.units(listing))[1] <= 80
-    writes, reads = await meter.units(store.chats.held(DAN))
+    writes, reads = await meter.units(store.chats.list_heads(DAN))
     assert (writes, reads <= 52) == (0, True)
 
 

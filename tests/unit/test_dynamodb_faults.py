@@ -142,7 +142,7 @@ async def test_a_chat_whose_answer_is_lost_is_made_once(
     chat, entries = draft(ANN, BOB, kind="direct")
     made = await store.chats.create(chat, entries, request("k"), NOW)
     assert made == Created(chat.chat_id, is_new=True)
-    assert len(await store.chats.held(ANN)) == 1
+    assert len(await store.chats.list_heads(ANN)) == 1
 
 
 # A store that does not answer.
@@ -171,7 +171,7 @@ async def test_reads_say_that_the_store_is_unavailable(
 ) -> None:
     proxy.plan("Query", *BROKEN)
     with pytest.raises(StoreUnavailable):
-        await store.chats.held(ANN)
+        await store.chats.list_heads(ANN)
 
 
 # Conflicts and competition.

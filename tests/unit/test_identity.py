@@ -201,7 +201,7 @@ async def test_a18_a_flood_of_unknown_key_ids_reaches_the_store_once(
     signing = SigningKeys(tenants, world.vault.wrapping, world.clock, world.watch)
     own = TenantIssuerKeys(tenants, world.clock, world.watch)
     authenticate = Authenticate(
-        ROOT_KEY, tenants, signing, own, world.standings, world.watch, world.clock
+        ROOT_KEY, tenants, signing, own, world.credential_status, world.watch, world.clock
     )
     for tenant in ("acme", "nobody"):
         reads.clear()

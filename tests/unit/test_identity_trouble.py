@@ -28,7 +28,6 @@ from tidings.actions.identity.revocation_watch import LoopLag, RevocationIndex, 
 from tidings.actions.identity.users import FindContacts
 from tidings.assembly.system import SystemChance
 from tidings.model import limits
-from tidings.model.audit import AuditEntry
 from tidings.model.ids import user_key
 from tidings.model.refusals import (
     Invalid,
@@ -37,6 +36,7 @@ from tidings.model.refusals import (
     TooLarge,
     Unauthenticated,
 )
+from tidings.ports.people import AuditEntry
 from tidings.ports.sessions import Revocation, Session
 
 SESSION = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -135,7 +135,7 @@ async def test_a_token_is_refused_for_now_while_the_feed_runs_ahead(world: Small
         world.watch.place += 1
         return True
 
-    world.standings.is_token_valid = look  # type: ignore[method-assign]
+    world.credential_status.is_token_valid = look  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
         await world.authenticate(token)
     assert looks == LOOKS_MAX

@@ -231,7 +231,7 @@ async def test_of_two_counts_the_later_one_is_told_last(bench: GatewayBench) -> 
 class OtherProcess:
     """The store's notifications as of a process that remembers them for a minute."""
 
-    announcements_age_ms = 60_000
+    broadcasts_age_ms = 60_000
 
     def __init__(self, notifications: Notifications) -> None:
         self._notifications = notifications

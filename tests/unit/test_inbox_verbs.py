@@ -12,8 +12,8 @@ import pytest
 from tests.integration.cores import Deployment, open_deployment
 from tests.support.canary import canary
 from tests.support.users import ANN, BOB
-from tidings.actions.inbox import reading, redacting
-from tidings.actions.inbox.dead_letters import DeadLetterJobs
+from tidings.actions.inbox import posted, reading
+from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.inbox.reading import ListFilter, ListNotifications
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import InboxConfig, Posting
@@ -146,9 +146,9 @@ async def test_a_dead_letter_stays_while_the_queue_does_not_take_it(opened: Depl
         expires_at=2,
     )
     letter = DeadLetter(aside_id=aside_id, job=job, reason="x", at=1)
-    await core.store.jobs_aside.keep(letter)
+    await core.store.dead_letters.keep(letter)
     queue: Any = NoQueue()
-    letters = DeadLetterJobs(core.store.jobs_aside, queue)
+    letters = DeadLetterJobs(core.store.dead_letters, queue)
     with pytest.raises(QueueUnavailable):
         await letters.replay(aside_id)
     assert await letters.page(None, 10) == ([letter], None)
@@ -168,7 +168,7 @@ async def test_a_retraction_waits_until_no_cache_shows_the_notification(
         slept.append(seconds)
         time += min(seconds, 0.75)  # a loop may wake early
 
-    monkeypatch.setattr(redacting, "monotonic", lambda: time)
+    monkeypatch.setattr(posted, "monotonic", lambda: time)
     monkeypatch.setattr("asyncio.sleep", sleep)
-    await redacting._until(101.0)
+    await posted._until(101.0)
     assert slept == [1.0, 0.25]

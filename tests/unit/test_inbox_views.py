@@ -38,7 +38,7 @@ class Engine:
 
     def __init__(self, store: Notifications, age_ms: int) -> None:
         self._store = store
-        self.announcements_age_ms = age_ms
+        self.broadcasts_age_ms = age_ms
         self.reads = 0
         self.fails = False
         self.may_read = asyncio.Event()
@@ -47,10 +47,10 @@ class Engine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def announcements(
+    async def broadcasts(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
-        found = await self._store.announcements(tenant, inbox, after=after, limit=limit)
+        found = await self._store.broadcasts(tenant, inbox, after=after, limit=limit)
         self.reads += 1  # what is written from now on is not in it
         await self.may_read.wait()
         if self.fails:
@@ -67,7 +67,7 @@ def entry(sequence: int, **more: Any) -> Broadcast:
 
 async def fill(store: Notifications, entries: Sequence[Broadcast]) -> None:
     for one in entries:
-        assert await store.announce(one)
+        assert await store.append_broadcast(one)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ async def test_places_are_claimed_by_several_writers_without_loss(world: SmallDe
             for number in range(ENTRIES)
         ]
     placed = [task.result()[0] for task in tasks]
-    kept = await store.announcements(*KEY, after=0, limit=100)
+    kept = await store.broadcasts(*KEY, after=0, limit=100)
     assert [one.sequence for one in kept] == list(range(1, ENTRIES + 1))
     assert sorted(one.mark for one in kept) == sorted(f"w{number}" for number in range(ENTRIES))
     assert sorted(placed, key=lambda one: one.sequence) == kept
@@ -271,10 +271,10 @@ async def test_a_writer_gives_up_when_others_are_always_first(world: SmallDeploy
     class Late(Engine):
         """Shows what others added only when it is too late."""
 
-        async def announcements(
+        async def broadcasts(
             self, tenant: str, inbox: str, *, after: int, limit: int
         ) -> list[Broadcast]:
-            found = await self._store.announcements(tenant, inbox, after=after, limit=limit)
+            found = await self._store.broadcasts(tenant, inbox, after=after, limit=limit)
             return found[:-1]
 
     late: Any = Late(store, 60_000)
@@ -351,11 +351,11 @@ async def test_a_log_that_is_read_too_slowly_is_not_shown(
     await fill(world.store.notifications, [entry(1)])
 
     class Slow(Engine):
-        async def announcements(
+        async def broadcasts(
             self, tenant: str, inbox: str, *, after: int, limit: int
         ) -> list[Broadcast]:
             steady.time += 1.5
-            return await super().announcements(tenant, inbox, after=after, limit=limit)
+            return await super().broadcasts(tenant, inbox, after=after, limit=limit)
 
     slow: Any = Slow(world.store.notifications, 1_000)
     with pytest.raises(StoreUnavailable):

@@ -24,13 +24,12 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.delivery import at_once
 from tests.support.waiting import until
 from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.actions.inbox.dead_letters import DeadLetterJobs
-from tidings.buses.in_process import InProcessBus
-from tidings.delivery.job_runner import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner, Turns
-from tidings.delivery.pushing import YOUNG_MS_MAX
+from tidings.actions.inbox.posted import DeadLetterJobs
+from tidings.delivery.dispatch import YOUNG_MS_MAX
+from tidings.delivery.job_runner import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner, TenantRoundRobin
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import JobNotFound, StoreUnavailable
-from tidings.ports.bus import CopiesMade, Event, Job, JobsUnavailable, Taken
+from tidings.ports.bus import CopiesMade, Event, InProcessBus, Job, JobsUnavailable, Taken
 
 ANN, BOB = user_key(TENANT, "ann"), user_key(TENANT, "bob")
 
@@ -72,7 +71,7 @@ async def a_job_runner(folder: Path) -> AsyncIterator[RunningJobs]:
         clock.time = NOW
         runner = JobRunner(
             jobs=store.jobs,
-            dead_letters=store.jobs_aside,
+            dead_letters=store.dead_letters,
             notifications=store.notifications,
             copies=store.copies,
             views=LogViews(store.notifications, clock),
@@ -148,7 +147,7 @@ async def test_one_tenants_many_jobs_do_not_hold_up_anothers_one(
 
 @pytest.mark.attack("D21")
 def test_tenants_take_turns() -> None:
-    turns: Turns[str] = Turns()
+    turns: TenantRoundRobin[str] = TenantRoundRobin()
     for number in range(1_000):
         turns.put("a", f"a{number}")
     assert [turns.next() for _ in range(2)] == ["a0", "a1"]
@@ -219,7 +218,7 @@ async def test_a_job_that_cannot_be_done_is_set_aside_and_the_others_are_done(
     await running.done(20)
     await until(lambda: running.runner.set_aside == 1)
 
-    (aside,) = await running.store.jobs_aside.page(after=None, limit=10)
+    (aside,) = await running.store.dead_letters.page(after=None, limit=10)
     assert aside.job == poison
     assert aside.reason == "ValueError: cannot be"
     assert sum(list(users) == [f"{TENANT}:cat"] for users, *_ in calls) == ATTEMPTS_MAX
@@ -315,7 +314,7 @@ async def test_nobody_gets_a_copy_of_what_was_taken_back_or_has_expired(
 ) -> None:
     gone, old = some_jobs(2), some_jobs(1, tenant="other")
     retraction = a_retraction(1, gone[0].notification_id)
-    assert await running.store.notifications.announce(retraction)
+    assert await running.store.notifications.append_broadcast(retraction)
     await running.post(*gone)
     running.runner.start()
     await running.done(2)
@@ -366,7 +365,7 @@ async def test_the_operator_has_a_job_done_after_all_or_drops_it(
     await until(lambda: running.runner.set_aside == 3)
     is_broken[0] = False
 
-    look_after = DeadLetterJobs(running.store.jobs_aside, running.store.jobs)
+    look_after = DeadLetterJobs(running.store.dead_letters, running.store.jobs)
     first, cursor = await look_after.page(None, 2)
     second, end = await look_after.page(cursor, 2)
     assert (len(first), len(second), end) == (2, 1, None)

@@ -6,7 +6,7 @@ import pytest
 
 from tidings.stores.sqlite import sweeping
 from tidings.stores.sqlite.engine.schema import migrate
-from tidings.stores.sqlite.sweeping import START, WALKED_PER_ROW, Place, walk
+from tidings.stores.sqlite.sweeping import START, WALKED_PER_ROW, SweepPosition, walk
 
 NOW = 1_000
 
@@ -18,7 +18,7 @@ def db() -> apsw.Connection:
     return connection
 
 
-def keep(db: apsw.Connection, count: int, expires_at: int) -> list[Place]:
+def keep(db: apsw.Connection, count: int, expires_at: int) -> list[SweepPosition]:
     """So many keys, in the order of the walk."""
     places = [(f"chat{n // 7:03}", f"sender{n % 7}", f"m{n}") for n in range(count)]
     db.executemany(
@@ -28,12 +28,14 @@ def keep(db: apsw.Connection, count: int, expires_at: int) -> list[Place]:
     return sorted(places)
 
 
-def walk_keys(db: apsw.Connection, after: Place, limit: int) -> tuple[list[Place], Place]:
+def walk_keys(
+    db: apsw.Connection, after: SweepPosition, limit: int
+) -> tuple[list[SweepPosition], SweepPosition]:
     key = "chat_id, sender, client_message_id"
     return walk(db, "idempotency_keys", key, after=after, now=NOW, limit=limit)
 
 
-def left(db: apsw.Connection) -> list[Place]:
+def left(db: apsw.Connection) -> list[SweepPosition]:
     return list(db.execute("SELECT chat_id, sender, client_message_id FROM idempotency_keys"))
 
 

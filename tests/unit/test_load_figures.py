@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from tidings.tools.load_chart import ChartLine, Panel, chart, picture
-from tidings.tools.load_runs import HEAD, Latency, Result, latency_of, line, together
+from tidings.tools.load_runs import HEAD, Latency, Result, latency_of, line, merge_samples
 
 SVG = "{http://www.w3.org/2000/svg}"
 RESULT = Result(
@@ -28,7 +28,7 @@ def test_percentiles() -> None:
     found = latency_of(float(number) for number in range(1_000, 0, -1))
     assert found == Latency(1_000, 501.0, 991.0, 1_000.0, 1_000.0)
     assert latency_of([]) == Latency(0, 0.0, 0.0, 0.0, 0.0)
-    assert list(together([array("d", [1.0]), array("d"), array("d", [2.0, 3.0])])) == [1, 2, 3]
+    assert list(merge_samples([array("d", [1.0]), array("d"), array("d", [2.0, 3.0])])) == [1, 2, 3]
 
 
 def test_a_message_costs_what_the_server_used() -> None:

@@ -13,11 +13,11 @@ from tidings.actions.inbox.message_schemas import (
     check_schema,
     checks_per_value,
 )
-from tidings.checkers.process import ProcessChecker
 from tidings.model import limits
 from tidings.model.notifications import Json
 from tidings.model.refusals import InboxBusy, Invalid
 from tidings.ports.inboxes import CheckerBusy, TookTooLong
+from tidings.schema_checker import ProcessChecker
 
 
 @dataclass

@@ -3,7 +3,7 @@
 
 from tidings.model.ids import user_key
 from tidings.ports.export_facts import SecretFact, UserFact, Written
-from tidings.stores.dynamodb.export.identity_items import with_own_numbers
+from tidings.stores.dynamodb.identity.items import with_own_numbers
 
 NUMBER = "+491701234567"
 

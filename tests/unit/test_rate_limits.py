@@ -13,8 +13,8 @@ from tidings.actions.rate_limits import (
     Outcome,
     RateLimits,
     check,
+    combine_outcomes,
     sends_of,
-    together,
 )
 from tidings.gateway.admission import Admission
 from tidings.limiters import InProcessBuckets
@@ -141,14 +141,14 @@ async def test_so_are_requests_logins_and_handshakes(world: TimedLimits) -> None
 async def test_what_was_counted_twice_is_told_as_one(world: TimedLimits) -> None:
     arrival = await world.limits.arrival(HOME, None)
     request = await world.limits.request(USER, None)
-    told = together(request, arrival)
+    told = combine_outcomes(request, arrival)
     assert names(told) == ["user", "address"]
     assert told is not None
     assert (told.verdict.tightest.policy, told.verdict.left) == (
         "user",
         limits.USER_REQUESTS_BURST - 1,
     )
-    assert together(request, None) == together(None, request) == request
+    assert combine_outcomes(request, None) == combine_outcomes(None, request) == request
 
 
 async def test_of_two_verdicts_the_one_that_refuses_counts(world: TimedLimits) -> None:
@@ -161,7 +161,7 @@ async def test_of_two_verdicts_the_one_that_refuses_counts(world: TimedLimits) -
     assert last is not None
     assert (last.verdict.is_allowed, last.verdict.left) == (True, 0)
     check(await world.limits.wrong_credentials(HOME))
-    told = together(last, await world.limits.wrong_credentials(HOME))
+    told = combine_outcomes(last, await world.limits.wrong_credentials(HOME))
     with pytest.raises(RateLimited, match="credentials"):
         check(told)
 

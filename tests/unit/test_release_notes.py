@@ -9,7 +9,7 @@ import pytest
 
 from scripts import release_notes
 from scripts.release_notes import FragmentMistake, fragments, joined, read, released
-from tidings.version import __version__
+from tidings import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGELOG = """# Changelog
@@ -110,5 +110,5 @@ def test_a_package_takes_its_version_from_the_one_place(project: str) -> None:
     settings = tomllib.loads((ROOT / project / "pyproject.toml").read_text())
     assert settings["project"]["dynamic"] == ["version"]
     path = (ROOT / project / settings["tool"]["hatch"]["version"]["path"]).resolve()
-    assert path == ROOT / "src/tidings/version.py"
+    assert path == ROOT / "src/tidings/__init__.py"
     assert version(settings["project"]["name"]) == __version__, "run make check: it installs anew"

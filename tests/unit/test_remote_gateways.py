@@ -8,10 +8,9 @@ import pytest
 
 from tests.support.users import BOB
 from tests.unit.small_deployment import ALICE, CHAT
-from tidings.actions.remote_gateways import RemoteGateways
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Retracted
-from tidings.ports.delivery import ConnectionAddress, RegistryUnavailable
+from tidings.ports.delivery import ConnectionAddress, RegistryUnavailable, RemoteGateways
 
 HINT = Retracted("acme", "news", "n1")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from tidings import tasks as tasks_module
-from tidings.assembly import state_dump
-from tidings.assembly.state_dump import log_state
+from tidings.assembly import process
+from tidings.assembly.process import log_state
 from tidings.diagnosis import report_queue, running_loops
 from tidings.tasks import Tasks
 
@@ -71,7 +71,7 @@ async def test_a_queue_is_listed_as_long_as_it_exists(caplog: pytest.LogCaptureF
 async def test_tasks_that_wait_at_the_same_place_are_one_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(state_dump, "STACKS_MAX", 1)
+    monkeypatch.setattr(process, "STACKS_MAX", 1)
     end = asyncio.Event()
 
     async def outer() -> None:

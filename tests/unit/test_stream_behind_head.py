@@ -11,7 +11,7 @@ import pytest
 from tests.support.users import ANN, BOB
 from tests.unit.fake_connection import FakeConnection
 from tests.unit.gateway_bench import GatewayBench, a_gateway
-from tidings.model.chats import HeldChat
+from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey
 
 
@@ -24,7 +24,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[GatewayBench]:
 async def greeted(bench: GatewayBench, chat: ChatId, *, head: int, have: int) -> FakeConnection:
     """A line that is live, where the head was read as if nothing after it was delivered yet."""
 
-    async def held(user: UserKey) -> list[HeldChat]:
+    async def held(user: UserKey) -> list[ChatHead]:
         rows = await bench.context.chats_of(user)
         copy = msgspec.structs.replace
         return [copy(row, head=copy(row.head, sequence=head)) for row in rows]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidings.cli.notify import read_users
-from tidings.cli.progress_line import bar
+from tidings.cli.terminal import bar
 from tidings.model.setup_error import SetupError
 
 

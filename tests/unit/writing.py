@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from tidings.ports.world import Failpoints, Place
+from tidings.ports.world import FailpointName, Failpoints
 from tidings.stores.sqlite.engine.connections import Checkpoints, StoreBroken
 from tidings.stores.sqlite.engine.jobs import Bulk, JobWritten, UndoWrite, WriteJob
 from tidings.stores.sqlite.engine.writer import Writer
@@ -21,12 +21,12 @@ class Diary:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.at: dict[Place, Callable[[], None]] = {}
+        self.at: dict[FailpointName, Callable[[], None]] = {}
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         return False
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         self.lines.append(place)
         self.at.get(place, lambda: None)()
 

@@ -104,7 +104,7 @@ class RateLimits:
         if kind != "send" or not isinstance(caller, UserCaller) or is_refused:
             return outcome
         sends = await self._take(self._own, (sends_of(caller.user),))
-        return together(sends, outcome)
+        return combine_outcomes(sends, outcome)
 
     async def wrong_credentials(self, address: str | None) -> Outcome | None:
         """Charge a request or hello with invalid credentials to its address."""
@@ -199,7 +199,7 @@ def check(outcome: Outcome | None) -> None:
     )
 
 
-def together(one: Outcome | None, other: Outcome | None) -> Outcome | None:
+def combine_outcomes(one: Outcome | None, other: Outcome | None) -> Outcome | None:
     """Combine two outcomes; the verdict is the refusal, or else the one with less left.
 
     A bucket that is in both is listed once.

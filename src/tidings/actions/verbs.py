@@ -11,9 +11,9 @@ from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
+    MarkReceipt,
     ReadPage,
 )
-from tidings.actions.chat.receipts import MarkReceipt
 from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.identity.logins import RequestCode
 from tidings.actions.identity.refreshing import RefreshSession
@@ -25,9 +25,9 @@ from tidings.actions.identity.sessions import (
 )
 from tidings.actions.identity.users import FindContacts
 from tidings.actions.inbox.broadcast_log import LogViews
+from tidings.actions.inbox.posted import GetProgress, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
-from tidings.actions.inbox.redacting import GetProgress, RedactNotification
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationReader
 
@@ -83,7 +83,7 @@ class InboxVerbs:
     configs: InboxConfigs
     post: PostNotification
     progress: GetProgress
-    redact: RedactNotification
+    redact: RetractNotification
     list: ListNotifications
     read: MarkRead
     unread: CountUnread

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidings.actions.identity.caller import Caller
-from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, together
+from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, combine_outcomes
 from tidings.api.operations import UNCOUNTED, Operation
 from tidings.model.addresses import Networks, counted_address, is_trusted
 from tidings.ports.buckets import Bucket
@@ -149,7 +149,7 @@ class Access:
 
     def _note(self, scope: Scope, outcome: Outcome | None) -> None:
         if outcome is not None:
-            scope["state"][_COUNTED] = together(outcome, scope["state"].get(_COUNTED))
+            scope["state"][_COUNTED] = combine_outcomes(outcome, scope["state"].get(_COUNTED))
         check(outcome)
 
 

@@ -10,7 +10,7 @@ from starlette.routing import Route, Router
 
 from tidings.actions.identity.audit import AuditTrail, ReadAudit
 from tidings.actions.identity.caller import Caller
-from tidings.actions.inbox.dead_letters import DeadLetterJobs
+from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.verbs import ChatVerbs, InboxVerbs, LoginVerbs
 from tidings.api import (
     audit,
@@ -63,7 +63,7 @@ def make_app(
     inbox_verbs: InboxVerbs,
     identity_verbs: callers.IdentityVerbs,
     login_verbs: LoginVerbs,
-    jobs_aside: DeadLetterJobs,
+    dead_letters: DeadLetterJobs,
     audit_trail: AuditTrail,
     audit_reading: ReadAudit,
     own_health: health.Health,
@@ -77,7 +77,7 @@ def make_app(
         "inbox_verbs": inbox_verbs,
         "identity": identity_verbs,
         "logins": login_verbs,
-        "jobs_aside": jobs_aside,
+        "dead_letters": dead_letters,
         "audit_reading": audit_reading,
         "health": own_health,
     }

@@ -22,15 +22,15 @@ from tidings.actions.identity.audit import (
 )
 from tidings.actions.identity.caller import Caller, Root, TenantCaller
 from tidings.actions.identity.signing_keys import KEY_ID
-from tidings.actions.inbox.dead_letters import ASIDE
+from tidings.actions.inbox.posted import ASIDE
 from tidings.api.access import request_id
 from tidings.api.fields import Limit
 from tidings.api.operations import Answer, Audited, Operation, operation
 from tidings.api.requests import Query
 from tidings.model import limits
-from tidings.model.audit import Actor
 from tidings.model.refusals import CursorInvalid, Refusal, TenantNotFound
 from tidings.model.times import rfc3339
+from tidings.ports.people import Actor
 from tidings.ports.world import Chance
 
 TAG: Final = "Audit"

@@ -14,7 +14,7 @@ from tidings.actions.identity.json_web_keys import ALGORITHMS, KID
 from tidings.actions.identity.phone_numbers import NUMBER_CHARS_MAX
 from tidings.actions.identity.refresh_tokens import REFRESH_TOKEN
 from tidings.actions.identity.signing_keys import KEY_ID
-from tidings.actions.inbox.dead_letters import ASIDE
+from tidings.actions.inbox.posted import ASIDE
 from tidings.model import limits
 from tidings.model.entries import JOB
 from tidings.model.ids import (

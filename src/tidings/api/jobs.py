@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from tidings.actions.identity.caller import Caller, require_root
-from tidings.actions.inbox.dead_letters import DeadLetterJobs
+from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.verbs import ChatVerbs
 from tidings.api.fields import Limit
 from tidings.api.operations import operation
@@ -100,11 +100,11 @@ class AsideList(msgspec.Struct):
     refusals=(CursorInvalid,),
 )
 async def list_jobs_aside(
-    caller: Caller, asked: AsideQuery, jobs_aside: DeadLetterJobs
+    caller: Caller, asked: AsideQuery, dead_letters: DeadLetterJobs
 ) -> AsideList:
     """Return the jobs that failed too often to be retried, oldest notification first."""
     require_root(caller)
-    page, cursor = await jobs_aside.page(asked.cursor, asked.limit)
+    page, cursor = await dead_letters.page(asked.cursor, asked.limit)
     return AsideList([_record(dead_letter) for dead_letter in page], cursor)
 
 
@@ -117,11 +117,11 @@ async def list_jobs_aside(
     statuses=(202,),
     refusals=(JobNotFound, QueueUnavailable),
 )
-async def replay_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) -> AsideRecord:
+async def replay_job(caller: Caller, aside_id: str, dead_letters: DeadLetterJobs) -> AsideRecord:
     """Put a dead letter back into the queue. Users who have their copy already keep it
     unchanged."""
     require_root(caller)
-    return _record(await jobs_aside.replay(aside_id))
+    return _record(await dead_letters.replay(aside_id))
 
 
 @operation(
@@ -133,22 +133,22 @@ async def replay_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) 
     statuses=(204,),
     refusals=(JobNotFound,),
 )
-async def drop_job(caller: Caller, aside_id: str, jobs_aside: DeadLetterJobs) -> None:
+async def drop_job(caller: Caller, aside_id: str, dead_letters: DeadLetterJobs) -> None:
     """Drop a dead letter for good. Its notification will never be reported as delivered to all."""
     require_root(caller)
-    await jobs_aside.drop(aside_id)
+    await dead_letters.drop(aside_id)
 
 
-def _record(aside: DeadLetter) -> AsideRecord:
-    job = aside.job
+def _record(dead_letter: DeadLetter) -> AsideRecord:
+    job = dead_letter.job
     return AsideRecord(
-        id=aside.aside_id,
+        id=dead_letter.aside_id,
         tenant=job.tenant,
         inbox=job.inbox,
         notification_id=job.notification_id,
         users=list(job.users),
-        reason=aside.reason,
-        set_aside_at=rfc3339(aside.at),
+        reason=dead_letter.reason,
+        set_aside_at=rfc3339(dead_letter.at),
     )
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tidings.actions.rate_limits import RateLimits
-from tidings.actions.remote_gateways import RemoteGateways
 from tidings.assembly.core import Core
 from tidings.assembly.jobs import kafka_servers, redis_servers
 from tidings.assembly.system import wait_patiently
 from tidings.config import Config, Kafka
 from tidings.limiters import InProcessBuckets
 from tidings.model.setup_error import optional_import
-from tidings.ports.delivery import HandoverTarget
+from tidings.ports.delivery import HandoverTarget, RemoteGateways
 
 if TYPE_CHECKING:
     from tidings.buses.kafka import KafkaPublisher

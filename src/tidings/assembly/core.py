@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.receipts import CoalescedReceipts
+from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.actions.content.rotation import RotateKeys
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.audit import AuditTrail
@@ -24,10 +24,9 @@ from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
 from tidings.assembly.verbs import Identity, make_chat_verbs, make_identity, make_inbox_verbs
-from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.keyrings import ensure_root_key
-from tidings.ports.bus import Jobs
+from tidings.ports.bus import InProcessBus, Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
@@ -53,7 +52,7 @@ class Core:
     """Not started: the server starts it. Until then every credential is checked in the store."""
     signing: SigningKeys
     own_keys: TenantIssuerKeys
-    standings: CredentialStatus
+    credential_status: CredentialStatus
     authenticate: Authenticate
     rotate_keys: RotateKeys
     audit: AuditTrail
@@ -125,7 +124,7 @@ def _make_core(
         watch=identity.watch,
         signing=identity.signing,
         own_keys=identity.own_keys,
-        standings=identity.standings,
+        credential_status=identity.credential_status,
         authenticate=identity.authenticate,
         rotate_keys=_rotation(base),
         audit=audit,

@@ -12,13 +12,13 @@ from tidings.config import Config, DynamoDb, Webhook
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.delivery.deliverer import Deliverer, UnreadRecount
 from tidings.delivery.job_runner import JOBS_MAX, STORE_JOBS_MAX, JobRunner
-from tidings.delivery.relay import Delivers, Relay, Republishing
+from tidings.delivery.relay import Delivers, Relay, Republisher
 from tidings.delivery.worker import Worker
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.ports.bus import Expired
 from tidings.ports.delivery import Changes, DeliveryStore, Push
-from tidings.wire.signatures import secrets_of
+from tidings.wire.events import secrets_of
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def _run_entries(
 ) -> None:
     """Deliver entries of chats from a store that other processes write to as well."""
     if others is None:
-        again = Republishing(core.store.log, deliveries, core.vault, core.bus, core.clock)
+        again = Republisher(core.store.log, deliveries, core.vault, core.bus, core.clock)
         await _run_relay(tables, core, deliveries, again, None, stack)
         return
     push = _push(config, core, stack)
@@ -81,7 +81,7 @@ def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
     for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
         runner = JobRunner(
             jobs=jobs,
-            dead_letters=core.store.jobs_aside,
+            dead_letters=core.store.dead_letters,
             notifications=core.store.notifications,
             copies=core.store.copies,
             views=core.inbox.views,

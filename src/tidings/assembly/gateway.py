@@ -57,7 +57,9 @@ class Sockets:
         self._inbox_frames = _inbox_frames(core, self._hub)
         InviteFrames(core.bus, self._hub)
         self._write_lease = _write_lease(others)
-        self._closer = RevocationCloser(self._hub, self._write_lease, core.standings.is_token_valid)
+        self._closer = RevocationCloser(
+            self._hub, self._write_lease, core.credential_status.is_token_valid
+        )
         core.watch.listen(self._closer.revoked)
         core.watch.report_to(self._closer)
         self._exchange = None
@@ -167,7 +169,7 @@ def _context(
 ) -> GatewayContext:
     return GatewayContext(
         authenticate=core.authenticate,
-        chats_of=core.store.chats.held,
+        chats_of=core.store.chats.list_heads,
         send_presence=presence.greet,
         verbs=core.verbs,
         receipts=core.receipts,

@@ -26,7 +26,7 @@ from tidings.phones.log import LogSms
 from tidings.ports.delivery import Sms
 from tidings.ports.world import Clock
 from tidings.tasks import BackgroundQueue
-from tidings.wire.signatures import secrets_of
+from tidings.wire.events import secrets_of
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Mapping
 
-from tidings.ports.world import Chance, Clock, Failpoints, Place
+from tidings.ports.world import Chance, Clock, FailpointName, Failpoints
 
 
 class SystemClock:
@@ -27,13 +27,13 @@ class SystemChance:
 class ExitAt:
     """Failpoints that end the process at the n-th visit to a place, as a kill would."""
 
-    def __init__(self, visits: Mapping[Place, int]) -> None:
+    def __init__(self, visits: Mapping[FailpointName, int]) -> None:
         self._left = dict(visits)
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         return place in self._left
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         if place in self._left:
             self._left[place] -= 1
             if self._left[place] <= 0:

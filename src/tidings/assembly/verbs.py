@@ -18,9 +18,9 @@ from tidings.actions.chat.reading import (
     ListMembers,
     ListReactions,
     ListReceipts,
+    MarkReceipt,
     ReadPage,
 )
-from tidings.actions.chat.receipts import MarkReceipt
 from tidings.actions.chat.sending import Edit, Post, React, Redact
 from tidings.actions.content.wrapping import Wrapping
 from tidings.actions.identity.authenticate import Authenticate
@@ -31,17 +31,17 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
+from tidings.actions.inbox.posted import FindNotification, GetProgress, RetractNotification
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
-from tidings.actions.inbox.redacting import FindNotification, GetProgress, RedactNotification
 from tidings.actions.inbox.settings import InboxConfigs, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.verbs import ChatVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
 from tidings.assembly.system import back_off
-from tidings.checkers.process import ProcessChecker
 from tidings.ports.store import Store
 from tidings.ports.world import Clock
+from tidings.schema_checker import ProcessChecker
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Identity:
     watch: RevocationWatch
     signing: SigningKeys
     own_keys: TenantIssuerKeys
-    standings: CredentialStatus
+    credential_status: CredentialStatus
     authenticate: Authenticate
 
 
@@ -62,9 +62,13 @@ def make_identity(
     watch = RevocationWatch(store.revocations)
     signing = SigningKeys(store.tenants, wrapping, clock, watch)
     own_keys = TenantIssuerKeys(store.tenants, clock, watch)
-    standings = CredentialStatus(store.tenants, store.users, store.sessions, clock, watch, quotas)
-    authenticate = Authenticate(root_key, store.tenants, signing, own_keys, standings, watch, clock)
-    return Identity(watch, signing, own_keys, standings, authenticate)
+    credential_status = CredentialStatus(
+        store.tenants, store.users, store.sessions, clock, watch, quotas
+    )
+    authenticate = Authenticate(
+        root_key, store.tenants, signing, own_keys, credential_status, watch, clock
+    )
+    return Identity(watch, signing, own_keys, credential_status, authenticate)
 
 
 def make_inbox_verbs(base: Foundation) -> InboxVerbs:
@@ -76,15 +80,17 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     texts = NotificationTexts(vault)
     views = LogViews(notifications, clock)
     showing = NotificationReader(notifications, store.users, views, texts, clock)
-    announce = BroadcastAppender(notifications, views, clock, back_off)
+    append_broadcast = BroadcastAppender(notifications, views, clock, back_off)
     find = FindNotification(configs, notifications, clock)
     unread = CountUnread(configs, copies, views, showing, clock)
     return InboxVerbs(
         settings=settings,
         configs=configs,
-        post=_posting(base, configs, settings, texts, views, announce),
+        post=_posting(base, configs, settings, texts, views, append_broadcast),
         progress=GetProgress(find, notifications, views, texts),
-        redact=RedactNotification(find, notifications, views, announce, bus, clock, chance),
+        redact=RetractNotification(
+            find, notifications, views, append_broadcast, bus, clock, chance
+        ),
         list=ListNotifications(configs, copies, views, showing, vault.cursors, clock),
         read=MarkRead(configs, copies, views, showing, bus, clock, unread),
         unread=unread,
@@ -99,7 +105,7 @@ def _posting(
     settings: Settings,
     texts: NotificationTexts,
     views: LogViews,
-    announce: BroadcastAppender,
+    append_broadcast: BroadcastAppender,
 ) -> PostNotification:
     return PostNotification(
         configs=configs,
@@ -110,7 +116,7 @@ def _posting(
         users=base.store.users,
         texts=texts,
         views=views,
-        announce=announce,
+        append_broadcast=append_broadcast,
         vault=base.vault,
         bus=base.bus,
         clock=base.clock,

@@ -167,7 +167,9 @@ class KafkaFeed:
             try:
                 await self.dead_letter(received, reason)
             except FeedUnavailable as error:
-                log.warning("dead letter not written: %s", error, extra={"action": "aside_failed"})
+                log.warning(
+                    "dead letter not written: %s", error, extra={"action": "dead_letter_failed"}
+                )
                 self._dead_letters.appendleft((received, reason))
                 return
             self.finish(received)

@@ -5,8 +5,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.progress_line import ProgressLine
 from tidings.cli.server_access import server_url
+from tidings.cli.terminal import ProgressLine
 from tidings.config import Config
 from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError

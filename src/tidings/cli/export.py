@@ -20,7 +20,7 @@ from tidings.actions.export.exporting import (
 )
 from tidings.actions.export.importing import Damaged, Imported, OtherImport, check, import_all
 from tidings.assembly.system import SystemClock
-from tidings.cli.progress_line import ProgressLine
+from tidings.cli.terminal import ProgressLine
 from tidings.config import Config
 from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import ExportEnd

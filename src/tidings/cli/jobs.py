@@ -16,7 +16,7 @@ from tidings.model.setup_error import SetupError
 ANSWER_SECONDS_MAX: Final = 30.0
 
 
-class _Aside(msgspec.Struct):
+class _DeadLetter(msgspec.Struct):
     id: str
     tenant: str
     inbox: str
@@ -26,7 +26,7 @@ class _Aside(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    data: list[_Aside]
+    data: list[_DeadLetter]
     next_cursor: str | None
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidings.cli.progress_line import ProgressLine, bar
 from tidings.cli.server_access import known_root_key, need_client, server_url
+from tidings.cli.terminal import ProgressLine, bar
 from tidings.config import Config
 from tidings.model.ids import USER
 from tidings.model.limits import AUDIENCE_USERS_MAX

@@ -164,7 +164,7 @@ class Subscription:
         try:
             self._take(decode(data))
         except NotAHandoverMessage as error:
-            log.warning("not a handover message: %s", error, extra={"action": "letter_refused"})
+            log.warning("not a handover message: %s", error, extra={"action": "handover_refused"})
         except Exception:
             # A message that cannot be processed must not end the subscription.
-            log.exception("handover message failed", extra={"action": "letter_failed"})
+            log.exception("handover message failed", extra={"action": "handover_failed"})

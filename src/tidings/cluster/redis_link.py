@@ -77,12 +77,12 @@ class RedisLink:
         """Number of messages that this deployment did not encrypt for their channel."""
         return self._cipher.refused
 
-    def name(self, kind: str, which: str, *, together: str | None = None) -> str:
+    def name(self, kind: str, which: str, *, hash_tag: str | None = None) -> str:
         """Return the name of a key or channel.
 
-        In a cluster, names with the same `together` are on the same server.
+        In a cluster, names with the same `hash_tag` are on the same server.
         """
-        return f"{self._prefix}{kind}:{self._connections.tag(together or which)}{which}"
+        return f"{self._prefix}{kind}:{self._connections.tag(hash_tag or which)}{which}"
 
     async def pubsub(self) -> PubSub:
         """Return a new connection for subscriptions."""

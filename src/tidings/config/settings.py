@@ -15,7 +15,7 @@ import msgspec
 
 from tidings.model.addresses import Networks
 from tidings.model.limits import DAY_CODES_DEFAULT
-from tidings.ports.world import Place
+from tidings.ports.world import FailpointName
 
 DATA_DEFAULT: Final = Path("tidings-data")
 
@@ -85,7 +85,7 @@ class Process(Section, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ROLES
     drain_seconds: float = 5
     log_level: str = "info"
-    failpoints: Mapping[Place, int] = {}
+    failpoints: Mapping[FailpointName, int] = {}
 
 
 class Keys(Section, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from tidings.config import addresses
 from tidings.keyrings import MAKES_A_GOOD_ONE, why_weak
 from tidings.model import limits
 from tidings.ports.secrets import MASTER_KEY_BYTES
-from tidings.ports.world import PLACES, Place
+from tidings.ports.world import PLACES, FailpointName
 
 DRAIN_SECONDS_MAX: Final = 300
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
@@ -82,8 +82,8 @@ def _drain_seconds(text: str) -> float:
     return seconds
 
 
-def _failpoints(text: str) -> dict[Place, int]:
-    armed: dict[Place, int] = {}
+def _failpoints(text: str) -> dict[FailpointName, int]:
+    armed: dict[FailpointName, int] = {}
     for item in text.split(","):
         place, _, visit = item.strip().partition(":")
         known = next((name for name in PLACES if name == place), None)

@@ -21,8 +21,7 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.delivery.chat_states import RUN_ENTRIES_MAX, DeliveryRun, DeliveryStates
-from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
-from tidings.delivery.pushing import Pushing, is_young
+from tidings.delivery.dispatch import Batch, GatewayDispatch, PushNotifier, batches_of, is_young
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
@@ -65,7 +64,7 @@ class Deliverer:
     ) -> None:
         self.states = DeliveryStates(log, deliveries)
         self.gateway_dispatch = GatewayDispatch(registry, handover, self._open)
-        self.pushing = Pushing(push, deliveries, clock)
+        self.pushing = PushNotifier(push, deliveries, clock)
         self._deliveries = deliveries
         self._vault = vault
         self._clock = clock

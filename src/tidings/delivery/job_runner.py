@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.delivery.pushing import YOUNG_MS_MAX
+from tidings.delivery.dispatch import YOUNG_MS_MAX
 from tidings.diagnosis import report_queue
 from tidings.model.ids import user_key
 from tidings.model.notifications import Copy
@@ -36,7 +36,7 @@ from tidings.tasks import Tasks
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class TenantRoundRobin(Generic[T]):
     """Round-robin over tenants, so that a small tenant never waits behind a large one."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class JobRunner:
         self._clock = clock
         self._back_off = back_off
         self._jobs_max = jobs_max
-        self._turns: Turns[_Work] = Turns()
+        self._turns: TenantRoundRobin[_Work] = TenantRoundRobin()
         self._held = 0
         self._running = 0
         self._has_room = asyncio.Event()
@@ -190,7 +190,7 @@ class JobRunner:
     async def _take_the_steps(self, work: _Work) -> None:
         job = work.taken.job
         if work.reason is not None:
-            await self._set_aside(job, work.reason)
+            await self._keep_dead_letter(job, work.reason)
         elif not work.is_delivered:
             await self._deliver(job)
             work.is_delivered = True
@@ -225,8 +225,8 @@ class JobRunner:
                 )
             )
 
-    async def _set_aside(self, job: Job, reason: str) -> None:
-        extra = {"action": "job_set_aside", "tenant": job.tenant, "job": _name(job)}
+    async def _keep_dead_letter(self, job: Job, reason: str) -> None:
+        extra = {"action": "job_dead_letter", "tenant": job.tenant, "job": _name(job)}
         log.error("job set aside: %s", reason, extra=extra)
         await self._dead_letters.keep(
             DeadLetter(aside_id=_name(job), job=job, reason=reason, at=self._clock.now())

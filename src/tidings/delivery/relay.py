@@ -215,7 +215,7 @@ class Relay:
             del self._owed[chat]
 
 
-class Republishing:
+class Republisher:
     """Delivery in a single process: publishes entries again; connections drop duplicates."""
 
     def __init__(

@@ -12,7 +12,6 @@ from typing import Final, assert_never
 
 import msgspec
 
-from tidings.actions.remote_gateways import RemoteGateways
 from tidings.delivery.fan_out import ReceiptPace
 from tidings.model.chats import ChatState, Unread
 from tidings.model.ids import ChatId, UserKey, user_id
@@ -30,6 +29,7 @@ from tidings.ports.bus import (
     Retracted,
     Typing,
 )
+from tidings.ports.delivery import RemoteGateways
 from tidings.tasks import Tasks
 from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
 

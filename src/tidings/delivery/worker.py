@@ -108,7 +108,7 @@ class Worker:
         try:
             event = decode_event(received.value)
         except NotAnEvent as reason:
-            self._tasks.start(self._set_aside(received, str(reason)))
+            self._tasks.start(self._keep_dead_letter(received, str(reason)))
             return
         chat_events = self._by_chat.setdefault(event.chat, _ChatEvents())
         chat_events.waiting.append(_WaitingEvent(received, event))
@@ -141,7 +141,7 @@ class Worker:
                 chat_events.is_settling = True
                 self._tasks.start(self._settle(chat, chat_events))
         elif len(run) == 1:
-            await self._set_aside(run[0].received, reason)
+            await self._keep_dead_letter(run[0].received, reason)
         else:
             for waiting in run:
                 await self._dispatch_or_divide(chat, chat_events, [waiting])
@@ -171,7 +171,7 @@ class Worker:
                     if reason is None:
                         self._finish(event.received)
                     else:
-                        await self._set_aside(event.received, reason)
+                        await self._keep_dead_letter(event.received, reason)
         chat_events.is_settling = False
         self._let_go(chat, chat_events)
 
@@ -217,9 +217,12 @@ class Worker:
                 return reason
             await self._back_off(attempt)
 
-    async def _set_aside(self, received: FeedEvent, reason: str) -> None:
+    async def _keep_dead_letter(self, received: FeedEvent, reason: str) -> None:
         where = {"partition": received.partition, "offset": received.offset}
-        log.error("event set aside", extra={"action": "event_put_aside", "reason": reason, **where})
+        log.error(
+            "event is a dead letter",
+            extra={"action": "event_dead_letter", "reason": reason, **where},
+        )
         attempt = 0
         while True:
             try:

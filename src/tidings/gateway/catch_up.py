@@ -15,7 +15,7 @@ from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.model import limits
-from tidings.model.chats import HeldChat
+from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey, user_id
 from tidings.model.refusals import ChatNotFound, Unauthenticated, Unavailable
 from tidings.ports.store import set_requester, unknown_requester, user_requester
@@ -71,20 +71,20 @@ class CatchUpPlan(msgspec.Struct, frozen=True):
 
     gone: list[ChatId]
     """Chats that the device has but its user is not a member of."""
-    resync: list[HeldChat]
+    resync: list[ChatHead]
     """Chats with too many missing entries, or with a copy that cannot be continued."""
-    follow: list[tuple[HeldChat, int]]
+    follow: list[tuple[ChatHead, int]]
     """Chats with the last entry that the device has; all later ones are sent, in this order."""
 
 
 def plan_catch_up(
-    chats: Sequence[HeldChat], have: Mapping[str, int], *, is_same_epoch: bool
+    chats: Sequence[ChatHead], have: Mapping[str, int], *, is_same_epoch: bool
 ) -> CatchUpPlan:
     """Decide how each chat catches up, newest activity first, within the limits of one hello."""
     present = {row.chat_id for row in chats}
     gone = [ChatId(chat) for chat in have if chat not in present]
-    resync: list[HeldChat] = []
-    follow: list[tuple[HeldChat, int]] = []
+    resync: list[ChatHead] = []
+    follow: list[tuple[ChatHead, int]] = []
     budget = limits.CATCH_UP_HELLO_ENTRIES_MAX
     for row in chats:
         start = _start(row, have, is_same_epoch=is_same_epoch)
@@ -97,7 +97,7 @@ def plan_catch_up(
     return CatchUpPlan(gone, resync, follow)
 
 
-def _start(row: HeldChat, have: Mapping[str, int], *, is_same_epoch: bool) -> int | None:
+def _start(row: ChatHead, have: Mapping[str, int], *, is_same_epoch: bool) -> int | None:
     """Return the last entry the device has or does not need; None if it has to start over."""
     head = row.head.sequence
     if row.chat_id not in have:

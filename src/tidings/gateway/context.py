@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tidings.actions.chat.appender import Appender
-from tidings.actions.chat.receipts import CoalescedReceipts
+from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import RateLimits
 from tidings.actions.verbs import ChatVerbs
 from tidings.gateway.hub import ClientConnection, Hub
-from tidings.model.chats import HeldChat
+from tidings.model.chats import ChatHead
 from tidings.model.ids import UserKey
 from tidings.ports.bus import Bus
 from tidings.ports.world import Clock
@@ -95,7 +95,7 @@ class GatewayContext:
     """Dependencies shared by every connection of this gateway."""
 
     authenticate: Callable[[str], Awaitable[Caller]]
-    chats_of: Callable[[UserKey], Awaitable[list[HeldChat]]]
+    chats_of: Callable[[UserKey], Awaitable[list[ChatHead]]]
     send_presence: Callable[[UserKey, ClientConnection], Awaitable[None]]
     """Sends a device that has just become live the presence of the user's peers."""
     verbs: ChatVerbs

@@ -8,12 +8,12 @@ reconnects within that second was never offline.
 import asyncio
 from collections.abc import Iterable
 
-from tidings.actions.remote_gateways import RemoteGateways
 from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model import limits
 from tidings.model.ids import UserKey, user_id
 from tidings.model.refusals import Refusal
 from tidings.model.times import rfc3339
+from tidings.ports.delivery import RemoteGateways
 from tidings.ports.people import UserStore
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -88,9 +88,9 @@ class PresenceTracker:
         gone = {user: now for user, is_online in batch if not is_online}
         if gone:
             self._users.seen(gone)
-        self._tasks.start(self._announce(batch, now))
+        self._tasks.start(self._send_presence(batch, now))
 
-    async def _announce(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
+    async def _send_presence(self, batch: list[tuple[UserKey, bool]], now: int) -> None:
         try:
             found = await self._find_elsewhere([user for user, _ in batch])
             online_elsewhere = {user for users in found.values() for user in users}

@@ -14,7 +14,7 @@ from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Offer, Position, is_first, is_last, newest_start, start_before
 from tidings.model import limits
-from tidings.model.chats import HeldChat
+from tidings.model.chats import ChatHead
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, Unavailable
 from tidings.ports.delivery import EncodedEntry
@@ -87,7 +87,7 @@ class Stream:
         except Unavailable:
             self._connection.close(Close.OVERLOADED)
 
-    async def _catch_up_at_hello(self, chats: list[HeldChat], hello: Hello) -> None:
+    async def _catch_up_at_hello(self, chats: list[ChatHead], hello: Hello) -> None:
         is_same_epoch = hello.epoch in (None, self._context.epoch)
         have = hello.have or {}
         if is_same_epoch:
@@ -107,7 +107,7 @@ class Stream:
             await self._pump.bring_to(head, chat, position)
         self._pump.start()
 
-    async def _reaching(self, row: HeldChat, have: int) -> HeldChat:
+    async def _reaching(self, row: ChatHead, have: int) -> ChatHead:
         """Return the chat with its head raised to what the device has, if the log has that entry.
 
         A head copy means "delivered up to here", so it is written after the entries were sent.
@@ -124,7 +124,7 @@ class Stream:
             return row
         return replace(row, head=replace(row.head, sequence=have))
 
-    def _follow(self, row: HeldChat, have: int) -> Position:
+    def _follow(self, row: ChatHead, have: int) -> Position:
         assert self._early is not None
         _, seen, _ = self._early.pop(row.chat_id, (0, 0, False))
         is_small = row.member_count <= limits.SMALL_CHAT_MEMBERS_MAX

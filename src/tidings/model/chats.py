@@ -195,7 +195,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     unread: Unread
 
 
-class HeldChat(msgspec.Struct, frozen=True):
+class ChatHead(msgspec.Struct, frozen=True):
     """A chat of a user with its head, which a device compares with its own copy."""
 
     chat_id: ChatId

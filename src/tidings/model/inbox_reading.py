@@ -10,7 +10,7 @@ from tidings.model import limits
 from tidings.model.ids import ulid, ulid_time
 from tidings.model.notifications import Broadcast, Copy, ReadState, broadcast_sequence
 
-Place = tuple[int, str]
+NotificationPosition = tuple[int, str]
 """Position in a user's list: ordered by time, then by notification id."""
 
 _LEAST_ENTROPY: Final = bytes(10)
@@ -43,12 +43,12 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """A notification in a user's inbox, from a copy or from a broadcast."""
 
-    place: Place
+    place: NotificationPosition
     category: str | None
     received_at: int
     read_at: int | None
     expires_at: int
-    announcement: Broadcast | None = None
+    broadcast: Broadcast | None = None
     """The broadcast, if it is not a copy."""
 
     @property
@@ -113,7 +113,7 @@ def merged(
     return sorted(items, key=lambda item: item.place, reverse=True)
 
 
-def first_copy_below(place: Place) -> str:
+def first_copy_below(place: NotificationPosition) -> str:
     """Return the id below which all copies after this position in the list sort."""
     time, notification_id = place
     if broadcast_sequence(notification_id) is None:
@@ -160,7 +160,7 @@ def _from_broadcast(broadcast: Broadcast, state: ReadState) -> InboxItem:
         received_at=broadcast.posted_at,
         read_at=broadcast_read_at(broadcast, state),
         expires_at=broadcast.expires_at,
-        announcement=broadcast,
+        broadcast=broadcast,
     )
 
 

@@ -20,7 +20,7 @@ from tidings.diagnosis import report_queue
 from tidings.model.ids import message_id, tenant_of, user_id
 from tidings.ports.delivery import Push, PushNotice
 from tidings.ports.world import Clock
-from tidings.wire.signatures import DELIVERY_HEADER, delivery_id, signed_headers
+from tidings.wire.events import DELIVERY_HEADER, delivery_id, signed_headers
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from tidings.aws.transport import Poster, RequestError, find_endpoint, open_post
 from tidings.model.refusals import SmsUnavailable
 from tidings.ports.delivery import Sms, TextRejected
 from tidings.ports.world import Clock
-from tidings.wire.signatures import signed_headers
+from tidings.wire.events import signed_headers
 
 SNS: Final = Service("sns", "", content_type="application/x-www-form-urlencoded; charset=utf-8")
 VERSION: Final = "2010-03-31"

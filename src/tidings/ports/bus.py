@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events about stored facts, delivery jobs, and the ports that carry them to delivery."""
+"""Events about stored facts, delivery jobs, and the ports that carry both to delivery."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 
 encode_job = msgspec.json.Encoder().encode
+
+log = logging.getLogger("tidings.bus")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +88,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetters(Protocol):
     """Dead letters, in the store even if the queue is not. Writes are durable on return."""
 
-    async def keep(self, aside: DeadLetter) -> None:
+    async def keep(self, dead_letter: DeadLetter) -> None:
         """Store a dead letter; the same id again changes nothing."""
         ...
 
@@ -258,3 +261,23 @@ def decode_job(data: bytes | str) -> Job:
     except msgspec.MsgspecError as error:
         raise NotAJob(str(error)) from None
     return job
+
+
+class InProcessBus:
+    """Bus that passes each event to each subscriber, immediately and in order."""
+
+    def __init__(self) -> None:
+        self._subscribers: list[Callable[[Event], None]] = []
+
+    def publish(self, event: Event) -> None:
+        for receive in self._subscribers:
+            try:
+                receive(event)
+            except Exception:
+                log.exception("subscriber failed", extra={"action": "subscriber_failed"})
+
+    def subscribe(self, receive: Callable[[Event], None]) -> None:
+        self._subscribers.append(receive)
+
+
+_conforms: type[Bus] = InProcessBus

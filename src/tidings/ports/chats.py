@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model.chats import Chat, ChatRow, HeldChat, Receipt, Unread
+from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, Unread
 from tidings.model.entries import Deletion, Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Asked, Invite, Member
@@ -143,7 +143,7 @@ class Chats(Protocol):
         """Store until when the user wants no push from the chat, durably; False if not a member."""
         ...
 
-    async def held(self, user: UserKey) -> list[HeldChat]:
+    async def list_heads(self, user: UserKey) -> list[ChatHead]:
         """Return a user's chats with heads and receipts, latest activity first; read strongly."""
         ...
 

@@ -15,12 +15,12 @@ from typing import Final, Protocol
 
 import msgspec
 
-from tidings.model.audit import Act, Actor, Outcome
 from tidings.model.chats import ChatType
 from tidings.model.entries import Deletion, Entry, Head, Kind, Person
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Role
 from tidings.ports.export_inbox_facts import FactBase, InboxFacts
+from tidings.ports.people import Act, Actor, Outcome
 from tidings.ports.sessions import RevokedKind
 
 

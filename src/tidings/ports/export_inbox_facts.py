@@ -154,7 +154,7 @@ def converted(kind: type[_S], source: msgspec.Struct, **others: object) -> _S:
     return kind(**others, **{name: getattr(source, name) for name in fields})
 
 
-def announcement_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
+def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
     """Return the fact of a log entry, without its content if that expired, swept or not."""
     fact = converted(BroadcastFact, broadcast, is_last=is_last)
     if fact.box is None or fact.expires_at <= now:

@@ -73,7 +73,7 @@ class Notifications(Protocol):
     """Notifications for listed users, and the log of broadcasts of each inbox."""
 
     @property
-    def announcements_age_ms(self) -> int:
+    def broadcasts_age_ms(self) -> int:
         """Greatest age of a process's cache of an inbox's log; 0 without a cache.
 
         A retraction is answered only when this much time has passed since it became durable.
@@ -101,24 +101,24 @@ class Notifications(Protocol):
         """Remove the content of a notification for listed users, for good."""
         ...
 
-    async def announce(self, announcement: Broadcast) -> bool:
+    async def append_broadcast(self, broadcast: Broadcast) -> bool:
         """Put the entry at its sequence in the inbox's log; False if another entry is there.
 
         True as well if it is there already with the same mark.
         """
         ...
 
-    async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
+    async def retract_broadcast(self, tenant: str, inbox: str, sequence: int) -> None:
         """Remove the content of a broadcast, for good. Its entry remains."""
         ...
 
-    async def announcements(
+    async def broadcasts(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
         """Return the next entries of the log after a sequence, in order, read strongly."""
         ...
 
-    async def last_announcements(
+    async def last_broadcasts(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
     ) -> list[Broadcast]:
         """Return the last entries of the log, or the last before a sequence, newest first.
@@ -181,7 +181,7 @@ class Copies(Protocol):
         """
         ...
 
-    async def read_announcements(
+    async def read_broadcasts(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
     ) -> None:
         """Mark single broadcasts as read; a broadcast that is read already keeps its time.

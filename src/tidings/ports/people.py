@@ -1,13 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for tenants with their keys and quotas, for users, and for the audit log."""
+"""Ports for tenants with their keys and quotas, for users, and for the audit trail.
+
+One entry records one administrative act. Tokens that one key requests while the previous entry is
+being written share the next entry: an entry for each would cost more than making the token.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from tidings.model.audit import AuditEntry
 from tidings.model.ids import UserKey
+
+Actor = Literal["root", "tenant_key", "cli"]
+Outcome = Literal["done", "refused", "failed"]
+
+
+class Act(msgspec.Struct, frozen=True, array_like=True):
+    """One act within an audit entry."""
+
+    at: int
+    target: str | None = None
+    """Target within the tenant; None if it is the tenant or the deployment itself."""
+    request_id: str | None = None
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Acts of one actor that differ only in time, target and request."""
+
+    at: int
+    """Start of the first act."""
+    entry_id: str
+    tenant: str
+    """Tenant the act is about; empty if it is about the deployment."""
+    actor: Actor
+    actor_id: str | None = None
+    """Id of the key, if the actor is a tenant key."""
+    action: str
+    """Stable name of the operation."""
+    fields: tuple[str, ...] = ()
+    """Names of the fields in the request, with values only where these are booleans."""
+    acts: tuple[Act, ...]
+    outcome: Outcome | None = None
+    """None if unknown: the start was recorded, but not the end."""
+    code: str | None = None
+    """Refusal code, if refused."""
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Position in the trail, ordered by time."""
+        return self.at, self.entry_id
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -232,7 +274,7 @@ class UserStore(Protocol):
         ...
 
 
-Place = tuple[int, str]
+AuditPosition = tuple[int, str]
 """Start time of an audit entry, and its id."""
 
 
@@ -248,7 +290,7 @@ class AuditLog(Protocol):
         ...
 
     async def page(
-        self, tenant: str | None, *, since: int, before: Place, limit: int
+        self, tenant: str | None, *, since: int, before: AuditPosition, limit: int
     ) -> list[AuditEntry]:
         """Return a tenant's or all entries from `since` on and below a place, newest first.
 

@@ -157,7 +157,7 @@ class Sessions(Protocol):
         """
         ...
 
-    async def standing(self, user: UserKey, session_id: str | None) -> StoredCredentials:
+    async def stored_credentials(self, user: UserKey, session_id: str | None) -> StoredCredentials:
         """Return the user's credential state, and the session if named, in one strong read."""
         ...
 

@@ -20,7 +20,7 @@ from tidings.ports.people import AuditLog, Tenants, UserStore
 from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
 
-Lane = Literal["users", "credentials", "revocations"]
+CallClass = Literal["users", "credentials", "revocations"]
 """Class of store calls with connections of its own: users' requests, however many, never block
 the lookup of credentials or the reading of revocations."""
 
@@ -32,7 +32,7 @@ class Requester(NamedTuple):
     """Empty for the deployment itself."""
     user: str = ""
     """Empty for the tenant itself, which uses one of its keys."""
-    lane: Lane = "users"
+    call_class: CallClass = "users"
 
 
 BACKGROUND: Final = Requester("")
@@ -135,7 +135,7 @@ class Store(Protocol):
     @property
     def jobs(self) -> Jobs: ...
     @property
-    def jobs_aside(self) -> DeadLetters: ...
+    def dead_letters(self) -> DeadLetters: ...
     @property
     def deletions(self) -> Deletions: ...
     @property

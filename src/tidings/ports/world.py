@@ -30,9 +30,9 @@ def new_ulid(clock: Clock, chance: Chance) -> str:
     return ulid(clock.now(), chance.token(10))
 
 
-Place = Literal["between_key_and_entry", "before_commit", "after_commit_before_answer"]
+FailpointName = Literal["between_key_and_entry", "before_commit", "after_commit_before_answer"]
 
-PLACES: Final[tuple[Place, ...]] = (
+PLACES: Final[tuple[FailpointName, ...]] = (
     "between_key_and_entry",
     "before_commit",
     "after_commit_before_answer",
@@ -42,11 +42,11 @@ PLACES: Final[tuple[Place, ...]] = (
 class Failpoints(Protocol):
     """Hook that the code calls at each named place, where a test may stop or delay it."""
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         """Return whether a test acts at the place; the code may then take a slower path."""
         ...
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         """Return at once, return late, or never return, as the test has set."""
         ...
 
@@ -54,11 +54,11 @@ class Failpoints(Protocol):
 class NoFailpoints:
     """Failpoints of a production server, which never act."""
 
-    def armed(self, place: Place) -> bool:
+    def armed(self, place: FailpointName) -> bool:
         """Return False."""
         return False
 
-    def reach(self, place: Place) -> None:
+    def reach(self, place: FailpointName) -> None:
         """Return at once."""
 
 

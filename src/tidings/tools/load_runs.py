@@ -111,7 +111,7 @@ def latency_of(samples_ms: Iterable[float]) -> Latency:
     return Latency(len(ordered), p50, p99, p999, ordered[-1])
 
 
-def together(parts: Iterable["array[float]"]) -> "array[float]":
+def merge_samples(parts: Iterable["array[float]"]) -> "array[float]":
     """Concatenate samples."""
     everything = array("d")
     for part in parts:
@@ -233,7 +233,7 @@ async def _measured(
         delivered=end.delivered - start.delivered,
         missing=0,
         refused=end.refused - start.refused,
-        latency=latency_of(together(talker.latencies_ms for talker in talkers)),
+        latency=latency_of(merge_samples(talker.latencies_ms for talker in talkers)),
         load_cpu=(end.load_cpu - start.load_cpu) / elapsed,
         server_cpu=((end.server_cpu or 0) - (start.server_cpu or 0)) / elapsed
         if is_known

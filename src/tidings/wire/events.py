@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events between processes: their codec and their encryption.
+"""What leaves the process signed or encrypted: events for other processes, and webhooks.
 
 An entry travels as it is stored: its content sealed, or not at all. Fields that a process does not
 know are ignored, so that two versions can run side by side.
@@ -9,11 +9,17 @@ jobs. Each message is sealed with AES-256-GCM and bound to its destination: the 
 queue. A sealed message is one version byte, the sender's salt, the sender's counter, and the box.
 Every process draws a salt when it starts and derives a key of its own from the shared secret and
 the salt, so a counter is enough for nonces that never repeat.
+
+`Tidings-Signature: t=<seconds>,v1=<hex>` is the HMAC-SHA256 of `<seconds>.<body>` under the shared
+secret. While a secret is being replaced there is a second `v1` under the previous secret: the
+receiver accepts a request if either is right.
 """
 
+import hashlib
+import hmac
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from itertools import count
 from typing import Final
@@ -25,6 +31,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tidings.caches import LruCache
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId
+
+SIGNATURE_HEADER: Final = "Tidings-Signature"
+DELIVERY_HEADER: Final = "Tidings-Delivery"
 
 log = logging.getLogger("tidings.messages")
 
@@ -38,6 +47,34 @@ _COUNTER_BYTES: Final = 8
 _TAG_BYTES: Final = 16
 _NONCE_PADDING: Final = bytes(4)
 _HEADER_BYTES: Final = len(_VERSION) + SALT_BYTES + _COUNTER_BYTES
+
+
+def signature(secrets: Sequence[bytes], seconds: int, body: bytes) -> str:
+    """Return the value of the signature header."""
+    signed = f"{seconds}.".encode() + body
+    macs = [f"v1={hmac.digest(secret, signed, 'sha256').hex()}" for secret in secrets]
+    return ",".join([f"t={seconds}", *macs])
+
+
+def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a request with this JSON body, made at `now` (in milliseconds)."""
+    return {
+        "Content-Type": "application/json",
+        SIGNATURE_HEADER: signature(secrets, now // 1_000, body),
+    }
+
+
+def secrets_of(newest: str, previous: str | None) -> list[bytes]:
+    """Return the secrets to sign with, from the settings."""
+    return [secret.encode() for secret in (newest, previous) if secret is not None]
+
+
+def delivery_id(body: bytes) -> str:
+    """Return the id of a delivery, the same at every attempt: a digest of its body.
+
+    The id needs no signature of its own, and the same batch has the same id from another process.
+    """
+    return hashlib.sha256(body).hexdigest()
 
 
 class MessageCipher:

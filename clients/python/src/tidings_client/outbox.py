@@ -98,21 +98,21 @@ class Outbox:
         """What to send now, on an open connection; each is in flight from then on."""
         stirred, self._stirred = self._stirred, set()
         for chat in stirred:
-            lane = self._lanes.get(chat)
-            if lane is None:
+            call_class = self._lanes.get(chat)
+            if call_class is None:
                 continue
-            if lane.rests_until > now:
+            if call_class.rests_until > now:
                 self._stirred.add(chat)
                 continue
-            while lane.waiting and lane.in_flight < self._in_flight_max:
-                slot = lane.waiting[0]
+            while call_class.waiting and call_class.in_flight < self._in_flight_max:
+                slot = call_class.waiting[0]
                 is_here = self._slots.get(slot.message.key) is slot
                 if is_here and not slot.is_stored:
                     break
-                lane.waiting.popleft()
+                call_class.waiting.popleft()
                 if is_here:
                     slot.is_in_flight = True
-                    lane.in_flight += 1
+                    call_class.in_flight += 1
                     yield slot.message
 
     def answered(self, key: OutgoingKey) -> Outgoing | None:
@@ -120,12 +120,12 @@ class Outbox:
         slot = self._slots.pop(key, None)
         if slot is None:
             return None
-        lane = self._lanes[slot.message.chat]
-        lane.size -= 1
-        lane.in_flight -= slot.is_in_flight
-        lane.refusals, lane.rests_until = 0, 0.0
+        call_class = self._lanes[slot.message.chat]
+        call_class.size -= 1
+        call_class.in_flight -= slot.is_in_flight
+        call_class.refusals, call_class.rests_until = 0, 0.0
         self._stirred.add(slot.message.chat)
-        if not lane.size:
+        if not call_class.size:
             del self._lanes[slot.message.chat]
         return slot.message
 
@@ -135,19 +135,19 @@ class Outbox:
         if slot is None or not slot.is_in_flight:
             return
         slot.is_in_flight = False
-        lane = self._lanes[slot.message.chat]
-        lane.in_flight -= 1
-        lane.waiting = deque(sorted([slot, *lane.waiting], key=lambda one: one.place))
-        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**lane.refusals)
-        lane.refusals = min(lane.refusals + 1, 10)
-        lane.rests_until = now + self._jitter(0, longest)
+        call_class = self._lanes[slot.message.chat]
+        call_class.in_flight -= 1
+        call_class.waiting = deque(sorted([slot, *call_class.waiting], key=lambda one: one.place))
+        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**call_class.refusals)
+        call_class.refusals = min(call_class.refusals + 1, 10)
+        call_class.rests_until = now + self._jitter(0, longest)
         self._stirred.add(slot.message.chat)
 
     def lost(self) -> None:
         """The connection is gone, and with it every answer that was under way."""
-        for lane in self._lanes.values():
-            lane.waiting.clear()
-            lane.in_flight = 0
+        for call_class in self._lanes.values():
+            call_class.waiting.clear()
+            call_class.in_flight = 0
         for slot in self._slots.values():
             slot.is_in_flight = False
             self._lanes[slot.message.chat].waiting.append(slot)
@@ -164,7 +164,7 @@ class Outbox:
     def _add(self, message: Outgoing, *, is_stored: bool) -> None:
         self._serial += 1
         slot = self._slots[message.key] = _Slot(message, self._serial, is_stored=is_stored)
-        lane = self._lanes.setdefault(message.chat, _Lane())
-        lane.waiting.append(slot)
-        lane.size += 1
+        call_class = self._lanes.setdefault(message.chat, _Lane())
+        call_class.waiting.append(slot)
+        call_class.size += 1
         self._stirred.add(message.chat)

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a chat: log, messages, members, receipts and reactions. The store admits the reader."""
+"""Reading a chat: log, messages, members and reactions; and receipts, which never move back."""
 
+import asyncio
+import heapq
 from dataclasses import dataclass
+from typing import Final
 
 from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
 from tidings.model import limits
-from tidings.model.chats import Receipt
+from tidings.model.chats import Receipt, Unread, unread_without_a_look
+from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-from tidings.model.refusals import ChatNotFound, MessageNotFound
+from tidings.model.refusals import ChatNotFound, MessageNotFound, StoreUnavailable
 from tidings.model.roles import Member
-from tidings.ports.chats import Chats, Receipts
+from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
+from tidings.ports.chats import Chats, Move, OwnSends, OwnSpan, Receipts
 from tidings.ports.log import Log, Page
 from tidings.ports.world import Clock
+from tidings.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +114,180 @@ class ListReactions:
         if found is None:
             raise ChatNotFound
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReceipt:
+    """Move a user's receipt forward, and return it with the unread count."""
+
+    receipts: Receipts
+    bus: Bus
+    clock: Clock
+
+    async def __call__(
+        self, user: UserKey, chat: ChatId, delivered: int, read: int
+    ) -> tuple[Receipt, Unread]:
+        """Move the receipt, durably when this returns. Zero leaves a mark unchanged.
+
+        Raises:
+            ReceiptBeyondHead: The mark is beyond the head of the log.
+            ChatNotFound: The user is not a member.
+        """
+        moved = await self.receipts.advance(Move(user, chat, delivered, read))
+        if moved is None:
+            raise ChatNotFound
+        receipt, head = moved
+        unread = unread_without_a_look(head, receipt)
+        if unread is None:
+            unread = await self.receipts.unread(user, chat, self.clock.now())
+        if unread is None:
+            raise ChatNotFound
+        self.bus.publish(ReceiptMoved(chat, receipt, by_reading=read > 0))
+        return receipt, unread
+
+
+_Key = tuple[UserKey, ChatId]
+
+
+OWN_SPANS_MAX: Final = 16
+"""Spans of own messages cached per user and chat between two writes."""
+
+BEHIND_MAX: Final = 50_000
+
+
+class CoalescedReceipts:
+    """Receipts from sockets: the first is written at once, later moves once a second.
+
+    A crash loses at most the last second; clients repeat their marks after `live`.
+    """
+
+    def __init__(self, receipts: Receipts, bus: Bus) -> None:
+        self._receipts = receipts
+        self._bus = bus
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks("receipts")
+        self._moves: dict[_Key, Move] = {}
+        self._own: dict[_Key, list[OwnSpan]] = {}
+        self._behind: set[_Key] = set()
+        """Users who sent while older messages were unread; sends must not advance their mark."""
+        self._written_at: dict[_Key, float] = {}
+        self._due: list[tuple[float, _Key]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._forgotten_at = 0.0
+        bus.subscribe(self._on_event)
+
+    def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
+        """Move a receipt soon, with at most one write per interval for this user and chat."""
+        key = (move.user, move.chat)
+        if move.read:
+            self._behind.discard(key)
+        earlier = self._moves.get(key)
+        if earlier is not None:
+            move = Move(
+                move.user,
+                move.chat,
+                max(move.delivered, earlier.delivered),
+                max(move.read, earlier.read),
+            )
+        self._moves[key] = move
+        if earlier is None and key not in self._own:
+            self._schedule(key, interval_ms)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Appended):
+            if event.entry.kind == "message":
+                self._note_own(event.entry, event.state.is_small)
+        elif isinstance(event, ReceiptMoved) and event.by_reading:
+            self._behind.discard((event.receipt.user, event.chat))
+
+    def _note_own(self, entry: Entry, is_small: bool) -> None:
+        """Note a message as read by its sender, which is true if nothing was unread before it."""
+        key = (entry.sender, entry.chat_id)
+        if key in self._behind:
+            return
+        spans = self._own.get(key)
+        if spans is None:
+            if key not in self._moves:
+                interval = limits.RECEIPT_FRAME_MS if is_small else limits.LARGE_CHAT_RECEIPT_MS
+                self._schedule(key, interval)
+            spans = self._own[key] = []
+        first = entry.number - 1
+        if spans and spans[-1].to_number == first:
+            first = spans.pop().from_number
+        elif len(spans) == OWN_SPANS_MAX:
+            # The mark is in the first span if the user reads nothing, else in a late span.
+            del spans[1]
+        spans.append(OwnSpan(first, entry.number, entry.sequence))
+
+    def _schedule(self, key: _Key, interval_ms: int) -> None:
+        now = self._loop.time()
+        due = now
+        if (written_at := self._written_at.get(key)) is not None:
+            # Spread the writes: receipts that began together must not all be due together.
+            spread = 1 + hash(key) % 256 / 1_024
+            due = max(now, written_at + spread * interval_ms / 1_000)
+        heapq.heappush(self._due, (due, key))
+        self._wake_at_next()
+
+    def _wake_at_next(self) -> None:
+        """Set the timer to the earliest due write."""
+        due = self._due[0][0]
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer, self._timer_due = self._loop.call_at(due, self._flush), due
+
+    def _flush(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        moves: list[Move | OwnSends] = []
+        while self._due and self._due[0][0] <= now:
+            _, key = heapq.heappop(self._due)
+            self._written_at[key] = now
+            if spans := self._own.pop(key, None):
+                moves.append(OwnSends(*key, tuple(spans)))
+            if (move := self._moves.pop(key, None)) is not None:
+                moves.append(move)
+        if self._due:
+            self._wake_at_next()
+        self._tasks.start(self._write(moves))
+        self._forget_old(now)
+
+    def _forget_old(self, now: float) -> None:
+        """Drop the times of writes that no longer delay another write."""
+        longest = limits.LARGE_CHAT_RECEIPT_MS / 1_000
+        if now - self._forgotten_at > longest:
+            self._forgotten_at = now
+            self._written_at = {k: t for k, t in self._written_at.items() if now - t < longest}
+
+    async def _write(self, moves: list[Move | OwnSends]) -> None:
+        try:
+            moved = await self._receipts.move(moves)
+        except StoreUnavailable:
+            return
+        readers = {(move.user, move.chat) for move in moves if isinstance(move, Move) and move.read}
+        self._note_behind(moves, readers | {(receipt.user, chat) for chat, receipt in moved})
+        for chat, receipt in moved:
+            by_reading = (receipt.user, chat) in readers
+            self._bus.publish(ReceiptMoved(chat, receipt, by_reading=by_reading))
+
+    def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
+        if len(self._behind) > BEHIND_MAX:
+            self._behind.clear()  # each is found again by one more attempt
+        for move in moves:
+            key = (move.user, move.chat)
+            # A move noted meanwhile may advance the mark, so that the next own message is read.
+            if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
+                self._behind.add(key)
+
+    async def close(self) -> None:
+        """Write all moves that still wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting: list[Move | OwnSends] = list(self._moves.values())
+        waiting.extend(OwnSends(*key, tuple(spans)) for key, spans in self._own.items())
+        await self._tasks.finish()
+        if waiting:
+            await self._write(waiting)

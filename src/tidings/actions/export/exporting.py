@@ -1,28 +1,127 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing all facts of a deployment as lines of JSON, with a signed digest at the end.
+"""Writing all facts as lines of JSON with a signed digest, and the checks of their ids.
 
 The same facts make the same bytes on every engine: an export contains neither its time nor the name
 of an engine. Two exports can therefore be compared, and a move there and back can be verified.
+
+Engines build keys from ids. An id that no request could have stored must not be imported either.
 """
 
 import hashlib
 import hmac
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
 import msgspec
 
+from tidings.model import ids
+from tidings.model.entries import Person
+from tidings.model.ids import UserKey, tenant_of
 from tidings.model.limits import JOB_USERS_MAX
-from tidings.ports.export_facts import ExportEnd, ExportProgress, ExportStart, Fact, Line, Source
+from tidings.model.notifications import CATEGORY, INBOX
+from tidings.ports.export_facts import (
+    AuditFact,
+    ChatFact,
+    EntryFact,
+    ExportEnd,
+    ExportProgress,
+    ExportStart,
+    Fact,
+    Line,
+    MemberFact,
+    ReactionFact,
+    SendKeyFact,
+    Source,
+)
 from tidings.ports.export_inbox_facts import DeadLetterFact, JobFact, NotificationFact
 from tidings.ports.secrets import MasterKey, MasterKeys
+
+_USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
+_SENDER: Final = re.compile(rf"{_USER.pattern}|{ids.TENANT.pattern}:{ids.TENANT_ITSELF}")
+_AUTHOR: Final = re.compile(rf"{ids.TENANT.pattern}:(?:{ids.USER.pattern}|\*)")
+"""A user, or `*` for the tenant's own key, which seals its inboxes."""
+_NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
+"""Names made by the server: ULIDs, digests, random marks."""
+
+_PATTERNS: Final[dict[str, re.Pattern[str]]] = {
+    "tenant": ids.TENANT,
+    "user_id": _USER,
+    "sender": _SENDER,
+    "inviter": _USER,
+    "creator": _USER,
+    "author": _AUTHOR,
+    "chat_id": ids.CHAT,
+    "session_id": ids.SESSION,
+    "client_message_id": ids.CLIENT_MESSAGE_ID,
+    "inbox": INBOX,
+    "category": CATEGORY,
+    "key_id": _NAME,
+    "master_key_id": _NAME,
+    "notification_id": _NAME,
+    "aside_id": _NAME,
+    "entry_id": _NAME,
+    "subject": _NAME,
+    "mark": _NAME,
+}
+
+Check = Callable[[str], object]
 
 VERSION: Final = 4
 VERSIONS_READ: Final = frozenset({1, 2, 3, VERSION})
 """Readable versions; earlier versions only lack some kinds and fields of facts."""
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Ten times the largest entry, so that a file without line ends is not read into memory."""
+
+
+def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
+    """Return the name of a field with a malformed id or an id of another tenant, or None."""
+    for name, is_good in _checks(type(fact)):
+        value = getattr(fact, name)
+        if value is None or (isinstance(fact, AuditFact) and not value):
+            continue  # an audit entry about the deployment names no tenant
+        if not is_good(value):
+            return name
+    if isinstance(fact, DeadLetterFact):
+        return bad_id(fact.job, None)
+    if isinstance(fact, JobFact) and not all(ids.USER.fullmatch(user) for user in fact.users):
+        return "users"
+    if isinstance(fact, EntryFact) and not all(map(_is_person, fact.people)):
+        return "people"
+    if any(tenant_of(user) != tenant for user, tenant in _of_one_tenant(fact, chat)):
+        return "tenant"
+    return None
+
+
+@cache
+def _checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, Check], ...]:
+    """Return the fields to check in facts of this kind, each with its check."""
+    return tuple(
+        (name, _PATTERNS[name].fullmatch) for name in kind.__struct_fields__ if name in _PATTERNS
+    )
+
+
+def _is_person(person: Person) -> bool:
+    return _USER.fullmatch(person.user) is not None
+
+
+def _of_one_tenant(fact: Fact, chat: ChatFact | None) -> Iterable[tuple[UserKey, str]]:
+    """Yield users, each with the tenant that it must belong to."""
+    match fact:
+        case ChatFact():
+            yield fact.creator, fact.tenant
+        case MemberFact() | ReactionFact() if chat is not None:
+            yield fact.user_id, chat.tenant
+        case EntryFact() if chat is not None:
+            yield fact.sender, chat.tenant
+            for person in fact.people:
+                yield person.user, chat.tenant
+        case SendKeyFact() if chat is not None:
+            yield fact.sender, chat.tenant
+        case _:
+            return
 
 
 class Tally:

@@ -11,8 +11,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally
-from tidings.actions.export.fact_ids import bad_id
+from tidings.actions.export.exporting import VERSION, VERSIONS_READ, ExportProof, Tally, bad_id
 from tidings.model.entries import Entry, Head, finished
 from tidings.model.ids import UserKey, tenant_of
 from tidings.ports.export_facts import (

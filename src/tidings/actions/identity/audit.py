@@ -19,10 +19,9 @@ import msgspec
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.caller import Caller, Root, TenantCaller, require_root, require_tenant
 from tidings.model import limits
-from tidings.model.audit import Act, Actor, AuditEntry, Outcome
 from tidings.model.ids import UserKey
 from tidings.model.refusals import Refusal, StoreUnavailable, TenantNotFound, TooMany, Unavailable
-from tidings.ports.people import AuditLog, Tenants
+from tidings.ports.people import Act, Actor, AuditEntry, AuditLog, Outcome, Tenants
 from tidings.ports.world import Chance, Clock
 from tidings.tasks import Tasks
 
@@ -34,7 +33,7 @@ log = logging.getLogger("tidings.audit")
 CHANCE_BYTES: Final = 6
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True):
+class _AuditCursor(msgspec.Struct, frozen=True, array_like=True):
     """Position in the list: the next page starts with the acts before this act."""
 
     at: int
@@ -85,9 +84,9 @@ class ReadAudit:
     ) -> tuple[list[RecordedAct], str | None]:
         cursors, now = self.vault.cursors, self.clock.now()
         # Start a day ahead: the clock of another process may be ahead of ours.
-        place = _Place(now + limits.DAY_MS, "", 0)
+        place = _AuditCursor(now + limits.DAY_MS, "", 0)
         if cursor is not None:
-            place = msgspec.json.decode(cursors.open(_PURPOSE, bound_to, cursor), type=_Place)
+            place = msgspec.json.decode(cursors.open(_PURPOSE, bound_to, cursor), type=_AuditCursor)
         found = await self.entries.page(
             tenant,
             since=now - limits.AUDIT_MS,
@@ -101,7 +100,7 @@ class ReadAudit:
         if len(acts) <= limit:
             return page, None
         last = page[-1]
-        next_place = _Place(*last.entry.place, last.number)
+        next_place = _AuditCursor(*last.entry.place, last.number)
         return page, cursors.seal(_PURPOSE, bound_to, msgspec.json.encode(next_place))
 
 
@@ -110,7 +109,7 @@ def _acts(entry: AuditEntry) -> list[RecordedAct]:
     return acts[::-1]
 
 
-def _is_below(recorded: RecordedAct, place: _Place) -> bool:
+def _is_below(recorded: RecordedAct, place: _AuditCursor) -> bool:
     return (*recorded.entry.place, recorded.number) < (place.at, place.entry_id, place.act)
 
 

@@ -106,7 +106,7 @@ class Authenticate:
         tenants: Tenants,
         signing: SigningKeys,
         own: TenantIssuerKeys,
-        standings: CredentialStatus,
+        credential_status: CredentialStatus,
         watch: RevocationWatch,
         clock: Clock,
     ) -> None:
@@ -116,7 +116,7 @@ class Authenticate:
         self._tenants = tenants
         self._signing = signing
         self._own = own
-        self._status = standings
+        self._status = credential_status
         self._watch = watch
         self._clock = clock
         self._verified = VerifiedTokens()

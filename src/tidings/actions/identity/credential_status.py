@@ -107,7 +107,7 @@ class CredentialStatus:
             return False
         if caller.made_by is not None and not await self._is_key_valid(tenant, caller.made_by):
             return False
-        stored = await self._sessions.standing(caller.user, caller.session)
+        stored = await self._sessions.stored_credentials(caller.user, caller.session)
         if not _is_valid(caller, stored, self._clock.now()):
             return False
         if not stored.is_known:

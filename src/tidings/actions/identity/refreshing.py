@@ -64,7 +64,7 @@ class RefreshSession:
         digest = refresh_digest(refresh_token)
         for _ in range(LOOKS_MAX):
             now = self.clock.now()
-            stored = await self.sessions.standing(known.user, known.session_id)
+            stored = await self.sessions.stored_credentials(known.user, known.session_id)
             session = stored.session
             if session is None or not is_session_valid(known.user, stored, now):
                 raise RefreshRefused

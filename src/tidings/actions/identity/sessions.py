@@ -144,7 +144,7 @@ class ListSessions:
     async def __call__(self, caller: Caller) -> list[Session]:
         """Return the caller's valid sessions, newest first."""
         user = require_user(caller).user
-        stored = await self.sessions.standing(user, None)
+        stored = await self.sessions.stored_credentials(user, None)
         now = self.clock.now()
         return [
             session

@@ -159,15 +159,15 @@ class MakeToken:
         key_id, key = await self.signing.signer(tenant)
         now = self.clock.now()
         user = user_key(tenant, user_id)
-        standing = await self.sessions.standing(user, None)
-        if standing.deactivated_at is not None:
+        stored_credentials = await self.sessions.stored_credentials(user, None)
+        if stored_credentials.deactivated_at is not None:
             raise UserDeactivated
-        if not standing.is_known:
+        if not stored_credentials.is_known:
             await ensure_user(self.users, user, now, self.quotas)
         token = Token(
             user=user,
             device=device,
-            issued_at=issue_time(now, standing.revoked_at),
+            issued_at=issue_time(now, stored_credentials.revoked_at),
             # Rounded up to whole seconds, the resolution of the times in a token.
             expires_at=(-(-now // limits.SECOND_MS) + expires_in) * limits.SECOND_MS,
             key_id=key_id,

@@ -62,7 +62,7 @@ class LogViews:
             StoreUnavailable: The log cannot be read now.
         """
         key = tenant, inbox
-        age_ms = self._notifications.announcements_age_ms if age_ms is None else age_ms
+        age_ms = self._notifications.broadcasts_age_ms if age_ms is None else age_ms
         since = monotonic() - age_ms / limits.SECOND_MS
         while True:
             known = self._known.get(key)
@@ -87,7 +87,7 @@ class LogViews:
         raise StoreUnavailable
 
     def _is_fresh(self, known: _Known) -> bool:
-        age_ms = self._notifications.announcements_age_ms
+        age_ms = self._notifications.broadcasts_age_ms
         # At 0 no other process writes: the view is complete, because `learn` gets every entry.
         return age_ms == 0 or known.begun >= monotonic() - age_ms / limits.SECOND_MS
 
@@ -115,7 +115,7 @@ class LogViews:
         known = self._known.peek(key)
         view = await self._read_back(key) if known is None else known.view
         while True:
-            entries = await self._notifications.announcements(
+            entries = await self._notifications.broadcasts(
                 *key, after=view.head, limit=PAGE_ENTRIES
             )
             # `learn` may have added entries meanwhile: they are read here as well.
@@ -130,7 +130,7 @@ class LogViews:
         found: list[Broadcast] = []
         broadcasts, before = 0, None
         while before is None or before > 1:
-            page = await self._notifications.last_announcements(
+            page = await self._notifications.last_broadcasts(
                 *key, before=before, limit=PAGE_ENTRIES
             )
             for entry in page:
@@ -210,7 +210,7 @@ class BroadcastAppender:
                             return entry, True
                         head, head_at = entry.sequence, entry.posted_at
                 placed = self._placed(draft, head + 1, head_at + 1)
-                if await self._notifications.announce(placed):
+                if await self._notifications.append_broadcast(placed):
                     self._views.learn(placed)
                     return placed, False
                 await self._back_off(attempt)
@@ -224,7 +224,7 @@ class BroadcastAppender:
     async def _after(self, key: tuple[str, str], head: int) -> AsyncIterator[Broadcast]:
         """Yield all entries after a sequence."""
         while True:
-            entries = await self._notifications.announcements(*key, after=head, limit=PAGE_ENTRIES)
+            entries = await self._notifications.broadcasts(*key, after=head, limit=PAGE_ENTRIES)
             for entry in entries:
                 yield entry
             if len(entries) < PAGE_ENTRIES:

@@ -60,7 +60,7 @@ class PostNotification:
     users: UserStore
     texts: NotificationTexts
     views: LogViews
-    announce: BroadcastAppender
+    append_broadcast: BroadcastAppender
     vault: Vault
     bus: Bus
     clock: Clock
@@ -158,9 +158,9 @@ class PostNotification:
         claim = await self._claim(request, None, view.head + 1)
         draft = await self._draft(request)
         if request.key is None:
-            broadcast, is_replay = await self.announce(draft)
+            broadcast, is_replay = await self.append_broadcast(draft)
         else:
-            broadcast, is_replay = await self.announce(
+            broadcast, is_replay = await self.append_broadcast(
                 draft, after=claim.hint - 1, is_same=lambda entry: entry.key == request.key
             )
         if not is_replay:

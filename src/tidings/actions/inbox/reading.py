@@ -15,7 +15,7 @@ from tidings.model.ids import UserKey, tenant_of
 from tidings.model.inbox_reading import (
     InboxItem,
     LogView,
-    Place,
+    NotificationPosition,
     UnreadCount,
     count_unread,
     first_copy_below,
@@ -117,13 +117,13 @@ class ListNotifications:
         start: _Start | None,
         *,
         is_whole: bool = False,
-    ) -> tuple[list[InboxItem], list[Place]] | None:
+    ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
         """Return the items of the page, plus one if there are more, and the places of the copies.
 
         Return None if too many of the newest copies are hidden to know what comes next: then all
         copies of the user must be read (`is_whole`).
         """
-        below: Place | None = (start.time, start.notification_id) if start else None
+        below: NotificationPosition | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)
         most = left if is_whole or wanted.is_filtered else min(left, wanted.limit + 1)
         copies = []
@@ -141,7 +141,7 @@ class ListNotifications:
             broadcasts = broadcasts[-wanted.limit - 1 :]  # the newest are last
         state = await self.copies.read_state(user, inbox)
         received = merged(copies, broadcasts, state)
-        places = [item.place for item in received if item.announcement is None]
+        places = [item.place for item in received if item.broadcast is None]
         listed = [
             item
             for item in received
@@ -161,11 +161,11 @@ class ListNotifications:
         visible = [
             item for item in page if not view.hides(item.notification_id, item.expires_at, now)
         ]
-        ids = [item.notification_id for item in visible if item.announcement is None]
+        ids = [item.notification_id for item in visible if item.broadcast is None]
         texts = await self.showing.copy_texts(tenant, inbox, ids)
         for item in visible:
-            if item.announcement is not None:
-                shown = await self.showing.broadcast_text(item.announcement)
+            if item.broadcast is not None:
+                shown = await self.showing.broadcast_text(item.broadcast)
                 if shown is not None:
                     texts[item.notification_id] = shown
         return [
@@ -235,7 +235,7 @@ class MarkRead:
             broadcasts = await broadcasts_for(self.showing, user, view)
             sequences = [each.sequence for each in broadcasts if each.notification_id in ids]
             if sequences:
-                await self.copies.read_announcements(user, inbox, sequences, now)
+                await self.copies.read_broadcasts(user, inbox, sequences, now)
         return await self._unread(user, inbox)
 
     async def before(self, user: UserKey, inbox: str, time: int) -> UnreadCount:

@@ -88,9 +88,9 @@ class NotificationReader:
         opened = [await self._shown(each, each.notification_id) for each in found]
         return {each.notification_id: each for each in opened if each is not None}
 
-    async def broadcast_text(self, announcement: Broadcast) -> OpenedNotification | None:
+    async def broadcast_text(self, broadcast: Broadcast) -> OpenedNotification | None:
         """Return a broadcast with its text, if it has content."""
-        return await self._shown(announcement, announcement.mark)
+        return await self._shown(broadcast, broadcast.mark)
 
     async def joined_at(self, user: UserKey) -> int:
         """Return when the user was created; the end of time for an unknown user."""

@@ -20,9 +20,18 @@ from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-de
 from tidings.gateway.admission import Admission
 from tidings.gateway.connection import Connection
 from tidings.gateway.context import GatewayContext
-from tidings.gateway.http import refusals
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
-from tidings.gateway.http.head import Headers, header_values
+from tidings.gateway.http.head import (
+    DRAINING,
+    KEY_INVALID,
+    NOT_AN_UPGRADE,
+    ORIGIN_REFUSED,
+    REVOCATIONS_UNREAD,
+    SOCKET_VERSION_UNKNOWN,
+    Headers,
+    busy,
+    header_values,
+)
 
 SOCKET_BYTES_MAX: Final = 256 * 1024
 """Limit of the socket layer. A frame between the protocol's own limit and this one is answered with
@@ -96,19 +105,19 @@ class Handshake:
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
         """Return the answer to a request that is refused; None if it is accepted."""
         if self._context.write_lease.is_blind:
-            return refusals.REVOCATIONS_UNREAD
+            return REVOCATIONS_UNREAD
         if self.is_draining:
-            return refusals.DRAINING
+            return DRAINING
         if header_values(headers, b"sec-websocket-version") != [VERSION]:
-            return refusals.SOCKET_VERSION_UNKNOWN
+            return SOCKET_VERSION_UNKNOWN
         if not self._is_allowed(headers):
-            return refusals.ORIGIN_REFUSED
+            return ORIGIN_REFUSED
         if not _is_upgrade(headers):
-            return refusals.NOT_AN_UPGRADE
+            return NOT_AN_UPGRADE
         if not _is_key(header_values(headers, b"sec-websocket-key")):
-            return refusals.KEY_INVALID
+            return KEY_INVALID
         if seconds := self._admission.wait_seconds(self._address(headers, peer)):
-            return refusals.busy("too many sockets are being opened", seconds)
+            return busy("too many sockets are being opened", seconds)
         return None
 
     def protocol(

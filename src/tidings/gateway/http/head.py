@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The head of a request, rules of HTTP/1.1 that the parser does not check, and flow control."""
+"""The head of a request: rules that the parser does not check, and early refusals.
+
+They are fixed texts in the format of every other refusal and repeat nothing of the request.
+"""
 
 import asyncio
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, Protocol
 
 import httptools
 
-from tidings.gateway.http import refusals
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.http.uvicorn_internals import FlowControl
 from tidings.model import limits
+from tidings.model.refusals import Forbidden, Invalid, Refusal, TooLarge, Unavailable
+
+_NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 
 SOCKET_PATH: Final = b"/v1/ws"
 HEALTH_PATHS: Final = (b"/healthz", b"/readyz")
@@ -21,6 +29,82 @@ Headers = Sequence[tuple[bytes, bytes]]
 """Lower-case names, and values."""
 
 _DIGITS: Final = re.compile(rb"[0-9]+")
+
+
+def refusal_bytes(
+    status: HTTPStatus,
+    kind: type[Refusal],
+    detail: str,
+    more_headers: Mapping[str, str] = _NO_MORE,
+) -> bytes:
+    """Return a complete HTTP answer, after which the connection is closed."""
+    problem = {
+        "type": f"/docs#{kind.code}",
+        "title": kind.title,
+        "status": status.value,
+        "detail": detail,
+        "code": kind.code,
+    }
+    body = json.dumps(problem, separators=(",", ":")).encode()
+    headers = {
+        "content-type": "application/problem+json",
+        "content-length": str(len(body)),
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+        **more_headers,
+        "connection": "close",
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def malformed(detail: str) -> bytes:
+    """Return the answer to a request that breaks a rule of the protocol."""
+    return refusal_bytes(HTTPStatus.BAD_REQUEST, Invalid, detail)
+
+
+def busy(detail: str, retry_seconds: int = 1) -> bytes:
+    """Return an answer that asks the client to retry later."""
+    retry = {"retry-after": str(retry_seconds)}
+    return refusal_bytes(HTTPStatus.SERVICE_UNAVAILABLE, Unavailable, detail, retry)
+
+
+NOT_HTTP: Final = malformed("this is not an HTTP/1.1 request")
+HOST_MISSING: Final = malformed("a request must have exactly one Host header")
+ENCODING_IN_OLD_VERSION: Final = malformed("Transfer-Encoding is not allowed in HTTP/1.0")
+ENCODING_UNKNOWN: Final = refusal_bytes(
+    HTTPStatus.NOT_IMPLEMENTED, Invalid, "the only supported Transfer-Encoding is chunked"
+)
+VERSION_UNKNOWN: Final = refusal_bytes(
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, Invalid, "the supported version is HTTP/1.1"
+)
+HEAD_TOO_LARGE: Final = refusal_bytes(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    TooLarge,
+    "the request line and headers are too large",
+)
+TRAILERS_TOO_LARGE: Final = refusal_bytes(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    TooLarge,
+    "trailers and chunk extensions are too large",
+)
+CONNECTIONS_TAKEN: Final = busy("too many connections are open", retry_seconds=5)
+
+NOT_AN_UPGRADE: Final = malformed("this is not a WebSocket handshake")
+KEY_INVALID: Final = malformed("Sec-WebSocket-Key must be 16 bytes in base64")
+SOCKET_VERSION_UNKNOWN: Final = refusal_bytes(
+    HTTPStatus.UPGRADE_REQUIRED,
+    Invalid,
+    "the supported version of the WebSocket protocol is 13",
+    {"sec-websocket-version": "13"},
+)
+ORIGIN_REFUSED: Final = refusal_bytes(
+    HTTPStatus.FORBIDDEN, Forbidden, "this origin may not open a socket"
+)
+REVOCATIONS_UNREAD: Final = busy("revocations cannot be read")
+DRAINING: Final = busy("the server is restarting")
+SOCKETS_TAKEN: Final = busy("too many sockets are open", retry_seconds=5)
 
 
 def header_values(headers: Headers, name: bytes) -> list[bytes]:
@@ -67,22 +151,22 @@ class RequestHead:
     def refusal(self, *, has_sockets: bool) -> bytes | None:
         """Return the answer to a head that breaks a rule; None if it breaks none."""
         if sum(len(name) + len(value) for name, value in self.headers) > limits.HEAD_BYTES_MAX:
-            return refusals.HEAD_TOO_LARGE
+            return HEAD_TOO_LARGE
         if self.version not in ("1.0", "1.1"):
-            return refusals.VERSION_UNKNOWN
+            return VERSION_UNKNOWN
         hosts = len(self.values(b"host"))
         if hosts > 1 or (hosts == 0 and self.version == "1.1"):
-            return refusals.HOST_MISSING
+            return HOST_MISSING
         if has_sockets and self.is_for_socket and not (self.is_upgrade and self.version == "1.1"):
-            return refusals.NOT_AN_UPGRADE
+            return NOT_AN_UPGRADE
         return self._refusal_of_encoding()
 
     def _refusal_of_encoding(self) -> bytes | None:
         encodings = [value.lower() for value in self.values(b"transfer-encoding")]
         if encodings and self.version == "1.0":
-            return refusals.ENCODING_IN_OLD_VERSION
+            return ENCODING_IN_OLD_VERSION
         if encodings and encodings != [b"chunked"]:
-            return refusals.ENCODING_UNKNOWN
+            return ENCODING_UNKNOWN
         return None
 
 

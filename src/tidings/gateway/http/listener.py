@@ -23,9 +23,8 @@ from tidings.gateway.http.connection_limits import (
     Undecided,
     Waiting,
 )
-from tidings.gateway.http.head import SocketMaker
+from tidings.gateway.http.head import CONNECTIONS_TAKEN, SocketMaker
 from tidings.gateway.http.protocol import HttpProtocol
-from tidings.gateway.http.refusals import CONNECTIONS_TAKEN
 from tidings.gateway.http.uvicorn_internals import ServerState
 from tidings.tasks import Tasks
 
@@ -33,7 +32,7 @@ DRAIN_SECONDS_MAX: Final = 10.0
 CHECK_SECONDS: Final = 2.0
 """Interval of the check for clients that read nothing: 0.2 µs per connection."""
 
-log = logging.getLogger("tidings.door")
+log = logging.getLogger("tidings.listener")
 
 SOCKET_REQUEST: Final = b"GET /v1/ws"
 PEEK_BYTES: Final = len(SOCKET_REQUEST) + 1

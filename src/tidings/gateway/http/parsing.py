@@ -13,8 +13,7 @@ from typing import Final
 import httptools
 import uvicorn
 
-from tidings.gateway.http import refusals
-from tidings.gateway.http.head import ReadGate
+from tidings.gateway.http.head import HEAD_TOO_LARGE, NOT_HTTP, TRAILERS_TOO_LARGE, ReadGate
 from tidings.gateway.http.uvicorn_internals import HttpToolsProtocol, ServerState
 from tidings.model import limits
 
@@ -203,13 +202,13 @@ class ParsingProtocol(HttpToolsProtocol):
                 self._become_socket()
             return
         except httptools.HttpParserError:
-            self._refuse(self._refusal or refusals.NOT_HTTP)
+            self._refuse(self._refusal or NOT_HTTP)
             return
         framing.fed(len(piece), was_in_chunks=was_in_chunks)
         if framing.is_head_too_large:
-            self._refuse(refusals.HEAD_TOO_LARGE)
+            self._refuse(HEAD_TOO_LARGE)
         elif framing.are_trailers_too_large:
-            self._refuse(refusals.TRAILERS_TOO_LARGE)
+            self._refuse(TRAILERS_TOO_LARGE)
 
     def _read_on(self) -> None:
         """Parse what is left, then read more, unless a request waits for the answer to another."""

@@ -12,9 +12,17 @@ from typing import Any, Final
 
 import uvicorn
 
-from tidings.gateway.http import refusals
 from tidings.gateway.http.connection_limits import ConnectionClass, ConnectionLimits, Slot
-from tidings.gateway.http.head import ReadGate, RequestHead, SocketMaker, hand_over, read_head
+from tidings.gateway.http.head import (
+    CONNECTIONS_TAKEN,
+    NOT_HTTP,
+    SOCKETS_TAKEN,
+    ReadGate,
+    RequestHead,
+    SocketMaker,
+    hand_over,
+    read_head,
+)
 from tidings.gateway.http.parsing import ParsingProtocol, RequestRefused
 from tidings.gateway.http.uvicorn_internals import RequestResponseCycle, ServerState
 from tidings.model import limits
@@ -120,7 +128,7 @@ class HttpProtocol(ParsingProtocol):
         credentials = head.values(b"authorization")
         is_root = len(credentials) == 1 and self._is_root(credentials[0])
         if not head.is_for_health and not is_root:
-            return refusals.CONNECTIONS_TAKEN
+            return CONNECTIONS_TAKEN
         self._limits.use_reserve(self._slot)
         return None
 
@@ -170,7 +178,7 @@ class HttpProtocol(ParsingProtocol):
         """Stop reading; send the refusal after all earlier requests are answered."""
         self._is_over, self._refusal = True, refusal
         self._stop_clock()
-        if self._is_last and refusal is refusals.NOT_HTTP and not self._framing.is_in_body:
+        if self._is_last and refusal is NOT_HTTP and not self._framing.is_in_body:
             self._refusal = b""  # bytes after the last request need no answer
             return
         if self._framing.is_in_body:
@@ -236,7 +244,7 @@ class HttpProtocol(ParsingProtocol):
             return
         refusal = self._sockets.refusal(self.headers, peer)
         if refusal is None and not self._limits.move_to_sockets(self._slot):
-            refusal = refusals.SOCKETS_TAKEN
+            refusal = SOCKETS_TAKEN
         if refusal is not None:
             self._refuse(refusal)
             return

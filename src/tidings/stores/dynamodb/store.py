@@ -26,9 +26,8 @@ from tidings.stores.dynamodb.client.transport import CONNECTIONS_DEFAULT
 from tidings.stores.dynamodb.export.items import value_key
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
 from tidings.stores.dynamodb.identity.logins import DynamoBudgets, DynamoLoginCodes
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
 from tidings.stores.dynamodb.identity.secrets import DynamoDataKeys, DynamoDeployment, ensure_epoch
-from tidings.stores.dynamodb.identity.sessions import DynamoSessions
+from tidings.stores.dynamodb.identity.sessions import DynamoRevocations, DynamoSessions
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.inbox.copies import DynamoCopies
@@ -110,7 +109,7 @@ class DynamoStore:
     notifications: DynamoNotifications
     copies: DynamoCopies
     jobs: DynamoJobs
-    jobs_aside: DynamoDeadLetters
+    dead_letters: DynamoDeadLetters
     deletions: DynamoDeletions
     audit: DynamoAuditLog
     heads: Heads
@@ -183,7 +182,7 @@ def _store(dynamo: Dynamo, runs: Runs, heads: Heads, epoch: str) -> DynamoStore:
         notifications=DynamoNotifications(dynamo),
         copies=DynamoCopies(dynamo),
         jobs=DynamoJobs(dynamo),
-        jobs_aside=DynamoDeadLetters(dynamo),
+        dead_letters=DynamoDeadLetters(dynamo),
         deletions=DynamoDeletions(dynamo),
         audit=DynamoAuditLog(dynamo),
         heads=heads,

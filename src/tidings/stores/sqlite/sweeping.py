@@ -17,9 +17,9 @@ from tidings.ports.store import Sweeping
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 
-Place = tuple[str, str, str]
+SweepPosition = tuple[str, str, str]
 
-START: Final[Place] = ("", "", "")
+START: Final[SweepPosition] = ("", "", "")
 WALKED_PER_ROW: Final = 50
 """Rows that a call scans for each row it may remove: the walk must be faster than the writers."""
 
@@ -37,15 +37,15 @@ _BY_TIME: Final = (
 
 
 def walk(
-    db: apsw.Connection, table: str, key: str, *, after: Place, now: int, limit: int
-) -> tuple[list[Place], Place]:
+    db: apsw.Connection, table: str, key: str, *, after: SweepPosition, now: int, limit: int
+) -> tuple[list[SweepPosition], SweepPosition]:
     """Return the expired rows among the next rows, and where to continue; START to begin again."""
-    end: Place | None = db.execute(
+    end: SweepPosition | None = db.execute(
         f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?) ORDER BY {key} LIMIT 1 OFFSET ?",
         (*after, WALKED_PER_ROW * limit - 1),
     ).fetchone()
     until = f" AND ({key}) <= (?, ?, ?)" if end else ""
-    expired: list[Place] = list(
+    expired: list[SweepPosition] = list(
         db.execute(
             f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?){until}"
             f" AND expires_at <= ? ORDER BY {key} LIMIT ?",
@@ -106,7 +106,7 @@ class InboxSweeping:
     async def _forget_copies(self, now: int, limit: int) -> int:
         after = self._walked_to
 
-        def read(db: apsw.Connection) -> tuple[list[Place], Place]:
+        def read(db: apsw.Connection) -> tuple[list[SweepPosition], SweepPosition]:
             expired, walked_to = walk(db, "copies", _COPY, after=after, now=now, limit=limit)
             surplus = _surplus_copies(db, after, walked_to, limit - len(expired))
             return list({*expired, *surplus}), walked_to
@@ -125,7 +125,9 @@ def _forget_bodies(db: apsw.Connection, now: int, limit: int) -> int:
     return limit - left
 
 
-def _surplus_copies(db: apsw.Connection, after: Place, to: Place, limit: int) -> list[Place]:
+def _surplus_copies(
+    db: apsw.Connection, after: SweepPosition, to: SweepPosition, limit: int
+) -> list[SweepPosition]:
     """Return copies beyond the limit, of the users that the walk has passed."""
     values: tuple[Any, ...] = after[:2] if to == START else after[:2] + to[:2]
     until = "" if to == START else " AND (user_id, inbox) <= (?, ?)"
@@ -134,7 +136,7 @@ def _surplus_copies(db: apsw.Connection, after: Place, to: Place, limit: int) ->
         " GROUP BY user_id, inbox HAVING count(*) > ?",
         (*values, limits.USER_COPIES_MAX),
     ).fetchall()
-    surplus: list[Place] = []
+    surplus: list[SweepPosition] = []
     for user, inbox in crowded:
         surplus += db.execute(
             f"SELECT {_COPY} FROM copies WHERE user_id = ? AND inbox = ?"
@@ -144,7 +146,7 @@ def _surplus_copies(db: apsw.Connection, after: Place, to: Place, limit: int) ->
     return surplus
 
 
-def _drop_copies(db: apsw.Connection, places: list[Place]) -> int:
+def _drop_copies(db: apsw.Connection, places: list[SweepPosition]) -> int:
     before = db.total_changes()
     db.executemany(f"DELETE FROM copies WHERE ({_COPY}) = (?, ?, ?)", places)
     return db.total_changes() - before
@@ -207,7 +209,7 @@ def _has_stale(db: apsw.Connection, now: int) -> bool:
     )
 
 
-def _forget(db: apsw.Connection, stale: list[Place], now: int, limit: int) -> int:
+def _forget(db: apsw.Connection, stale: list[SweepPosition], now: int, limit: int) -> int:
     before = db.total_changes()
     # The walk read an earlier snapshot: a key may have been claimed again since.
     db.executemany(

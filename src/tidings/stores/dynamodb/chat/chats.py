@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatRow, HeldChat, Receipt, Unread, unread_of_page
+from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, Unread, unread_of_page
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
@@ -56,7 +56,7 @@ class DynamoChatList:
         self._dynamo = dynamo
         self._heads = heads
 
-    async def held(self, user: UserKey) -> list[HeldChat]:
+    async def list_heads(self, user: UserKey) -> list[ChatHead]:
         """Return all chats of the user from a strong read, latest activity first."""
         receipts = await self._receipts(user)
         copies = await self._copies(list(receipts), strong=True)
@@ -64,7 +64,7 @@ class DynamoChatList:
             partial(self._member_count, chat, copy) for chat, copy in copies.items()
         )
         chats = [
-            HeldChat(chat, copy.head, receipts[chat], count.members)
+            ChatHead(chat, copy.head, receipts[chat], count.members)
             for (chat, copy), count in zip(copies.items(), counts, strict=True)
         ]
         chats.sort(key=lambda chat: (chat.head.active_at, chat.chat_id), reverse=True)
@@ -233,8 +233,8 @@ class DynamoChats:
             return False
         return True
 
-    async def held(self, user: UserKey) -> list[HeldChat]:
-        return await self._list.held(user)
+    async def list_heads(self, user: UserKey) -> list[ChatHead]:
+        return await self._list.list_heads(user)
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         return await self._list.ids(user)

@@ -17,7 +17,7 @@ from tidings.aws.transport import Throttled as Throttled
 from tidings.aws.transport import Unanswered as Unanswered
 from tidings.aws.transport import Unsent as Unsent
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.store import Lane, Requester
+from tidings.ports.store import CallClass, Requester
 from tidings.ports.world import Chance
 from tidings.stores.scheduler import Scheduler, wait_for_turn
 
@@ -223,7 +223,7 @@ USER_REQUESTS_AT_ONCE: Final = 16
 """Concurrent requests per user. Reading one chat list takes dozens of requests."""
 USER_REQUESTS_WAITING_MAX: Final = 1_024
 REQUESTS_WAITING_MAX: Final = 20_000
-OWN_CONNECTIONS: Final[dict[Lane, int]] = {"credentials": 6, "revocations": 2}
+OWN_CONNECTIONS: Final[dict[CallClass, int]] = {"credentials": 6, "revocations": 2}
 """Connections reserved for the server itself, in addition to those for users."""
 
 
@@ -233,16 +233,16 @@ class RequestScheduler:
     def __init__(self, connections: int, retrying: Retrying, chance: Chance) -> None:
         """Give users this many connections; `retrying` repeats their requests."""
         self._schedulers = {
-            lane: Scheduler(
-                f"requests of {lane}",
+            call_class: Scheduler(
+                f"requests of {call_class}",
                 slots=slots,
                 user_slots=min(USER_REQUESTS_AT_ONCE, max(1, slots // 2)),
                 user_waiting_max=USER_REQUESTS_WAITING_MAX,
                 waiting_max=REQUESTS_WAITING_MAX,
             )
-            for lane, slots in {**OWN_CONNECTIONS, "users": connections}.items()
+            for call_class, slots in {**OWN_CONNECTIONS, "users": connections}.items()
         }
-        self._retrying: dict[Lane, Retrying] = {
+        self._retrying: dict[CallClass, Retrying] = {
             "users": retrying,
             "credentials": Retrying(chance, Budget()),
             "revocations": Retrying(chance, Budget()),
@@ -250,7 +250,7 @@ class RequestScheduler:
 
     def retrying(self, who: Requester) -> Retrying:
         """Return the retry policy for requests of this requester."""
-        return self._retrying[who.lane]
+        return self._retrying[who.call_class]
 
     @asynccontextmanager
     async def turn(self, who: Requester, deadline: float) -> AsyncIterator[None]:
@@ -260,7 +260,7 @@ class RequestScheduler:
             Unsent: No connection became free before the deadline, on the event loop's clock.
             RateLimited, StoreUnavailable: Too many requests are waiting.
         """
-        scheduler = self._schedulers[who.lane]
+        scheduler = self._schedulers[who.call_class]
         try:
             turn = await wait_for_turn(scheduler, who, deadline)
         except TimeoutError:

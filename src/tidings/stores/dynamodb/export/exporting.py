@@ -46,7 +46,6 @@ from tidings.stores.dynamodb.chat.pages import head_of_chat, items_after, to_ent
 from tidings.stores.dynamodb.client.dynamo import BATCH_GET_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
 from tidings.stores.dynamodb.export.exporting_inbox import InboxSource
-from tidings.stores.dynamodb.export.identity_items import session_facts
 from tidings.stores.dynamodb.export.items import (
     OfTenants,
     to_data_key_fact,
@@ -58,6 +57,7 @@ from tidings.stores.dynamodb.export.items import (
 )
 from tidings.stores.dynamodb.export.scanning import BackOff, ids_of, open_patient, whole_table
 from tidings.stores.dynamodb.identity.audit import DynamoAuditLog
+from tidings.stores.dynamodb.identity.items import session_facts
 from tidings.stores.dynamodb.identity.phone_claims import IS_USER
 from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.tables import invites_of, request_keys_of

@@ -24,7 +24,7 @@ from tidings.ports.export_inbox_facts import (
     OfUser,
     PostKeyFact,
     TenantSettingsFact,
-    announcement_fact,
+    broadcast_fact,
     converted,
     read_state_facts,
 )
@@ -128,7 +128,7 @@ class InboxSource:
             limit=1,
             backwards=True,
         )
-        log = await self._notifications.last_announcements(tenant, inbox, before=None, limit=1)
+        log = await self._notifications.last_broadcasts(tenant, inbox, before=None, limit=1)
         return posted[0]["sk"] if posted else "", log[0].sequence if log else 0
 
     async def _pages(self, partition: str, kind: str, size: int) -> AsyncIterator[list[Item]]:
@@ -169,11 +169,11 @@ class InboxSource:
     async def _log(self, tenant: str, inbox: str, now: int) -> AsyncIterator[Sequence[OfInbox]]:
         after, (_, last) = 0, self._ends[tenant, inbox]
         while after < last:
-            entries = await self._notifications.announcements(
+            entries = await self._notifications.broadcasts(
                 tenant, inbox, after=after, limit=PAGE_CONTENTS
             )
             yield [
-                announcement_fact(entry, now, is_last=entry.sequence == last)
+                broadcast_fact(entry, now, is_last=entry.sequence == last)
                 for entry in entries
                 if entry.expires_at > now or entry.sequence == last
             ]

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry, SendKey
 from tidings.model.roles import Invite
 from tidings.model.setup_error import SetupError
@@ -36,6 +35,7 @@ from tidings.ports.export_facts import (
     to_entry,
 )
 from tidings.ports.export_inbox_facts import InboxFacts, converted
+from tidings.ports.people import AuditEntry
 from tidings.ports.world import Chance, Clock
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.deletions import deletion_items
@@ -50,12 +50,6 @@ from tidings.stores.dynamodb.chat.items import (
 from tidings.stores.dynamodb.chat.members import FIRST_MEMBERS
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item, gather_bounded
-from tidings.stores.dynamodb.export.identity_items import (
-    IS_SESSION,
-    put_user,
-    to_session_item,
-    with_own_numbers,
-)
 from tidings.stores.dynamodb.export.items import (
     inbox_items,
     member_items,
@@ -65,6 +59,12 @@ from tidings.stores.dynamodb.export.items import (
 from tidings.stores.dynamodb.export.scanning import BackOff, open_patient, whole_table
 from tidings.stores.dynamodb.identity import identity_patterns
 from tidings.stores.dynamodb.identity.audit import audit_item
+from tidings.stores.dynamodb.identity.items import (
+    IS_SESSION,
+    put_user,
+    to_session_item,
+    with_own_numbers,
+)
 from tidings.stores.dynamodb.identity.secrets import MasterList
 from tidings.stores.dynamodb.inbox import inbox_patterns
 from tidings.stores.dynamodb.patterns import Pattern

@@ -42,25 +42,23 @@ from tidings.ports.inboxes import PostKey
 from tidings.stores.dynamodb.chat.deletions import is_deletion
 from tidings.stores.dynamodb.chat.items import member_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.client.retrying import Item
-from tidings.stores.dynamodb.export.identity_items import (
-    to_issuer_fact,
-    to_issuer_item,
-    to_tenant_fact,
-    to_tenant_item,
-)
-from tidings.stores.dynamodb.identity.phone_claims import count_item
-from tidings.stores.dynamodb.identity.tenant_items import (
+from tidings.stores.dynamodb.identity.items import (
     ISSUER,
     SIGNING,
     TENANT,
     TENANT_KEY,
     api_key_key,
     signing_key,
+    to_issuer_fact,
+    to_issuer_item,
+    to_tenant_fact,
+    to_tenant_item,
 )
+from tidings.stores.dynamodb.identity.phone_claims import count_item
 from tidings.stores.dynamodb.inbox.copies import marks_item
 from tidings.stores.dynamodb.inbox.items import (
     DUE,
-    announcement_item,
+    broadcast_item,
     claim_item,
     config_key,
     copy_item,
@@ -69,7 +67,7 @@ from tidings.stores.dynamodb.inbox.items import (
     portions_ttl,
     settings_key,
 )
-from tidings.stores.dynamodb.inbox.jobs import aside_item, job_item
+from tidings.stores.dynamodb.inbox.jobs import dead_letter_item, job_item
 from tidings.stores.dynamodb.inbox.notifications import settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
@@ -95,7 +93,7 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
             yield notification_item(converted(Notification, fact))
             yield from _portions(fact)
         case BroadcastFact():
-            yield _announcement(fact)
+            yield _broadcast_fact_item(fact)
         case PostKeyFact():
             yield claim_item(fact.tenant, fact.inbox, fact.key, converted(PostKey, fact))
         case CopyFact():
@@ -105,7 +103,7 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
         case JobFact():
             yield job_item(converted(Job, fact))
         case DeadLetterFact():
-            yield aside_item(converted(DeadLetter, fact, job=converted(Job, fact.job)))
+            yield dead_letter_item(converted(DeadLetter, fact, job=converted(Job, fact.job)))
 
 
 def _portions(fact: NotificationFact) -> Iterator[Item]:
@@ -121,9 +119,9 @@ def _portions(fact: NotificationFact) -> Iterator[Item]:
         yield {**key, "done": frozenset(done[name]), TTL: ttl}
 
 
-def _announcement(fact: BroadcastFact) -> Item:
+def _broadcast_fact_item(fact: BroadcastFact) -> Item:
     """Return the item of a broadcast; DynamoDB may expire any but the last of a log."""
-    item = announcement_item(converted(Broadcast, fact))
+    item = broadcast_item(converted(Broadcast, fact))
     return item if fact.is_last else {**item, TTL: item[DUE]}
 
 

@@ -16,8 +16,7 @@ from zlib import crc32
 import msgspec
 
 from tidings.model import limits
-from tidings.model.audit import Act, AuditEntry
-from tidings.ports.people import AuditLog, Place
+from tidings.ports.people import Act, AuditEntry, AuditLog, AuditPosition
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.identity import identity_patterns as patterns
@@ -58,7 +57,7 @@ class DynamoAuditLog:
             )
 
     async def page(
-        self, tenant: str | None, *, since: int, before: Place, limit: int
+        self, tenant: str | None, *, since: int, before: AuditPosition, limit: int
     ) -> list[AuditEntry]:
         found: list[Item] = []
         for month in months_down(since, before[0]):
@@ -71,7 +70,7 @@ class DynamoAuditLog:
                 break
         return [entry for item in found if (entry := to_entry(item)).at >= since]
 
-    async def _newest(self, partition: str, before: Place, limit: int) -> list[Item]:
+    async def _newest(self, partition: str, before: AuditPosition, limit: int) -> list[Item]:
         return await self._dynamo.query(
             patterns.READ_AUDIT,
             "#pk = :pk AND #sk < :before",
@@ -80,14 +79,14 @@ class DynamoAuditLog:
             backwards=True,
         )
 
-    async def _newest_of_all(self, month: str, before: Place, limit: int) -> list[Item]:
+    async def _newest_of_all(self, month: str, before: AuditPosition, limit: int) -> list[Item]:
         shards = await gather_bounded(
             partial(self._newest_of_shard, shard, before, limit) for shard in _shards_of(month)
         )
         found = [item for items in shards for item in items]
         return sorted(found, key=_sort_key, reverse=True)[:limit]
 
-    async def _newest_of_shard(self, shard: str, before: Place, limit: int) -> list[Item]:
+    async def _newest_of_shard(self, shard: str, before: AuditPosition, limit: int) -> list[Item]:
         return await self._dynamo.query(
             patterns.READ_ALL_AUDIT,
             "#month = :month AND #sk < :before",
@@ -184,7 +183,7 @@ def _shards_of(month: str) -> list[str]:
     return [f"{month}#{shard}" for shard in range(SHARDS)]
 
 
-def _name(place: Place) -> str:
+def _name(place: AuditPosition) -> str:
     at, entry_id = place
     return f"{at:015d}#{entry_id}"
 

@@ -29,7 +29,7 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
     FIND_NUMBER,
     FIND_NUMBERS,
 )
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.stores.dynamodb.inbox.inbox_patterns import COUNT_USERS, SHOW_USER_COUNT
 from tidings.stores.dynamodb.inbox.items import of_tenant
 from tidings.tasks import Tasks

@@ -13,7 +13,7 @@ from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Update
 from tidings.stores.dynamodb.export.scanning import Walk
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 
 _LISTED: Final = "master#"
 

@@ -19,8 +19,7 @@ from tidings.stores.dynamodb.identity.identity_patterns import (
     RESUME_TENANT,
     SET_QUOTAS,
 )
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
-from tidings.stores.dynamodb.identity.tenant_items import (
+from tidings.stores.dynamodb.identity.items import (
     SIGNING,
     api_key_item,
     api_key_key,
@@ -37,6 +36,7 @@ from tidings.stores.dynamodb.identity.tenant_items import (
     to_signing_key,
     to_tenant,
 )
+from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.stores.dynamodb.patterns import Pattern
 
 

@@ -28,7 +28,7 @@ from tidings.stores.dynamodb.identity.phone_claims import (
     revocation_of,
     to_user,
 )
-from tidings.stores.dynamodb.identity.revocations import DynamoRevocations
+from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.tasks import Tasks
 
 CHATS_AT_ONCE: Final = 32

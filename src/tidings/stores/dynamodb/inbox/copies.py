@@ -91,7 +91,7 @@ class ReadMarks:
         except ConditionFailed as failed:
             return failed.item or {}
 
-    async def read_announcements(
+    async def read_broadcasts(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
     ) -> None:
         if not sequences:

@@ -45,8 +45,11 @@ FIND_NOTIFICATIONS: Final = Pattern(
 EMPTY_NOTIFICATION: Final = Pattern(
     "empty_notification", "UpdateItem", _INBOX, "remove the content of a retracted notification"
 )
-ANNOUNCE: Final = Pattern(
-    "announce", "PutItem", _INBOX, "a broadcast or a retraction claims its position in the log"
+APPEND_BROADCAST: Final = Pattern(
+    "append_broadcast",
+    "PutItem",
+    _INBOX,
+    "a broadcast or a retraction claims its position in the log",
 )
 LET_GO: Final = Pattern(
     "let_go",
@@ -55,10 +58,10 @@ LET_GO: Final = Pattern(
     "let a broadcast expire once the next one follows",
 )
 EMPTY_ANNOUNCEMENT: Final = Pattern(
-    "empty_announcement", "UpdateItem", _INBOX, "remove the content of a retracted broadcast"
+    "retract_broadcast", "UpdateItem", _INBOX, "remove the content of a retracted broadcast"
 )
 READ_ANNOUNCEMENTS: Final = Pattern(
-    "read_announcements",
+    "read_broadcasts",
     "Query",
     _INBOX,
     "the log of an inbox, ascending or descending",
@@ -97,7 +100,7 @@ PUT_JOBS: Final = Pattern(
 )
 TAKE_JOBS: Final = Pattern("take_jobs", "Query", _INBOX, "the next delivery jobs", strong=True)
 DELETE_JOB: Final = Pattern("delete_job", "DeleteItem", _INBOX, "a delivery job is done")
-KEEP_ASIDE: Final = Pattern("keep_aside", "PutItem", _INBOX, "store a dead letter")
+KEEP_DEAD_LETTER: Final = Pattern("keep_aside", "PutItem", _INBOX, "store a dead letter")
 LIST_ASIDE: Final = Pattern("list_aside", "Query", _INBOX, "list dead letters", strong=True)
 READ_ASIDE: Final = Pattern("read_aside", "GetItem", _INBOX, "one dead letter", strong=True)
 DROP_ASIDE: Final = Pattern("drop_aside", "DeleteItem", _INBOX, "delete a dead letter")

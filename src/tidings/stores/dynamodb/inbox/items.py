@@ -150,7 +150,7 @@ def log_key(tenant: str, inbox: str, sequence: int) -> Item:
     return {"pk": log_partition(tenant, inbox), "sk": log_sort(sequence)}
 
 
-def announcement_item(broadcast: Broadcast) -> Item:
+def broadcast_item(broadcast: Broadcast) -> Item:
     """Convert the newest broadcast to its item, without TTL: the engine must not delete it."""
     return {
         **log_key(broadcast.tenant, broadcast.inbox, broadcast.sequence),
@@ -159,7 +159,7 @@ def announcement_item(broadcast: Broadcast) -> Item:
     }
 
 
-def to_announcement(tenant: str, inbox: str, item: Item) -> Broadcast:
+def to_broadcast(tenant: str, inbox: str, item: Item) -> Broadcast:
     """Convert an item to its broadcast."""
     sequence = int(item["sk"].removeprefix("n#"))
     return made(Broadcast, item, tenant=tenant, inbox=inbox, sequence=sequence)

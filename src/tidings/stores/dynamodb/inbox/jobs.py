@@ -132,10 +132,10 @@ class DynamoDeadLetters:
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
 
-    async def keep(self, aside: DeadLetter) -> None:
-        item = aside_item(aside)
+    async def keep(self, dead_letter: DeadLetter) -> None:
+        item = dead_letter_item(dead_letter)
         with suppress(ConditionFailed):
-            await self._dynamo.put(patterns.KEEP_ASIDE, item, IS_FREE)
+            await self._dynamo.put(patterns.KEEP_DEAD_LETTER, item, IS_FREE)
 
     async def page(self, *, after: str | None, limit: int) -> list[DeadLetter]:
         items = await self._dynamo.query(
@@ -170,9 +170,9 @@ def to_job(item: Item) -> Job:
     return _job.decode(item["json"])
 
 
-def aside_item(aside: DeadLetter) -> Item:
+def dead_letter_item(dead_letter: DeadLetter) -> Item:
     """Convert a dead letter to its item."""
-    return _item(_ASIDE, aside.aside_id, aside)
+    return _item(_ASIDE, dead_letter.aside_id, dead_letter)
 
 
 def _name(job: Job) -> str:
@@ -192,4 +192,4 @@ async def _as_jobs_unavailable() -> AsyncIterator[None]:
 
 
 _conforms: type[Jobs] = DynamoJobs
-_conforms_aside: type[DeadLetters] = DynamoDeadLetters
+_dead_letters_conform: type[DeadLetters] = DynamoDeadLetters

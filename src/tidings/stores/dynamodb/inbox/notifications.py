@@ -31,8 +31,8 @@ from tidings.stores.dynamodb.inbox.items import (
     IS_FREE,
     IS_THERE,
     NEXT_TO,
-    announcement_item,
     body_key,
+    broadcast_item,
     claim_item,
     config_key,
     inbox_partition,
@@ -45,7 +45,7 @@ from tidings.stores.dynamodb.inbox.items import (
     portions_of,
     portions_ttl,
     settings_key,
-    to_announcement,
+    to_broadcast,
     to_notification,
 )
 from tidings.tasks import Tasks
@@ -54,7 +54,7 @@ _JSON: Final = "json"
 
 log = logging.getLogger("tidings.dynamodb")
 
-ANNOUNCEMENTS_AGE_MS: Final = 1_000
+BROADCASTS_AGE_MS: Final = 1_000
 _FREE_KEY: Final = f"{IS_FREE} OR #expires_at <= :now"
 
 
@@ -100,11 +100,11 @@ class DynamoNotifications:
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
-        self._tasks = Tasks("announcements")
+        self._tasks = Tasks("broadcasts")
 
     @property
-    def announcements_age_ms(self) -> int:
-        return ANNOUNCEMENTS_AGE_MS
+    def broadcasts_age_ms(self) -> int:
+        return BROADCASTS_AGE_MS
 
     # For listed users.
 
@@ -151,15 +151,15 @@ class DynamoNotifications:
 
     # The log of broadcasts.
 
-    async def announce(self, announcement: Broadcast) -> bool:
+    async def append_broadcast(self, broadcast: Broadcast) -> bool:
         try:
-            await self._dynamo.put(patterns.ANNOUNCE, announcement_item(announcement), IS_FREE)
+            await self._dynamo.put(patterns.APPEND_BROADCAST, broadcast_item(broadcast), IS_FREE)
         except ConditionFailed as failed:
             assert failed.item is not None, "the slot is free unless an item exists"
-            if failed.item["mark"] != announcement.mark:
+            if failed.item["mark"] != broadcast.mark:
                 return False
-        if announcement.sequence > 1:
-            self._tasks.start(self._let_previous_expire(announcement))
+        if broadcast.sequence > 1:
+            self._tasks.start(self._let_previous_expire(broadcast))
         return True
 
     async def _let_previous_expire(self, newest: Broadcast) -> None:
@@ -171,14 +171,14 @@ class DynamoNotifications:
             return  # it is already deleted
         except StoreUnavailable:
             log.warning(
-                "a broadcast will not be deleted", extra={"action": "announcement_stays", **key}
+                "a broadcast will not be deleted", extra={"action": "broadcast_stays", **key}
             )
 
-    async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
+    async def retract_broadcast(self, tenant: str, inbox: str, sequence: int) -> None:
         key = log_key(tenant, inbox, sequence)
         await self._remove_content(patterns.EMPTY_ANNOUNCEMENT, key)
 
-    async def announcements(
+    async def broadcasts(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
         items = await self._dynamo.query(
@@ -187,9 +187,9 @@ class DynamoNotifications:
             {":log": log_partition(tenant, inbox), ":after": log_sort(after)},
             limit=limit,
         )
-        return [to_announcement(tenant, inbox, item) for item in items]
+        return [to_broadcast(tenant, inbox, item) for item in items]
 
-    async def last_announcements(
+    async def last_broadcasts(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
     ) -> list[Broadcast]:
         below = NEXT_TO if before is None else log_sort(before)
@@ -200,7 +200,7 @@ class DynamoNotifications:
             limit=limit,
             backwards=True,
         )
-        return [to_announcement(tenant, inbox, item) for item in items]
+        return [to_broadcast(tenant, inbox, item) for item in items]
 
     # Progress.
 

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatRow, HeldChat, Receipt
+from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import LimitReached, RequestConflict
@@ -118,7 +118,7 @@ class SqliteChats:
 
         return await self._writer.write(write)
 
-    async def held(self, user: UserKey) -> list[HeldChat]:
+    async def list_heads(self, user: UserKey) -> list[ChatHead]:
         return await self._readers.read(
             lambda db: [_held(row) for row in db.execute(_HELD, (user,))]
         )
@@ -220,9 +220,9 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
             yield
 
 
-def _held(row: tuple[Any, ...]) -> HeldChat:
+def _held(row: tuple[Any, ...]) -> ChatHead:
     chat_id, *rest = row
-    return HeldChat(chat_id, Head(*rest[:4]), Receipt(*rest[4:8]), rest[8])
+    return ChatHead(chat_id, Head(*rest[:4]), Receipt(*rest[4:8]), rest[8])
 
 
 _conforms: type[Chats] = SqliteChats

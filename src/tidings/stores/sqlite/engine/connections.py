@@ -26,7 +26,7 @@ import apsw
 from tidings.model import limits
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
-from tidings.ports.store import Lane, current_requester
+from tidings.ports.store import CallClass, current_requester
 from tidings.stores.scheduler import Scheduler, Turn, wait_for_turn
 
 DISK_TROUBLE: Final = (
@@ -58,7 +58,7 @@ READS_WAITING_MAX: Final = 5_000
 TURN_SECONDS: Final = 0.001
 """Thread time of one turn: a requester whose read takes longer skips as many turns."""
 
-_CONNECTIONS: Final[dict[Lane, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
+_CONNECTIONS: Final[dict[CallClass, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
 
 
 class StoreBroken(Exception):
@@ -174,7 +174,10 @@ class Readers:
     """Pools of connections that only read, each used by one read at a time."""
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
-        self._pools = {lane: _Pool(connect, lane, count) for lane, count in _CONNECTIONS.items()}
+        self._pools = {
+            call_class: _Pool(connect, call_class, count)
+            for call_class, count in _CONNECTIONS.items()
+        }
 
     async def read(self, act: Callable[[apsw.Connection], T]) -> T:
         """Run a function of queries on one snapshot, at least as new as the call.
@@ -184,7 +187,7 @@ class Readers:
             StoreUnavailable: Too many reads are waiting in all, or the disk failed.
         """
         requester = current_requester()
-        pool = self._pools[requester.lane]
+        pool = self._pools[requester.call_class]
         turn = await wait_for_turn(pool.scheduler, requester)
         read = _Read(act, turn, asyncio.get_running_loop())
         pool.start(read)
@@ -231,9 +234,11 @@ class _Read:
 class _Pool:
     """Connections, as many threads, and a scheduler with as many slots."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], lane: Lane, size: int) -> None:
+    def __init__(
+        self, connect: Callable[[], apsw.Connection], call_class: CallClass, size: int
+    ) -> None:
         self.scheduler = Scheduler(
-            f"reads of {lane}",
+            f"reads of {call_class}",
             slots=size,
             user_slots=min(size, USER_READS_AT_ONCE),
             user_waiting_max=USER_READS_WAITING_MAX,
@@ -243,7 +248,7 @@ class _Pool:
         self._all = [connect() for _ in range(size)]
         for db in self._all:
             self._idle.put(db)
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{lane}")
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{call_class}")
 
     def start(self, read: _Read) -> None:
         """Run a read in a thread. It keeps its turn until it ends, even if the caller left."""

@@ -173,31 +173,31 @@ class Writer:
         if isinstance(batch[0], SteppedWrite):
             return [self._write_step(batch[0])]
         try:
-            together = self._write_together(batch)
+            written = self._write_in_bulk(batch)
         except DISK_TROUBLE:
             raise
         except Exception:
             # A lost slot or a repeated key, which is rare: write each job on its own.
             self._db.execute("ROLLBACK; BEGIN IMMEDIATE")
-            together = set()
+            written = set()
         return [
-            JobWritten if index in together else self._write_alone(job)
+            JobWritten if index in written else self._write_alone(job)
             for index, job in enumerate(batch)
         ]
 
-    def _write_together(self, batch: list[WriteJob]) -> set[int]:
+    def _write_in_bulk(self, batch: list[WriteJob]) -> set[int]:
         statements: dict[str, list[tuple[Any, ...]]] = {}
-        together = set()
+        written = set()
         for index, job in enumerate(batch):
             bulk = job.bulk()
             if bulk is None:
                 continue
-            together.add(index)
+            written.add(index)
             for statement, rows in bulk:
                 statements.setdefault(statement, []).extend(rows)
         for statement, rows in statements.items():
             self._db.executemany(statement, rows)
-        return together
+        return written
 
     def _write_alone(self, job: WriteJob) -> object:
         self._db.execute("SAVEPOINT job")

@@ -50,7 +50,7 @@ from tidings.ports.export_inbox_facts import (
     OfUser,
     PostKeyFact,
     TenantSettingsFact,
-    announcement_fact,
+    broadcast_fact,
     converted,
     read_state_facts,
 )
@@ -62,8 +62,8 @@ from tidings.stores.sqlite.export.importing import refuse_unfinished
 from tidings.stores.sqlite.identity.audit import ENTRIES, entry_from_row
 from tidings.stores.sqlite.identity.secrets import ensure_epoch
 from tidings.stores.sqlite.inbox.copies import read_state
-from tidings.stores.sqlite.inbox.jobs import ASIDE, aside_from_row, job_from_row
-from tidings.stores.sqlite.inbox.notifications import announcement_from_row
+from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
+from tidings.stores.sqlite.inbox.notifications import broadcast_from_row
 
 # Each part is in the order of its key, so that SQLite merges them as it reads.
 _INBOXES: Final = """
@@ -141,8 +141,8 @@ def inbox_facts(db: apsw.Connection, now: int) -> Iterator[InboxFacts]:
     for row in db.execute(_JOBS, (now,)):
         yield converted(JobFact, job_from_row(row))
     for row in db.execute(f"{ASIDE} ORDER BY aside_id"):
-        aside = aside_from_row(row)
-        yield converted(DeadLetterFact, aside, job=converted(JobFact, aside.job))
+        dead_letter = dead_letter_from_row(row)
+        yield converted(DeadLetterFact, dead_letter, job=converted(JobFact, dead_letter.job))
 
 
 def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterator[OfInbox]:
@@ -156,8 +156,8 @@ def _of_inbox(db: apsw.Connection, tenant: str, inbox: str, now: int) -> Iterato
         yield converted(NotificationFact, notification, finished_jobs=numbers)
     last = db.execute(_LAST, here).get
     for row in db.execute(_LOG, (*here, now, last)):
-        entry = announcement_from_row(row)
-        yield announcement_fact(entry, now, is_last=entry.sequence == last)
+        entry = broadcast_from_row(row)
+        yield broadcast_fact(entry, now, is_last=entry.sequence == last)
     for key, *row in db.execute(_POST_KEYS, (*here, now)):
         claim = from_row(PostKey, tuple(row))
         yield converted(PostKeyFact, claim, tenant=tenant, inbox=inbox, key=key)

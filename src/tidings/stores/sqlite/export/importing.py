@@ -15,7 +15,6 @@ import apsw
 import msgspec
 
 from tidings.data_folder import only_process
-from tidings.model.audit import AuditEntry
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.model.setup_error import SetupError
@@ -58,12 +57,18 @@ from tidings.ports.export_inbox_facts import (
     TenantSettingsFact,
     converted,
 )
+from tidings.ports.people import AuditEntry
 from tidings.stores.sqlite.engine.connections import DATABASE, DISK_TROUBLE, connect
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, insert_once, to_row
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.identity.audit import KEEP, entry_to_row
-from tidings.stores.sqlite.inbox.jobs import KEEP_ASIDE, PUT_JOB, aside_to_row, job_to_row
-from tidings.stores.sqlite.inbox.notifications import ANNOUNCE, PUT_NOTIFICATION
+from tidings.stores.sqlite.inbox.jobs import (
+    KEEP_DEAD_LETTER,
+    PUT_JOB,
+    dead_letter_to_row,
+    job_to_row,
+)
+from tidings.stores.sqlite.inbox.notifications import APPEND_BROADCAST, PUT_NOTIFICATION
 
 INBOX_TABLES: Final = (
     "tenant_settings", "inboxes", "notifications", "finished_jobs", "announcements", "post_keys",
@@ -97,7 +102,7 @@ def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
         case NotificationFact():
             yield from _notification(fact)
         case BroadcastFact():
-            yield ANNOUNCE, msgspec.structs.astuple(converted(Broadcast, fact))
+            yield APPEND_BROADCAST, msgspec.structs.astuple(converted(Broadcast, fact))
         case PostKeyFact():
             yield _POST_KEY, msgspec.structs.astuple(fact)
         case CopyFact():
@@ -107,8 +112,8 @@ def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
         case JobFact():
             yield PUT_JOB, job_to_row(converted(Job, fact))
         case DeadLetterFact():
-            aside = converted(DeadLetter, fact, job=converted(Job, fact.job))
-            yield KEEP_ASIDE, aside_to_row(aside)
+            dead_letter = converted(DeadLetter, fact, job=converted(Job, fact.job))
+            yield KEEP_DEAD_LETTER, dead_letter_to_row(dead_letter)
 
 
 def _notification(fact: NotificationFact) -> Iterator[_Statement]:

@@ -6,8 +6,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from tidings.model.audit import Act, AuditEntry
-from tidings.ports.people import AuditLog, Place
+from tidings.ports.people import Act, AuditEntry, AuditLog, AuditPosition
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
@@ -48,7 +47,7 @@ class SqliteAuditLog:
         await self._writer.write(write, rows=1)
 
     async def page(
-        self, tenant: str | None, *, since: int, before: Place, limit: int
+        self, tenant: str | None, *, since: int, before: AuditPosition, limit: int
     ) -> list[AuditEntry]:
         of_tenant, values = ("", ()) if tenant is None else ("tenant = ? AND ", (tenant,))
 

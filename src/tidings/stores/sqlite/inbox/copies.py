@@ -105,7 +105,7 @@ class SqliteCopies:
 
         await self._writer.write(write)
 
-    async def read_announcements(
+    async def read_broadcasts(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
     ) -> None:
         def write(db: apsw.Connection) -> None:

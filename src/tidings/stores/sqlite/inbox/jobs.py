@@ -155,7 +155,7 @@ def job_from_row(row: tuple[Any, ...]) -> Job:
 _conforms: type[Jobs] = SqliteJobs
 
 
-KEEP_ASIDE: Final = insert_once("jobs_aside", DeadLetter)
+KEEP_DEAD_LETTER: Final = insert_once("jobs_aside", DeadLetter)
 ASIDE: Final = f"SELECT {columns(DeadLetter)} FROM jobs_aside"
 
 _job = msgspec.json.Decoder(Job)
@@ -168,11 +168,11 @@ class SqliteDeadLetters:
         self._writer = writer
         self._readers = readers
 
-    async def keep(self, aside: DeadLetter) -> None:
-        row = aside_to_row(aside)
+    async def keep(self, dead_letter: DeadLetter) -> None:
+        row = dead_letter_to_row(dead_letter)
 
         def write(db: apsw.Connection) -> None:
-            db.execute(KEEP_ASIDE, row)
+            db.execute(KEEP_DEAD_LETTER, row)
 
         await self._writer.write(write, rows=1)
 
@@ -181,14 +181,14 @@ class SqliteDeadLetters:
             rows = db.execute(
                 f"{ASIDE} WHERE aside_id > ? ORDER BY aside_id LIMIT ?", (after or "", limit)
             )
-            return [aside_from_row(row) for row in rows]
+            return [dead_letter_from_row(row) for row in rows]
 
         return await self._readers.read(read)
 
     async def get(self, aside_id: str) -> DeadLetter | None:
         def read(db: apsw.Connection) -> DeadLetter | None:
             row = db.execute(f"{ASIDE} WHERE aside_id = ?", (aside_id,)).fetchone()
-            return aside_from_row(row) if row else None
+            return dead_letter_from_row(row) if row else None
 
         return await self._readers.read(read)
 
@@ -199,16 +199,16 @@ class SqliteDeadLetters:
         await self._writer.write(write, rows=1)
 
 
-def aside_to_row(aside: DeadLetter) -> tuple[Any, ...]:
+def dead_letter_to_row(dead_letter: DeadLetter) -> tuple[Any, ...]:
     """Return the row of a dead letter."""
-    job = msgspec.json.encode(aside.job).decode()
-    return aside.aside_id, job, aside.reason, aside.at
+    job = msgspec.json.encode(dead_letter.job).decode()
+    return dead_letter.aside_id, job, dead_letter.reason, dead_letter.at
 
 
-def aside_from_row(row: tuple[Any, ...]) -> DeadLetter:
+def dead_letter_from_row(row: tuple[Any, ...]) -> DeadLetter:
     """Return the dead letter of a row that was selected with its columns."""
     aside_id, job, reason, at = row
     return DeadLetter(aside_id=aside_id, job=_job.decode(job), reason=reason, at=at)
 
 
-_aside_conforms: type[DeadLetters] = SqliteDeadLetters
+_dead_letters_conform: type[DeadLetters] = SqliteDeadLetters

@@ -22,7 +22,7 @@ _EMPTY: Final = """
 UPDATE notifications SET box = NULL, box_key = 0
 WHERE tenant = ? AND inbox = ? AND notification_id = ?
 """
-ANNOUNCE: Final = insert_once("announcements", Broadcast)
+APPEND_BROADCAST: Final = insert_once("announcements", Broadcast)
 _EMPTY_ANNOUNCEMENT: Final = """
 UPDATE announcements SET box = NULL, box_key = 0
 WHERE tenant = ? AND inbox = ? AND sequence = ?
@@ -52,7 +52,7 @@ class SqliteNotifications:
         self._readers = readers
 
     @property
-    def announcements_age_ms(self) -> int:
+    def broadcasts_age_ms(self) -> int:
         return 0
 
     async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
@@ -79,18 +79,18 @@ class SqliteNotifications:
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
         await self._write(_EMPTY, (tenant, inbox, notification_id))
 
-    async def announce(self, announcement: Broadcast) -> bool:
-        return await self._writer.write(lambda db: _announce(db, announcement), rows=1)
+    async def append_broadcast(self, broadcast: Broadcast) -> bool:
+        return await self._writer.write(lambda db: _append_broadcast(db, broadcast), rows=1)
 
-    async def empty_announcement(self, tenant: str, inbox: str, sequence: int) -> None:
+    async def retract_broadcast(self, tenant: str, inbox: str, sequence: int) -> None:
         await self._write(_EMPTY_ANNOUNCEMENT, (tenant, inbox, sequence))
 
-    async def announcements(
+    async def broadcasts(
         self, tenant: str, inbox: str, *, after: int, limit: int
     ) -> list[Broadcast]:
         return await self._log("sequence > ? ORDER BY sequence", tenant, inbox, after, limit)
 
-    async def last_announcements(
+    async def last_broadcasts(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
     ) -> list[Broadcast]:
         if before is None:
@@ -123,7 +123,7 @@ class SqliteNotifications:
         values = (tenant, inbox, place, limit)
         return await self._readers.read(
             lambda db: [
-                announcement_from_row(row) for row in db.execute(f"{_LOG} {where} LIMIT ?", values)
+                broadcast_from_row(row) for row in db.execute(f"{_LOG} {where} LIMIT ?", values)
             ]
         )
 
@@ -132,18 +132,18 @@ _BEYOND: Final = 2**62
 """A number above every sequence."""
 
 
-def _announce(db: apsw.Connection, announcement: Broadcast) -> bool:
-    db.execute(ANNOUNCE, msgspec.structs.astuple(announcement))
+def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
+    db.execute(APPEND_BROADCAST, msgspec.structs.astuple(broadcast))
     if db.changes():
         return True
     mark = db.execute(
         "SELECT mark FROM announcements WHERE tenant = ? AND inbox = ? AND sequence = ?",
-        (announcement.tenant, announcement.inbox, announcement.sequence),
+        (broadcast.tenant, broadcast.inbox, broadcast.sequence),
     ).get
-    return bool(mark == announcement.mark)
+    return bool(mark == broadcast.mark)
 
 
-def announcement_from_row(row: tuple[Any, ...]) -> Broadcast:
+def broadcast_from_row(row: tuple[Any, ...]) -> Broadcast:
     """Return the log entry of a row that was selected with its columns."""
     entry = from_row(Broadcast, row)
     return msgspec.structs.replace(entry, late_joiners=bool(entry.late_joiners))

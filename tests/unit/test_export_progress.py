@@ -9,7 +9,6 @@ import pytest
 
 from tidings.actions.export.exporting import Tally
 from tidings.cli.export import TallyLine
-from tidings.model.audit import AuditEntry
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.notifications import (
@@ -44,7 +43,15 @@ from tidings.ports.export_inbox_facts import (
     ReadStateFact,
 )
 from tidings.ports.inboxes import PostKey
-from tidings.ports.people import Quotas, SigningKey, Tenant, TenantKey, TokenIssuer, User
+from tidings.ports.people import (
+    AuditEntry,
+    Quotas,
+    SigningKey,
+    Tenant,
+    TenantKey,
+    TokenIssuer,
+    User,
+)
 from tidings.ports.sessions import Session
 from tidings.stores.dynamodb.client.retrying import Rejected, RequestError, Throttled
 from tidings.stores.dynamodb.client.transport import Transport

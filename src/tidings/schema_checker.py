@@ -11,9 +11,9 @@ import sys
 
 import msgspec
 
-from tidings.checkers.__main__ import NOT_VALID, VALID, Question
 from tidings.model import limits
 from tidings.ports.inboxes import CheckerBusy, TookTooLong
+from tidings.schema_check_process import NOT_VALID, VALID, Question
 
 log = logging.getLogger("tidings.checking")
 
@@ -56,7 +56,7 @@ async def _ask(question: bytes) -> int:
         sys.executable,
         "-I",
         "-m",
-        "tidings.checkers",
+        "tidings.schema_check_process",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,

@@ -111,8 +111,12 @@ async def test_logs_go_on_after_a_move(place: Place, places: Places) -> None:
         await import_into(other, export)
         async with other.open() as store:
             for inbox, last in ((INBOX, 6), (OVER, 2)):
-                assert not await store.notifications.announce(a_broadcast(last, inbox=inbox))
-                assert await store.notifications.announce(a_broadcast(last + 1, inbox=inbox))
+                assert not await store.notifications.append_broadcast(
+                    a_broadcast(last, inbox=inbox)
+                )
+                assert await store.notifications.append_broadcast(
+                    a_broadcast(last + 1, inbox=inbox)
+                )
 
 
 async def test_content_that_has_expired_stays_behind(place: Place) -> None:
@@ -226,7 +230,7 @@ async def test_an_export_names_the_inbox_that_was_posted_to(
                 pass
             assert await source.changed() == []
             if is_broadcast:
-                assert await store.notifications.announce(a_broadcast(7))
+                assert await store.notifications.append_broadcast(a_broadcast(7))
             else:
                 await store.notifications.put(a_notification(new_id(LATER)))
             with pytest.raises(ChangedDuringExport) as changed:

@@ -85,8 +85,10 @@ def a_process(world: SmallDeployment, around: Around | None = None) -> Process:
     )
     signing = SigningKeys(tenants, world.vault.wrapping, world.clock, watch)
     own = TenantIssuerKeys(tenants, world.clock, watch)
-    standings = CredentialStatus(tenants, store.users, sessions, world.clock, watch)
-    authenticate = Authenticate(ROOT_KEY, tenants, signing, own, standings, watch, world.clock)
+    credential_status = CredentialStatus(tenants, store.users, sessions, world.clock, watch)
+    authenticate = Authenticate(
+        ROOT_KEY, tenants, signing, own, credential_status, watch, world.clock
+    )
     made = Process(watch, signing, authenticate)
     return made
 
@@ -210,13 +212,13 @@ async def test_a_token_is_looked_up_once(
 ) -> None:
     one, other = forge.with_claims(), forge.with_claims(sub="bob")
     assert await process.accepts(one)
-    assert process.asked == ["signing_keys", "get", "standing"]
+    assert process.asked == ["signing_keys", "get", "stored_credentials"]
     process.asked.clear()
     for _ in range(10):
         assert await process.accepts(one)
     assert process.asked == []
     assert await process.accepts(other)
-    assert process.asked == ["standing"], "tenant and keys are known by now"
+    assert process.asked == ["stored_credentials"], "tenant and keys are known by now"
 
 
 @pytest.mark.attack("A12", "A13", "A18")
@@ -280,7 +282,7 @@ async def test_who_signs_for_long_hears_of_a_newer_key(
 
 
 @pytest.mark.attack("A12", "A13")
-@pytest.mark.parametrize("name", ["get", "standing", "signing_keys"])
+@pytest.mark.parametrize("name", ["get", "stored_credentials", "signing_keys"])
 async def test_what_ends_between_the_look_and_remembering_it_is_seen(
     world: SmallDeployment, forge: Forge, name: str
 ) -> None:
@@ -342,7 +344,7 @@ async def test_who_cannot_see_the_feed_believes_nothing_it_remembers(
 
     process.time += 0.001
     assert await process.accepts(token)
-    assert process.asked == ["signing_keys", "get", "standing"], "all of it anew"
+    assert process.asked == ["signing_keys", "get", "stored_credentials"], "all of it anew"
     await world.store.users.revoke_tokens(ALICE, NOW)
     assert not await process.accepts(token)
 
@@ -351,7 +353,7 @@ async def test_who_cannot_see_the_feed_believes_nothing_it_remembers(
     process.asked.clear()
     other = forge.with_claims(sub="bob")
     assert [await process.accepts(other) for _ in range(3)] == [True] * 3
-    assert process.asked == ["standing"]
+    assert process.asked == ["stored_credentials"]
 
 
 async def test_without_feed_and_store_nobody_is_let_in(

@@ -75,7 +75,7 @@ async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, plac
 async def _answers(store: Store, chats: list[ChatId]) -> list[object]:
     answers: list[object] = [
         await store.chats.listing(ANN, below=None, limit=50, now=LATER),
-        await store.chats.held(BOB),
+        await store.chats.list_heads(BOB),
         await store.users.get(ANN),
         await store.users.get(BOB),
         await store.tenants.get("acme-2"),
@@ -106,11 +106,11 @@ async def test_where_many_deliver_the_head_copies_reach_the_ends(
     async with places.new("sqlite") as place, spare_tables(dynamodb_endpoint) as prefix:
         async with place.open() as store:
             chats = await fill(store)
-            heads = {held.chat_id: held.head.sequence for held in await store.chats.held(ANN)}
+            heads = {held.chat_id: held.head.sequence for held in await store.chats.list_heads(ANN)}
         await import_into(TablesPlace(dynamodb_endpoint, prefix), await export_from(place))
         async with open_tables(dynamodb_endpoint, prefix, writes_heads=False) as tables:
             assert await tables.deliveries.reached(chats) == heads
-            held = await tables.chats.held(ANN)
+            held = await tables.chats.list_heads(ANN)
             assert {one.chat_id: one.head.sequence for one in held} == heads
             assert {one.member_count for one in held} == {2, 3, 16}
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find a posted notification, report the progress of its delivery, and retract it."""
+"""Posted notifications: find, follow their delivery, retract; dead letters of delivery."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 from time import monotonic
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,12 +19,70 @@ from tidings.model.notifications import (
     Notification,
     broadcast_sequence,
 )
-from tidings.model.refusals import NotificationNotFound
-from tidings.ports.bus import Bus, Retracted
+from tidings.model.refusals import (
+    CursorInvalid,
+    JobNotFound,
+    NotificationNotFound,
+    QueueUnavailable,
+)
+from tidings.ports.bus import Bus, DeadLetter, DeadLetters, Jobs, JobsUnavailable, Retracted
 from tidings.ports.inboxes import Notifications
 from tidings.ports.world import Chance, Clock
 
+ASIDE: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}-[0-9]{1,5}")
+
 Status = Literal["queued", "running", "done", "redacted"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterJobs:
+    """Dead letters of the delivery queue. The caller's rights are not checked here."""
+
+    dead_letter: DeadLetters
+    jobs: Jobs
+
+    async def page(self, cursor: str | None, limit: int) -> tuple[list[DeadLetter], str | None]:
+        """Return a page of dead letters and the cursor of the next page; None at the end.
+
+        Raises:
+            CursorInvalid: The cursor is malformed.
+        """
+        if cursor is not None and ASIDE.fullmatch(cursor) is None:
+            raise CursorInvalid
+        found = await self.dead_letter.page(after=cursor, limit=limit + 1)
+        page = found[:limit]
+        return page, page[-1].aside_id if len(found) > limit else None
+
+    async def replay(self, aside_id: str) -> DeadLetter:
+        """Put a dead letter back into the queue and return it.
+
+        Raises:
+            JobNotFound: There is no such dead letter.
+            QueueUnavailable: The dead letter remains; its job may have been queued all the same.
+        """
+        found = await self._get(aside_id)
+        try:
+            await self.jobs.put([found.job])
+        except JobsUnavailable as error:
+            raise QueueUnavailable from error
+        await self.dead_letter.drop(aside_id)
+        return found
+
+    async def drop(self, aside_id: str) -> None:
+        """Delete a dead letter; its users get no copy, except those who already have it.
+
+        Raises:
+            JobNotFound: There is no such dead letter.
+        """
+        await self._get(aside_id)
+        await self.dead_letter.drop(aside_id)
+
+    async def _get(self, aside_id: str) -> DeadLetter:
+        is_id = ASIDE.fullmatch(aside_id) is not None
+        found = await self.dead_letter.get(aside_id) if is_id else None
+        if found is None:
+            raise JobNotFound
+        return found
 
 
 class PostProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +127,7 @@ class FindNotification:
         if sequence is None:
             found = await self.notifications.get(tenant, inbox, [notification_id])
             return found[0] if found else None
-        entries = await self.notifications.announcements(tenant, inbox, after=sequence - 1, limit=1)
+        entries = await self.notifications.broadcasts(tenant, inbox, after=sequence - 1, limit=1)
         is_there = entries and entries[0].sequence == sequence and entries[0].kind == "broadcast"
         return entries[0] if is_there else None
 
@@ -112,13 +171,13 @@ class GetProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class RedactNotification:
+class RetractNotification:
     """Retract a notification: no request that starts after the answer shows it."""
 
     find: FindNotification
     notifications: Notifications
     views: LogViews
-    announce: BroadcastAppender
+    append_broadcast: BroadcastAppender
     bus: Bus
     clock: Clock
     chance: Chance
@@ -134,7 +193,7 @@ class RedactNotification:
         view = await self.views.get(tenant, inbox, age_ms=0)
         is_whole = found.box is not None
         if is_whole and not view.is_retracted(notification_id):
-            await self.announce(
+            await self.append_broadcast(
                 self._retraction(found),
                 after=view.head,
                 is_same=lambda entry: entry.target == notification_id,
@@ -143,7 +202,7 @@ class RedactNotification:
         if is_whole:  # completes an earlier attempt that broke off; repeating does no harm
             self.bus.publish(Retracted(tenant, inbox, notification_id))
             await self._empty(found)
-        await _until(durable_at + self.notifications.announcements_age_ms / limits.SECOND_MS)
+        await _until(durable_at + self.notifications.broadcasts_age_ms / limits.SECOND_MS)
 
     def _retraction(self, found: Notification | Broadcast) -> Broadcast:
         return Broadcast(
@@ -159,7 +218,7 @@ class RedactNotification:
 
     async def _empty(self, found: Notification | Broadcast) -> None:
         if isinstance(found, Broadcast):
-            await self.notifications.empty_announcement(found.tenant, found.inbox, found.sequence)
+            await self.notifications.retract_broadcast(found.tenant, found.inbox, found.sequence)
         else:
             await self.notifications.empty(found.tenant, found.inbox, found.notification_id)
 
