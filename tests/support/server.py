@@ -159,7 +159,7 @@ class ServerProcess:
         kept["TIDINGS_DRAIN_SECONDS"] = "0"
         if self.preload is not None:
             kept["LD_PRELOAD"] = str(self.preload)
-        return kept | self.environment
+        return kept | {"PYTHONFAULTHANDLER": "1"} | self.environment
 
     async def _until_ready(self) -> None:
         async with httpx.AsyncClient(verify=False, trust_env=False) as client:
