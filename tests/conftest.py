@@ -2,6 +2,7 @@
 """Fixtures that any suite may ask for."""
 
 import pytest
+from hypothesis import settings
 
 from tests.attacks.report import note_attacks, tell_attacks
 from tests.support.quick import keep_quick
@@ -31,15 +32,24 @@ __all__ = [
 ]
 
 
+# An example may take as long as a busy machine needs for it.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="only tests that start no service and no process"
     )
+    parser.addoption(
+        "--in-process", action="store_true", help="the same and the tests of all verbs in-process"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick"):
-        keep_quick(config, items)
+    with_verbs = config.getoption("--in-process")
+    if with_verbs or config.getoption("--quick"):
+        keep_quick(config, items, with_verbs=with_verbs)
     note_attacks(items)
 
 

@@ -121,6 +121,7 @@ async def test_no_program_changes_what_stands_in_the_file(tmp_path: Path) -> Non
     db.close()
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_it_travels_from_one_engine_to_the_other(
     place: Place, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:

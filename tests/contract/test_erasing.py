@@ -247,8 +247,10 @@ async def test_what_took_too_long_counts_only_if_its_key_still_does(
 
 
 @pytest.fixture
-async def shared_store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+async def shared_store(dynamodb_endpoint: str) -> AsyncIterator[Store]:
     """The engine that several processes use."""
-    endpoint: str = request.getfixturevalue("dynamodb_endpoint")
-    async with spare_tables(endpoint) as prefix, DynamoEngine(endpoint, prefix).open() as opened:
+    async with (
+        spare_tables(dynamodb_endpoint) as prefix,
+        DynamoEngine(dynamodb_endpoint, prefix).open() as opened,
+    ):
         yield opened

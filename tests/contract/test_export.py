@@ -32,6 +32,7 @@ from tidings.stores.dynamodb.export.exporting import CHATS_AT_ONCE
 # There and back.
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
     async with place.open() as store:
         await fill(store)
@@ -44,6 +45,7 @@ async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Plac
             assert await export_from(home) == there
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_both_engines_write_the_same_of_the_same(places: Places) -> None:
     exports = []
     for kind in ("sqlite", "dynamodb"):
@@ -60,6 +62,7 @@ async def test_both_engines_write_the_same_of_the_same(places: Places) -> None:
     assert counts["reaction"] == 6
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
     async with place.open() as store:
         chats = await fill(store)
@@ -115,6 +118,7 @@ async def test_where_many_deliver_the_head_copies_reach_the_ends(
             assert {one.member_count for one in held} == {2, 3, 16}
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_life_goes_on_after_a_move(place: Place, places: Places) -> None:
     async with place.open() as store:
         chats = await fill(store)

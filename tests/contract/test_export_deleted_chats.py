@@ -51,6 +51,7 @@ async def test_however_far_it_is_the_same_travels(place: Place) -> None:
     assert b"bob" not in exports[0] and b"A chat" not in exports[0]
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_it_arrives_as_deleted(place: Place, places: Places) -> None:
     async with place.open() as store:
         state = await a_deleted_chat(store, "direct")

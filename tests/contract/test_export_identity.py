@@ -65,6 +65,7 @@ def a_user(user: UserKey, phone_number: str | None = None) -> UserFact:
     return UserFact(user_id=user, phone_number=phone_number, created_at=NOW, updated_at=NOW)
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
     there = await _filled(place)
     counts = check(lines_of(there)).counts
@@ -77,6 +78,7 @@ async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Plac
             assert await export_from(home) == there
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
     export = await _filled(place)
     async with place.open() as store:
@@ -87,6 +89,7 @@ async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, plac
             assert await identity_answers(store) == before
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_what_has_ended_stays_behind(place: Place, places: Places) -> None:
     export = await _filled(place)
     async with places.new(OTHER[type(place).__name__]) as other:
@@ -98,6 +101,7 @@ async def test_what_has_ended_stays_behind(place: Place, places: Places) -> None
             assert await store.budgets.add(an_allowance(), 0) == 0
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_sessions_go_on_after_a_move(place: Place, places: Places) -> None:
     export = await _filled(place)
     async with places.new(OTHER[type(place).__name__]) as other:
@@ -108,6 +112,7 @@ async def test_sessions_go_on_after_a_move(place: Place, places: Places) -> None
             assert await store.revocations.head() == COUNTS["revocation"] + 1
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_numbers_are_claimed_after_a_move(place: Place, places: Places) -> None:
     export = await _filled(place)
     async with places.new(OTHER[type(place).__name__]) as other:

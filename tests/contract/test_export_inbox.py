@@ -69,6 +69,7 @@ async def _filled(place: Place) -> bytes:
     return await export_from(place)
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Places) -> None:
     there = await _filled(place)
     assert check(lines_of(there)).counts == {"secret": 1, **COUNTS}
@@ -80,6 +81,7 @@ async def test_there_and_back_is_the_same_to_the_byte(place: Place, places: Plac
             assert await export_from(home) == there
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_pages_make_no_difference(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     async with places.new("dynamodb") as place:
         at_once = await _filled(place)
@@ -88,6 +90,7 @@ async def test_pages_make_no_difference(places: Places, monkeypatch: pytest.Monk
         assert await export_from(place) == at_once
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_what_is_asked_afterwards_is_answered_as_before(place: Place, places: Places) -> None:
     export = await _filled(place)
     async with place.open() as store:
@@ -104,6 +107,7 @@ def _jobs(taken: Any) -> list[Job]:
     return in_order([one.job for one in taken])
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_logs_go_on_after_a_move(place: Place, places: Places) -> None:
     """Even one of which all has expired: no place is given out twice."""
     export = await _filled(place)
@@ -143,6 +147,7 @@ async def test_only_as_many_copies_travel_as_count(place: Place) -> None:
 # The tables.
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_an_import_leaves_what_the_store_itself_would(places: Places) -> None:
     """Item by item, with the times at which the engine may delete them."""
     async with places.new("dynamodb") as made, places.new("dynamodb") as moved:
@@ -219,6 +224,7 @@ async def test_a_kill_at_any_point_loses_and_doubles_nothing(
     assert await export_from(place) == export
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 @pytest.mark.parametrize("is_broadcast", [True, False])
 async def test_an_export_names_the_inbox_that_was_posted_to(
     places: Places, is_broadcast: bool

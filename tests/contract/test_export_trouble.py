@@ -27,6 +27,7 @@ from tidings.ports.export_facts import Fact, Source
 from tidings.ports.log import Kept
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_an_export_names_what_changed_meanwhile(places: Places) -> None:
     async with places.new("dynamodb") as place, place.open() as store:
         moving, resting = await a_chat(store), await a_chat(store)
@@ -163,6 +164,7 @@ async def test_nothing_of_an_engine_is_in_an_export(places: Places) -> None:
         assert word not in first
 
 
+@pytest.mark.usefixtures("dynamodb_endpoint")
 async def test_an_export_of_nothing_is_refused_or_empty(places: Places, tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="no store"):
         await export_from(FolderPlace(tmp_path / "nowhere"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make quick`: the tests that start no service, no server and no other process."""
+"""Tests that start no service, no server and no other process: `make quick`, and with the verbs
+called in-process `make quick-coverage`."""
 
 from pathlib import Path
 from typing import Final
@@ -14,10 +15,14 @@ FOLDERS: Final = (
     "clients/python/tests",
 )
 """The other folders test a server that runs as a process of its own."""
+VERBS: Final = tuple(
+    f"tests/integration/test_{name}"
+    for name in ("expiry", "inbox_repeats", "own_messages", "races", "rest_", "unread")
+)
+"""They call every verb in-process, which takes longer than `make quick` may."""
 ENGINES: Final = frozenset({"dynamodb", "kafka", "redis", "sqs"})
 FIXTURES: Final = frozenset(
     {
-        "deployment",
         "dynamodb_endpoint",
         "kafka_address",
         "own_dynamodb",
@@ -32,21 +37,22 @@ FIXTURES: Final = frozenset(
 )
 
 
-def keep_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect everything that needs more than this process."""
-    quick = [item for item in items if _is_quick(item, config.rootpath)]
+def keep_quick(config: pytest.Config, items: list[pytest.Item], *, with_verbs: bool) -> None:
+    """Deselect everything that needs more than this process, and the verbs unless wanted."""
+    places = FOLDERS + VERBS if with_verbs else FOLDERS
+    quick = [item for item in items if _is_quick(item, config.rootpath, places)]
     left_out = set(items).difference(quick)
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = quick
 
 
-def _is_quick(item: pytest.Item, root: Path) -> bool:
-    folder = item.path.relative_to(root).as_posix()
+def _is_quick(item: pytest.Item, root: Path, places: tuple[str, ...]) -> bool:
+    path = item.path.relative_to(root).as_posix()
     fixtures: frozenset[str] = frozenset(getattr(item, "fixturenames", ()))
     callspec = getattr(item, "callspec", None)
     engines = set() if callspec is None else set(callspec.id.split("-"))
     return (
-        folder.startswith(FOLDERS)
+        path.startswith(places)
         and item.get_closest_marker("slow") is None
         and not fixtures & FIXTURES
         and not engines & ENGINES

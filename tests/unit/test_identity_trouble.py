@@ -142,6 +142,7 @@ async def test_a_token_is_refused_for_now_while_the_feed_runs_ahead(world: Small
 
 
 async def test_a_signing_key_of_before_a_rotation_is_read_again(world: SmallDeployment) -> None:
+    await world.watch.start()
     key_id, _ = await world.signing.signer("acme")
     world.signing._private.forget(key_id)
     await world.rotate()
@@ -149,6 +150,7 @@ async def test_a_signing_key_of_before_a_rotation_is_read_again(world: SmallDepl
     assert again == key_id
     [stored] = await world.store.tenants.signing_keys("acme")
     assert private.public_key().public_bytes_raw() == stored.public
+    await world.watch.close()
 
 
 async def test_a_refresh_that_is_always_overtaken_is_tried_again_later(

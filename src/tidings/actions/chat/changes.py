@@ -73,8 +73,8 @@ class AwaitedChange:
         return self._content is None or self._content.may_write
 
     async def prepare(self) -> None:
-        if self._content is not None:
-            await self._content.seal()
+        assert self._content is not None, "a change without content is ready from the start"
+        await self._content.seal()
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
         return self._decide(state, now)
