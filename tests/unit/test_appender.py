@@ -16,7 +16,7 @@ from tidings.actions.chat.chat_queue import ChatQueues
 from tidings.assembly.system import SystemChance
 from tidings.model import limits
 from tidings.model.chats import ChatState
-from tidings.model.entries import Entry, SendKey
+from tidings.model.entries import Entry, Head, SendKey, head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import (
     ChatNotFound,
@@ -198,6 +198,18 @@ def test_whatever_goes_wrong_each_send_is_answered_once(
     asyncio.run(scenario())
 
 
+async def test_the_last_entry_knows_the_head_of_the_log(writer: Writer) -> None:
+    await writer.send(Send("m1"), Send("m2"))
+    change = AwaitedChange(_rename)
+    writer.appender.propose(CHAT, change)
+    await change.answer
+    state = await writer.log.state(CHAT)
+    assert state is not None
+    head = Head(state.head, state.number, state.last_message, state.active_at)
+    assert head_of(writer.log.entries[-1]) == head
+    assert (head.sequence, head.number, head.last_message) == (4, 2, 3)
+
+
 # Changes of a chat.
 
 
@@ -252,5 +264,6 @@ def test_the_chat_that_was_idle_longest_goes_first(monkeypatch: pytest.MonkeyPat
     queues.get(ids[0]).is_busy = True
     queues.get(ids[2])
     assert [queues.state(chat) is not None for chat in ids[:2]] == [True, False]
+    assert queues.depths()["running"] == 1
     queues.get(ids[3])
     assert queues.state(ids[0]) is not None, "a queue at work stays, however many there are"

@@ -12,7 +12,12 @@ from tests.contract.moving_ground import export_of, lines_of
 from tests.support.clock import NOW
 from tests.support.users import BOB
 from tests.unit.small_deployment import ALICE, CHAT
-from tidings.actions.export.exporting import ExportProof, Unproven, export_all
+from tidings.actions.export.exporting import (
+    ChangedDuringExport,
+    ExportProof,
+    Unproven,
+    export_all,
+)
 from tidings.actions.export.importing import Damaged, OtherImport, check, import_all
 from tidings.model.entries import Person
 from tidings.model.ids import ChatId, UserKey
@@ -23,6 +28,7 @@ from tidings.ports.export_facts import (
     ExportProgress,
     Fact,
     MemberFact,
+    ReactionFact,
     UserFact,
 )
 from tidings.ports.export_inbox_facts import JobFact
@@ -56,8 +62,11 @@ class Users:
     async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
         yield [a_user(user) for user in (ALICE, BOB)]
 
+    def __init__(self, *changed: str) -> None:
+        self._changed = list(changed)
+
     async def changed(self) -> list[str]:
-        return []
+        return self._changed
 
 
 async def signed(proof: ExportProof) -> list[bytes]:
@@ -101,6 +110,16 @@ async def test_a_changed_export_is_not_accepted_by_its_own_digest() -> None:
             check([*changed[:-1], msgspec.json.encode(forged) + b"\n"], proof_of(OLD))
 
 
+async def test_an_export_of_what_changed_meanwhile_has_no_end() -> None:
+    written: list[bytes] = []
+    source: Any = Users("chat 1", "chat 2")
+    with pytest.raises(ChangedDuringExport, match="2 chats or inboxes") as caught:
+        await export_all(source, NOW, written.append, lambda _: None)
+    assert caught.value.names == ["chat 1", "chat 2"]
+    with pytest.raises(Damaged, match="the end is missing"):
+        check(lines_of(b"".join(written)))
+
+
 # Lines that do not belong together.
 
 
@@ -137,6 +156,10 @@ def an_entry(*people: UserKey) -> EntryFact:
     )
 
 
+def a_reaction(sequence: int) -> ReactionFact:
+    return ReactionFact(chat_id=CHAT, sequence=sequence, emoji="👍", user_id=BOB, created_at=NOW)
+
+
 def a_job(*users: str) -> JobFact:
     return JobFact(
         tenant="acme",
@@ -159,6 +182,10 @@ OTHER_CHAT = ChatId("01HZZZZZZZZZZZZZZZZZZZZZZY")
         ([a_chat(), a_member(ALICE), an_entry(ALICE)], "the chat before this line is incomplete"),
         ([a_chat(), a_member(ALICE, OTHER_CHAT)], "not a line that may follow"),
         ([a_chat(), an_entry(UserKey("acme:a b"))], "people has an impossible value"),
+        (
+            [a_chat(), a_member(ALICE), a_member(BOB), an_entry(ALICE), a_reaction(2)],
+            "not a line that may follow",
+        ),
         ([a_job("alice", "a b")], "users has an impossible value"),
     ],
 )
@@ -169,7 +196,8 @@ def test_an_export_with_impossible_lines_is_damaged(facts: list[Fact], reason: s
 
 def test_an_export_with_such_lines_as_they_should_be_is_whole() -> None:
     pair: list[Fact] = [a_chat(), a_member(ALICE), a_member(BOB), an_entry(ALICE, BOB)]
-    assert check(lines_of(export_of(*pair, a_job("alice")))).counts["entry"] == 1
+    counts = check(lines_of(export_of(*pair, a_reaction(1), a_job("alice")))).counts
+    assert (counts["entry"], counts["reaction"]) == (1, 1)
 
 
 @dataclass

@@ -362,3 +362,18 @@ async def test_a_log_that_is_read_too_slowly_is_not_shown(
         await LogViews(slow, world.clock).now(*KEY)
     assert slow.reads == broadcast_log.READINGS_MAX
     assert (await views.now(*KEY)).head == 1
+
+
+async def test_a_reading_that_is_cancelled_with_its_loop_leaves_nothing_behind(
+    world: SmallDeployment,
+) -> None:
+    views, engine = views_of(world, 0)
+    engine.may_read.clear()
+    asked = asyncio.ensure_future(views.get(*KEY))
+    while not engine.reads:
+        await asyncio.sleep(0)
+    views._readings[KEY].task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    engine.may_read.set()
+    assert (await views.get(*KEY)).head == 0
