@@ -29,8 +29,7 @@ class Trouble(Enum):
             return None
         if call == "append":
             return Failed() if self is Trouble.REFUSED else SlotTaken()
-        is_bug = self is Trouble.BUG and call != "find_sent"
-        return ZeroDivisionError() if is_bug else StoreUnavailable()
+        return ZeroDivisionError() if self is Trouble.BUG else StoreUnavailable()
 
 
 class MemoryLog:

@@ -127,6 +127,28 @@ async def test_a_bug_while_deciding_refuses_all_who_wait(writer: Writer) -> None
     assert await writer.send(Send("m3")) == [2]
 
 
+async def test_a_bug_while_preparing_refuses_all_who_wait(writer: Writer) -> None:
+    async def prepare() -> None:
+        raise ZeroDivisionError
+
+    bad = Send("m1")
+    bad.is_ready = False
+    bad.prepare = prepare  # type: ignore[method-assign]
+    assert [type(answer) for answer in await writer.send(bad, Send("m2"))] == [StoreUnavailable] * 2
+    assert await writer.send(Send("m3")) == [2]
+
+
+@pytest.mark.parametrize("is_member", [True, False])
+async def test_a_bug_while_looking_for_a_repeat_is_answered(
+    writer: Writer, is_member: bool
+) -> None:
+    assert await writer.send(Send("m1")) == [2]
+    writer.log.troubles["find_sent"] = [ZeroDivisionError()]
+    [answer] = await writer.send(Send("m1", is_member=is_member))
+    assert isinstance(answer, StoreUnavailable)
+    assert await writer.send(Send("m1", is_member=is_member)) == [("again", 2)]
+
+
 async def test_a_second_look_that_fails_refuses_only_who_needed_it(writer: Writer) -> None:
     writer.log.troubles["tail"] = [DOWN]
     assert await writer.send(Send("m1", is_member=False), Send("m2")) == [DOWN, 2]

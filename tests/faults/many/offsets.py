@@ -3,13 +3,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from tests.faults.many.fleet import WORKERS, Fleet
-from tests.support.waiting import until
+from tests.support.waiting import NotInTime, until
 from tidings.buses.kafka_clients import PARTITIONS_DEFAULT
 
 GROUP_EMPTY_SECONDS_MAX: Final = 40.0
@@ -17,7 +18,14 @@ READ_AGAIN_SECONDS_MAX: Final = 60.0
 
 
 async def finished_events(fleet: Fleet) -> int:
-    """How many events the workers have finished: what stands before the places they keep."""
+    """How many events the workers have finished, once they are through with what there is."""
+    ends = await _ends(fleet)
+
+    async def are_through() -> bool:
+        return _reach(await _places(fleet), ends)
+
+    with suppress(NotInTime):  # then the number says how far they got
+        await until(are_through, seconds=READ_AGAIN_SECONDS_MAX)
     return sum((await _places(fleet)).values())
 
 
@@ -53,11 +61,24 @@ async def _places(fleet: Fleet) -> dict[TopicPartition, int]:
     async with asyncio.timeout(GROUP_EMPTY_SECONDS_MAX):
         consumer = await _outsider(fleet)
         try:
-            numbers = range(PARTITIONS_DEFAULT)
-            partitions = [TopicPartition(fleet.topics.messages, number) for number in numbers]
-            return {one: await consumer.committed(one) or 0 for one in partitions}
+            return {one: await consumer.committed(one) or 0 for one in _partitions(fleet)}
         finally:
             await consumer.stop()
+
+
+async def _ends(fleet: Fleet) -> dict[TopicPartition, int]:
+    """Where the next event of each partition will stand."""
+    async with asyncio.timeout(GROUP_EMPTY_SECONDS_MAX):
+        consumer = await _outsider(fleet)
+        try:
+            ends: dict[TopicPartition, int] = await consumer.end_offsets(_partitions(fleet))
+            return ends
+        finally:
+            await consumer.stop()
+
+
+def _partitions(fleet: Fleet) -> list[TopicPartition]:
+    return [TopicPartition(fleet.topics.messages, n) for n in range(PARTITIONS_DEFAULT)]
 
 
 async def _set_back(fleet: Fleet, places: dict[TopicPartition, int]) -> bool:

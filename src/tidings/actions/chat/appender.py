@@ -112,9 +112,7 @@ class Appender:
         elif chat_queue.state is None:
             self._start(chat_queue, partial(self._load, chat_queue))
         elif not chat_queue.waiting[0].is_ready:
-            self._start(
-                chat_queue, partial(self._prepare, chat_queue, chat_queue.waiting.popleft())
-            )
+            self._start(chat_queue, partial(self._prepare, chat_queue))
         else:
             self._log.append_later(partial(self._make_run, chat_queue))
 
@@ -150,11 +148,12 @@ class Appender:
         for request in waiting:
             request.refused(refusal)
 
-    async def _prepare(self, chat_queue: ChatQueue, request: AppendRequest) -> None:
+    async def _prepare(self, chat_queue: ChatQueue) -> None:
+        request = chat_queue.waiting[0]
         try:
             await request.prepare()
-            chat_queue.waiting.appendleft(request)
         except Refusal as refusal:
+            chat_queue.waiting.popleft()
             request.refused(refusal)
         self._next(chat_queue)
 
@@ -301,13 +300,14 @@ class Appender:
         The queue pauses meanwhile: this process must append nothing between the search and the next
         attempt, or two repeats could both find nothing and both be appended.
         """
-        again = []
-        for index, (request, _) in enumerate(steps):
-            if index not in taken or not await self._repeats.answer_if_sent(
-                chat_queue.chat_id, request
-            ):
-                again.append(request)
-        chat_queue.waiting.extendleft(reversed(again))
+        again = {index: request for index, (request, _) in enumerate(steps)}
+        try:
+            for index in sorted(taken):
+                if await self._repeats.answer_if_sent(chat_queue.chat_id, again[index]):
+                    del again[index]
+        finally:
+            # Also after an unexpected error: whatever waits is refused then.
+            chat_queue.waiting.extendleft(reversed(again.values()))
         self._next(chat_queue)
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:

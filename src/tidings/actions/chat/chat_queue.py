@@ -14,7 +14,7 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId
-from tidings.model.refusals import Refusal, SendConflict
+from tidings.model.refusals import Refusal, SendConflict, StoreUnavailable
 from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
 
@@ -179,6 +179,9 @@ class Repeats:
         except Refusal as trouble:
             request.refused(trouble)
             return
+        except Exception:
+            request.refused(StoreUnavailable())
+            raise
         is_same = sent is not None and is_same_send(request.key.digest, sent.digest)
         if is_same and sent is not None and sent.entry is not None:
             request.replayed(sent.entry)
