@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.canary import canary
 from tests.support.clock import NOW, ManualClock
 from tests.support.intercepted import Intercepted
 from tests.unit.small_deployment import (
@@ -234,7 +233,7 @@ async def test_contacts_wait_for_a_store_that_does_not_answer(world: SmallDeploy
 
     number = "+41791234567"
     await world.store.users.put(
-        user_key("acme", "bob"), display_name=canary("bob"), phone_number=number, now=NOW
+        user_key("acme", "bob"), display_name="Bob", phone_number=number, now=NOW
     )
     users: Any = Intercepted(world.store.users, down)
     with pytest.raises(StoreUnavailable):
