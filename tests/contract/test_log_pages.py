@@ -22,6 +22,8 @@ from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Head
 from tidings.ports.log import Page
+from tidings.stores.dynamodb.chat import pages as dynamodb_pages
+from tidings.stores.sqlite.chat import log as sqlite_log
 
 
 async def walk(
@@ -94,10 +96,14 @@ async def test_only_messages_passes_over_the_rest(store: Store) -> None:
 
 
 @pytest.mark.attack("E18")
-async def test_an_empty_page_of_messages_is_not_the_last(store: Store) -> None:
+async def test_an_empty_page_of_messages_is_not_the_last(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (sqlite_log, dynamodb_pages):
+        monkeypatch.setattr(module, "SCAN_ENTRIES_MAX", 100)
     state = await a_chat(store)
     await append(store, state, message(ANN, "far below"))
-    await append_many(store, state, [renamed("Again") for _ in range(2_500)])
+    await append_many(store, state, [renamed("Again") for _ in range(250)])
     await append(store, state, message(ANN, "far above"))
 
     up = await walk(store, state, up=True, limit=10, only_messages=True)

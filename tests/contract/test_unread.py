@@ -111,10 +111,13 @@ async def test_nothing_is_unread_to_those_who_have_just_joined(store: Store) -> 
     assert await store.receipts.unread(BOB, state.chat_id, NOW) == Unread(1)
 
 
-@pytest.mark.parametrize("own_every", [10])
-async def test_unread_is_exact_up_to_a_thousand_entries(store: Store, own_every: int) -> None:
+@pytest.mark.parametrize("own_every", [2, 10])
+async def test_unread_is_exact_up_to_a_bound(
+    store: Store, own_every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = 100
+    monkeypatch.setattr(limits, "UNREAD_ENTRIES_MAX", left)
     state = await a_chat(store, ANN, BOB)
-    left = limits.UNREAD_ENTRIES_MAX
     entries = [message(BOB if n % own_every == 0 else ANN) for n in range(left)]
     await append_many(store, state, entries)
 
