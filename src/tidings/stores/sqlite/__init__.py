@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded engine: one SQLite file in one folder, used by one process, with group commit."""
+"""The embedded engine: one SQLite file, used by one process, which commits writes in groups."""

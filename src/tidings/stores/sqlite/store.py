@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening the embedded store: its folder, lock, connections, and the ports it implements."""
+"""Opens the embedded store: locks its folder, connects, and makes the ports of the store."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -66,9 +66,9 @@ class SqliteStore:
 async def open_store(
     folder: Path, *, failpoints: Failpoints, broken: Callable[[StoreBroken], None]
 ) -> AsyncIterator[SqliteStore]:
-    """Open the store in this folder, creating it if there is none.
+    """Open the store in this folder, or create it if there is none.
 
-    `broken` is called once if the disk fails later; the server must stop then.
+    If the disk fails later, `broken` is called once, and the server must stop.
 
     Raises:
         SetupError: Another process has the store open, a newer version wrote it, the file is

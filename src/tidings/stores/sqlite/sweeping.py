@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of expired messages, notifications, copies and rows on SQLite.
+"""Removal of expired content and expired rows on SQLite.
 
-Expired messages are found by a partial index. The idempotency keys of messages, which are many,
-have no index by time, so the sweeper walks through them; all other tables have one. Only rows that
-were found go through the writer.
+Most tables have an index by time, in which the sweeper finds expired rows. Idempotency keys and
+copies of notifications are too many for such an index, so the sweeper walks through all of them,
+some at a time. Expired rows are found by a reader; the writer only removes them.
 """
 
 from typing import Any, Final
@@ -21,7 +21,9 @@ SweepPosition = tuple[str, str, str]
 
 START: Final[SweepPosition] = ("", "", "")
 WALKED_PER_ROW: Final = 50
-"""Rows that a call scans for each row it may remove: the walk must be faster than the writers."""
+"""Number of rows that a call scans for each row that it may remove.
+
+It must be high enough for the walk to scan rows faster than they are added."""
 
 _PLACE: Final = "chat_id, sender, client_message_id"
 _BY_TIME: Final = (
@@ -33,13 +35,17 @@ _BY_TIME: Final = (
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )
-"""Tables with an index by time: name, key, time, and how long after that time a row is removed."""
+"""Tables with an index by time, each with its key, the expression of the time, and the number of
+milliseconds after that time when a row is removed."""
 
 
 def walk(
     db: apsw.Connection, table: str, key: str, *, after: SweepPosition, now: int, limit: int
 ) -> tuple[list[SweepPosition], SweepPosition]:
-    """Return the expired rows among the next rows, and where to continue; START to begin again."""
+    """Return the keys of expired rows among the next rows, and the position to continue from.
+
+    At the end of the table the position is START.
+    """
     end: SweepPosition | None = db.execute(
         f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?) ORDER BY {key} LIMIT 1 OFFSET ?",
         (*after, WALKED_PER_ROW * limit - 1),
@@ -62,7 +68,7 @@ _HAS_EXPIRED: Final = """
 SELECT EXISTS (SELECT 1 FROM notifications WHERE expires_at <= ?1)
     OR EXISTS (SELECT 1 FROM announcements WHERE box IS NOT NULL AND expires_at <= ?1)
 """
-# The entry remains, because its sequence must not be used again.
+# Empties the entry but does not remove it, because its sequence must not be used again.
 _EMPTY_ANNOUNCEMENTS: Final = """
 UPDATE announcements SET box = NULL, box_key = 0 WHERE (tenant, inbox, sequence) IN (
     SELECT tenant, inbox, sequence FROM announcements
@@ -74,7 +80,7 @@ DELETE FROM finished_jobs WHERE (tenant, inbox, notification_id, number) IN (
     FROM notifications JOIN finished_jobs USING (tenant, inbox, notification_id)
     WHERE expires_at <= ? LIMIT ?)
 """
-# Notifications come last, so that they are found as long as other rows belong to them.
+# Notifications are removed last: the other rows that belong to them are found through them.
 _DROP_NOTIFICATIONS: Final = """
 DELETE FROM notifications WHERE (tenant, inbox, notification_id) IN (
     SELECT tenant, inbox, notification_id FROM notifications AS n
@@ -87,7 +93,7 @@ _STEPS: Final = (_EMPTY_ANNOUNCEMENTS, _DROP_FINISHED_JOBS, _DROP_NOTIFICATIONS)
 
 
 class InboxSweeping:
-    """Removal of expired rows of inboxes, in small steps."""
+    """Removes expired notifications and copies, in small steps."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -95,7 +101,10 @@ class InboxSweeping:
         self._walked_to = START
 
     async def forget(self, now: int, limit: int) -> int:
-        """Remove some expired notifications and some expired or surplus copies; return how many."""
+        """Remove some expired notifications, and some expired or surplus copies; return how many.
+
+        Copies are surplus if a user has more than the maximum number in an inbox.
+        """
         return await self._forget_bodies(now, limit) + await self._forget_copies(now, limit)
 
     async def _forget_bodies(self, now: int, limit: int) -> int:
@@ -128,7 +137,7 @@ def _forget_bodies(db: apsw.Connection, now: int, limit: int) -> int:
 def _surplus_copies(
     db: apsw.Connection, after: SweepPosition, to: SweepPosition, limit: int
 ) -> list[SweepPosition]:
-    """Return copies beyond the limit, of the users that the walk has passed."""
+    """Return the keys of surplus copies, of users whom the walk has just passed."""
     values: tuple[Any, ...] = after[:2] if to == START else after[:2] + to[:2]
     until = "" if to == START else " AND (user_id, inbox) <= (?, ?)"
     crowded = db.execute(
@@ -153,7 +162,7 @@ def _drop_copies(db: apsw.Connection, places: list[SweepPosition]) -> int:
 
 
 class SqliteSweeping:
-    """Removal of expired data in steps short enough not to delay a writer."""
+    """Removes expired data, in steps so short that they do not delay other writes."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -162,7 +171,7 @@ class SqliteSweeping:
         self._inbox = InboxSweeping(writer, readers)
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
-        # Read first, so that a server with nothing to sweep does not commit every second.
+        # A read comes first, so that a server with nothing to sweep does not commit every second.
         if not await self._readers.read(lambda db: _expired(db, now, 1)):
             return []
         return await self._writer.write(lambda db: _empty_expired(db, now, limit), rows=limit)
@@ -211,7 +220,7 @@ def _has_stale(db: apsw.Connection, now: int) -> bool:
 
 def _forget(db: apsw.Connection, stale: list[SweepPosition], now: int, limit: int) -> int:
     before = db.total_changes()
-    # The walk read an earlier snapshot: a key may have been claimed again since.
+    # The walk has read an earlier snapshot, and a key may have been claimed again since then.
     db.executemany(
         f"DELETE FROM idempotency_keys WHERE ({_PLACE}) = (?, ?, ?) AND expires_at <= ?",
         [(*place, now) for place in stale],

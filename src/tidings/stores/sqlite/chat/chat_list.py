@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chat list on SQLite: two queries for a page, and a bounded count of unread messages.
+"""The chat list on SQLite: two queries read a page, and bounded queries count unread messages.
 
 The first query reads only the time of the last entry of each chat. Everything else is read only
 for the chats on the page.
@@ -29,7 +29,7 @@ SELECT chat_id FROM held WHERE (active_at, chat_id) < (?, ?)
 ORDER BY active_at DESC, chat_id DESC LIMIT ?
 """
 _AFTER_ALL: Final = (2**63 - 1, ChatId("~"))
-"""A place after every chat."""
+"""Position after every chat."""
 
 _ROWS: Final = f"""
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
@@ -48,7 +48,7 @@ LEFT JOIN messages AS last ON last.chat_id = d.chat_id AND last.sequence = h.las
 WHERE d.user_id = ? AND d.chat_id IN (SELECT value FROM json_each(?))
 """
 _LAST: Final = 15
-"""Index of the first column of the last message."""
+"""Index of the first column that belongs to the last message."""
 
 _others = msgspec.json.Decoder(tuple[UserKey, ...])
 
@@ -74,7 +74,7 @@ def rows_of_page(
 
 
 def row_of_chat(db: apsw.Connection, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-    """Return one row of the user's chat list; None unless a member."""
+    """Return one row of the user's chat list, or None if the user is not a member of the chat."""
     for row in _read(db, user, [chat]):
         head, receipt = _head_and_receipt(row)
         return _row(row, unread_of(db, chat, head, receipt, now))

@@ -45,14 +45,15 @@ WHERE d.is_own
 """
 
 STEP_ENTRIES: Final = 3
-"""Entries, each with up to thirty people, that one turn of the loop writes when a large group is
-created: about a millisecond."""
+"""Number of entries that one turn of the event loop writes when a large group is created.
+
+Each entry adds up to thirty people, so a turn takes about a millisecond."""
 
 T = TypeVar("T")
 
 
 class SqliteChats:
-    """Chats and memberships."""
+    """Tables of chats and memberships."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -73,7 +74,8 @@ class SqliteChats:
             return await self._writer.write(
                 lambda db: _run_all(_create(db, chat, entries, request, now)), rows=rows
             )
-        # One large group at a time, and users in turns: other writes run between two of them.
+        # Large groups are created one at a time, and users take turns, so that other writes can run
+        # between two groups.
         async with in_turn(self._large, current_requester()):
             return await self._writer.write_in_steps(
                 lambda db: _create(db, chat, entries, request, now), rows=rows
@@ -162,7 +164,7 @@ def _create(
 
 
 def _run_all(steps: Steps[T]) -> T:
-    """Run all steps at once, and return the result."""
+    """Run all steps without a pause, and return the result."""
     while True:
         try:
             next(steps)
@@ -172,7 +174,7 @@ def _run_all(steps: Steps[T]) -> T:
 
 
 def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | None:
-    """Return the chat created under this key, unless the key has expired."""
+    """Return the chat that a request with this key created, unless the key has expired."""
     row = db.execute(
         "SELECT digest, chat_id FROM request_keys WHERE user_id = ? AND key = ? AND expires_at > ?",
         (request.user, request.key, now),
@@ -186,14 +188,17 @@ def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | 
 
 
 def _pair(entries: list[Entry]) -> str:
-    """Return the name by which a direct chat is claimed."""
+    """Return the name of the two members, which identifies their direct chat."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)
 
 
 def pair_of(user: UserKey, other: UserKey) -> str:
-    """Return the name of a pair, in either order. It is unique: no user key contains a #."""
+    """Return a name for two users, whatever their order.
+
+    The name is unique, because no user key contains a #.
+    """
     return "#".join(sorted((user, other)))
 
 

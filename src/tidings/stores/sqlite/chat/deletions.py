@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletion of chats on SQLite, in steps. Each is a short transaction that stores its progress."""
+"""Deletion of chats on SQLite, in steps.
+
+Each step is a short transaction that also stores the progress of the deletion.
+"""
 
 from typing import Final
 
@@ -41,7 +44,7 @@ WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind <> 'deleted'
 
 
 class SqliteDeletions:
-    """Deletion jobs. Only one process uses the store, so a lease is always granted."""
+    """Table of deletion jobs. A lease is always granted, since only one process uses the store."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -71,7 +74,7 @@ class SqliteDeletions:
 
 
 def begin_deletion(db: apsw.Connection, entry: Entry) -> None:
-    """Mark the chat as deleted, and store the job that empties it.
+    """Mark the chat as deleted, and store the job that removes its content.
 
     If the chat is direct, release its pair, so that the two users can create a new one.
     """

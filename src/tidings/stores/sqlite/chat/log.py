@@ -19,11 +19,11 @@ from tidings.stores.sqlite.engine.rows import COLUMNS, to_entry
 from tidings.stores.sqlite.engine.writer import Writer
 
 SCAN_ENTRIES_MAX: Final = 1_000
-"""Most entries that are scanned for one page of messages."""
+"""Maximum number of entries that are scanned to find the messages of one page."""
 
 
 class SqliteLog:
-    """Table of the ordered entries of each chat."""
+    """Table of the entries of all chats, in order."""
 
     def __init__(self, writer: Writer, readers: Readers, failpoints: Failpoints) -> None:
         self._writer = writer
@@ -107,7 +107,7 @@ def head_of_chat(db: apsw.Connection, chat: ChatId) -> Head:
 
 
 def role_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Any:  # noqa: ANN401 - Role | None
-    """Return the user's role; None unless a member."""
+    """Return the user's role, or None if the user is not a member."""
     return db.execute(
         "SELECT role FROM chat_memberships WHERE chat_id = ? AND user_id = ?", (chat, user)
     ).get

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Membership rows, written with their entry, receipt and count; and invitations, on SQLite."""
+"""Memberships and invitations on SQLite.
+
+A membership is written in the same transaction as its log entry, receipt and member count.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,7 +25,9 @@ SELECT user_id, chats FROM chat_counts WHERE user_id IN (SELECT value FROM json_
 
 
 def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
-    """Make the entry's people members, with receipts at the entry; False if any is at the limit.
+    """Make the entry's people members, with receipts that start at the entry.
+
+    Returns False if any of them is already in the maximum number of chats.
 
     A user who joins again gets a new row.
     """
@@ -49,10 +54,10 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
 
 
 def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
-    """Return whether all of these users may join one more chat, each in their way.
+    """Return whether all of these users may join one more chat; `ways` says how each one joins.
 
-    The stored counts are enough for nearly everybody: only for users in very many chats are the
-    own chats counted.
+    For nearly everybody the stored count of chats is enough to decide. Only for users in very many
+    chats, their own chats are counted as well.
     """
     wanted = msgspec.json.encode(list(ways)).decode()
     totals: list[Any] = db.execute(_TOTALS, (wanted,)).fetchall()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts on SQLite, and the functions that compute unread."""
+"""Receipts on SQLite, and the functions that count unread messages."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,9 +18,9 @@ from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
 
 MOVES_AT_ONCE: Final = 200
-"""Most receipts that one job moves, so that a turn of the event loop stays short."""
+"""Maximum number of receipts that one write moves, so that a turn of the event loop stays short."""
 
-# Logs have no gaps: if an entry exists at the sequence moved to, it is not beyond the head.
+# Logs have no gaps: if an entry exists at the new sequence, that sequence is not beyond the head.
 _MOVE: Final = """
 UPDATE delivery_state SET
     delivered = max(delivered, ?3, ?4),
@@ -86,7 +86,7 @@ class SqliteReceipts:
 
 
 def receipt_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Receipt | None:
-    """Return the user's receipt; None unless a member."""
+    """Return the user's receipt, or None if the user is not a member."""
     row = db.execute(
         "SELECT user_id, delivered, read, read_number FROM delivery_state"
         " WHERE user_id = ? AND chat_id = ?",
@@ -96,7 +96,7 @@ def receipt_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Receipt | No
 
 
 def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """Return what the receipt's user has not read, by subtraction or by one bounded query."""
+    """Return the number of unread messages, by subtraction if possible, else by a bounded query."""
     known = unread_without_a_look(head, receipt)
     if known is not None:
         return known
@@ -104,7 +104,7 @@ def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, n
 
 
 def count_unread(db: apsw.Connection, chat: ChatId, receipt: Receipt, now: int) -> Unread:
-    """Count the unread messages after the receipt, among no more than a thousand entries."""
+    """Count the unread messages among the first thousand entries after the receipt."""
     ceiling = receipt.read + limits.UNREAD_ENTRIES_MAX
     count = db.execute(_COUNT_UNREAD, (chat, receipt.read, ceiling, receipt.user, now)).get
     return Unread(count)

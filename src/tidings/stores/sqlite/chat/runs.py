@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a write job: it claims keys, inserts entries, and applies what each kind changes."""
+"""The write job of a run of entries.
+
+It claims the idempotency keys, inserts the entries, and changes the rows that the entries affect.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,7 +27,7 @@ _reactions = msgspec.json.Decoder(dict[str, int])
 
 
 class RunJob:
-    """Write job for one run, whose entries are written all or none."""
+    """Write job for one run: either all of its entries are written or none."""
 
     def __init__(self, make_run: Callable[[], Run | None], failpoints: Failpoints) -> None:
         self._make_run = make_run
@@ -57,7 +60,7 @@ class RunJob:
         _claim_keys(db, run)
         keys_stay = self._failpoints.armed("between_key_and_entry")
         if keys_stay:
-            # Imitate an engine without a transaction over both, which may store the keys alone.
+            # Imitate an engine without a common transaction, which may store keys without entries.
             db.execute("RELEASE job; COMMIT")
             self._failpoints.reach("between_key_and_entry")
             db.execute("BEGIN IMMEDIATE; SAVEPOINT job")
@@ -106,7 +109,7 @@ def _claim_rows(run: Run) -> list[tuple[Any, ...]]:
 
 
 def _is_claimed(db: apsw.Connection, chat: str, key: SendKey, now: int) -> bool:
-    """Return whether another send has claimed the key; an expired row is not a claim."""
+    """Return whether another send has claimed the key. An expired claim is ignored."""
     row = db.execute(
         "SELECT expires_at FROM idempotency_keys"
         " WHERE chat_id = ? AND sender = ? AND client_message_id = ?",
@@ -159,7 +162,7 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
 def _change_target(
     db: apsw.Connection, index: int, entry: Entry, change: str, values: tuple[Any, ...]
 ) -> None:
-    """Change a message that still has content, or decline the entry."""
+    """Change the message that the entry refers to; decline the entry if no content is left."""
     db.execute(
         f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
         " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to the database file: opening, checkpoints, and readers in threads.
 
-SQLite would run a checkpoint inside some unlucky commit. Here a thread with a connection of its own
-copies pages while commits continue; only when the log has grown very long is it restarted between
-two commits, and by then little is left to copy.
+By default SQLite runs a checkpoint inside a commit, which becomes slow. Here a thread with its own
+connection copies pages while commits continue. Only when the write-ahead log has grown very long,
+it is restarted between two commits, and by then few pages are left to copy.
 
-Users take turns at a few connections. Credentials and revocations have connections and threads of
-their own, so that load from users does not delay them.
+Requests of users share a few connections in turns. Reads of credentials and of revocations have
+their own connections and threads, so that load from users does not delay them.
 """
 
 import asyncio
@@ -44,29 +44,32 @@ DISK_TROUBLE: Final = (
 
 DATABASE = "tidings.db"
 SMALL_CACHE_KIB: Final = 1_024
-"""Page cache of a reader: small, since file pages are memory-mapped and only log pages copied."""
+"""Page cache of a reader. It is small, because the file is memory-mapped: only pages from the
+write-ahead log are copied into the cache."""
 WRITER_CACHE_KIB: Final = 8 * 1_024
-"""Page cache of the writer, for the changes of a few thousand messages. Long writes fill any."""
+"""Page cache of the writer, enough for a few thousand messages. A long write fills any cache."""
 
 T = TypeVar("T")
 
 READERS: Final = 4
 USER_READS_AT_ONCE: Final = 2
 USER_READS_WAITING_MAX: Final = limits.USER_CHATS_MAX
-"""Enough for a user who sends to each of their chats while none of them is cached."""
+"""Maximum number of waiting reads per user: enough to send to each of the user's chats while none
+of them is cached."""
 READS_WAITING_MAX: Final = 5_000
 TURN_SECONDS: Final = 0.001
-"""Thread time of one turn: a requester whose read takes longer skips as many turns."""
+"""CPU time that one turn allows. A requester whose read takes several times as long skips as many
+turns."""
 
 _CONNECTIONS: Final[dict[CallClass, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
 
 
 class StoreBroken(Exception):
-    """The disk failed under a running store, which stops, since later answers could be wrong."""
+    """The disk failed while the store was running. It stops, since later answers could be wrong."""
 
 
 def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
-    """Open the database file, creating it if there is none; only its owner may read it.
+    """Open the database file, or create it if there is none. Only its owner may read the file.
 
     Raises:
         SetupError: The file cannot be opened, or is not a database.
@@ -88,13 +91,15 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
 
 COPY_PAGES: Final = 4_000
 RESTART_PAGES: Final = 18_000
-"""About 70 MiB, and half way between two copies: the last copy is done, and little is left."""
+"""About 70 MiB. This is half way between two copies, at 16,000 and 20,000 pages: the first of them
+has ended, and few pages are left to copy."""
 NICENESS: Final = 10
-"""Nice value of the checkpoint thread: about a tenth of the CPU share of request threads."""
+"""Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
+other threads."""
 
 
 class Checkpoints:
-    """Checkpoints of the write-ahead log of one writing connection, by its length."""
+    """Runs checkpoints of the write-ahead log, depending on its length."""
 
     def __init__(self, db: apsw.Connection, own: apsw.Connection) -> None:
         self._own = own
@@ -113,14 +118,14 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def empty_soon(self) -> None:
-        """Empty the log after the next commit, because it contains destroyed data."""
+        """Empty the write-ahead log after the next commit, because it contains destroyed data."""
         self._must_empty = True
 
     def between_commits(self, db: apsw.Connection) -> None:
-        """Start a checkpoint if it is due; called on the committing thread between transactions.
+        """Start a checkpoint if it is due. The commit thread calls this between transactions.
 
         Raises:
-            apsw.Error: The disk failed, now or while pages were copied.
+            apsw.Error: The disk failed, now or during an earlier copy of pages.
         """
         if self._failure is not None:
             raise self._failure
@@ -141,8 +146,9 @@ class Checkpoints:
         except apsw.BusyError:
             pass  # another connection runs a checkpoint
         except apsw.Error as error:
-            # A disk that failed one sync may report success on a retry, and the log, which is the
-            # only good copy, would be lost. Therefore the next commit fails, and the store stops.
+            # A disk that failed one sync may report success on a retry. The write-ahead log, the
+            # only good copy, would then be discarded. Therefore the next commit fails, and the
+            # store stops.
             self._failure = error
         finally:
             self._is_copying.release()
@@ -162,7 +168,7 @@ class Checkpoints:
 
 
 def _lower_priority() -> None:
-    """Lower the priority of this thread, on systems where a thread can have its own."""
+    """Lower the priority of this thread, on systems where threads have separate priorities."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICENESS
@@ -180,11 +186,14 @@ class Readers:
         }
 
     async def read(self, act: Callable[[apsw.Connection], T]) -> T:
-        """Run a function of queries on one snapshot, at least as new as the call.
+        """Run a function that queries one snapshot, and return its result.
+
+        The snapshot includes every write that was committed before the call.
 
         Raises:
-            RateLimited: Too many reads of this requester are waiting.
-            StoreUnavailable: Too many reads are waiting in all, or the disk failed.
+            RateLimited: This requester has too many waiting reads.
+            StoreUnavailable: All requesters together have too many waiting reads, or the disk
+                failed.
         """
         requester = current_requester()
         pool = self._pools[requester.call_class]
@@ -201,7 +210,7 @@ class Readers:
 
 
 class _Read:
-    """A function of queries with its turn; its caller may have stopped waiting."""
+    """A function that queries the store, with its turn. The caller may have stopped waiting."""
 
     def __init__(
         self, act: Callable[[apsw.Connection], Any], turn: Turn, loop: asyncio.AbstractEventLoop
@@ -212,7 +221,7 @@ class _Read:
         self._act = act
 
     def run(self, db: apsw.Connection) -> Any:  # noqa: ANN401 - the result of the function
-        """Run the queries; called in a thread."""
+        """Run the queries. This is called in a thread."""
         began = thread_time()
         try:
             return _on_snapshot(db, self._act)
@@ -222,7 +231,7 @@ class _Read:
             self.turns_used = (thread_time() - began) / TURN_SECONDS
 
     def settle(self, work: "Future[Any]") -> None:
-        """Pass the result on to the caller; called on the loop."""
+        """Pass the result on to the caller. This is called on the event loop."""
         if self.future.done():
             return
         if error := work.exception():
@@ -232,7 +241,7 @@ class _Read:
 
 
 class _Pool:
-    """Connections, as many threads, and a scheduler with as many slots."""
+    """A number of connections, with the same number of threads and of slots in a scheduler."""
 
     def __init__(
         self, connect: Callable[[], apsw.Connection], call_class: CallClass, size: int
@@ -251,7 +260,7 @@ class _Pool:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{call_class}")
 
     def start(self, read: _Read) -> None:
-        """Run a read in a thread. It keeps its turn until it ends, even if the caller left."""
+        """Run a read in a thread. The read keeps its turn to its end, even if the caller left."""
         loop = read.future.get_loop()
 
         def done(work: "Future[Any]") -> None:

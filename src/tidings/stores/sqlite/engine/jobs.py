@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write jobs, the units that the writer puts into a transaction, each with its own outcome."""
+"""Write jobs: the writer puts several into one transaction, and each has its own outcome."""
 
 from asyncio import Future
 from collections.abc import Callable, Generator
@@ -17,11 +17,11 @@ Bulk = list[tuple[str, list[tuple[Any, ...]]]]
 
 
 class JobWritten:
-    """Outcome of a job that was written together with others."""
+    """Outcome of a job whose statements ran together with those of other jobs."""
 
 
 class UndoWrite(Exception):
-    """Raised in a job's write, to roll the job back and settle it with this outcome."""
+    """Raised by a job's `write` to roll the job back and settle it with this outcome."""
 
     def __init__(self, outcome: object) -> None:
         super().__init__(outcome)
@@ -32,34 +32,39 @@ class WriteJob(Protocol):
     """A unit of work for the next transaction."""
 
     def prepare(self) -> int:
-        """Return about how many rows the job writes, 0 if none; called once, right before."""
+        """Return about how many rows the job will write, or 0 if there is nothing to write.
+
+        The writer calls this once, right before it writes the job.
+        """
         ...
 
     def bulk(self) -> Bulk | None:
-        """Return statements to run together with those of other jobs; None to write alone.
+        """Return statements to run together with those of other jobs, or None to call `write`.
 
-        If any statement violates a constraint all are rolled back, and each job is written alone.
+        If a statement violates a constraint, all statements are rolled back, and `write` is called
+        for each job.
         """
         ...
 
     def write(self, db: apsw.Connection) -> object:
-        """Write inside the open transaction and return the outcome; may raise UndoWrite.
+        """Write inside the open transaction and return the outcome.
 
-        Any other exception rolls the job back as well, and the job has failed.
+        UndoWrite rolls the job back and sets its outcome. Any other exception rolls the job back,
+        too, but the job has failed.
         """
         ...
 
     def settle(self, outcome: Any) -> None:  # noqa: ANN401 - the result of its own write
-        """Take the outcome, once it is durable; called on the loop."""
+        """Accept the outcome. This is called on the event loop when the outcome is durable."""
         ...
 
     def fail(self) -> None:
-        """Take the failure instead, if the outcome is unknown; called on the loop."""
+        """Accept that the outcome is unknown. This is called on the event loop, not `settle`."""
         ...
 
 
 class AwaitedWrite:
-    """A function whose caller awaits the result."""
+    """A function that writes, and whose caller awaits its result."""
 
     def __init__(
         self, act: Callable[[apsw.Connection], Any], future: Future[Any], rows: int
@@ -97,11 +102,11 @@ class AwaitedWrite:
 
 
 Steps = Generator[None, None, T]
-"""A write in steps: it yields after each step, and returns its result."""
+"""A generator that writes in steps: it yields after each step and returns the result."""
 
 
 class SteppedWrite(AwaitedWrite):
-    """A large write in steps: alone in its transaction, one step per turn of the loop."""
+    """A large write that has a transaction of its own and runs one step per event loop turn."""
 
     def __init__(
         self, begin: Callable[[apsw.Connection], Steps[Any]], future: Future[Any], rows: int
@@ -125,7 +130,7 @@ class Unfinished(Exception):
 
 
 class UnawaitedWrite:
-    """Statements that no caller awaits; if they are lost, later statements make up for it."""
+    """Statements that no caller awaits. If they are lost, later statements correct the data."""
 
     def __init__(self, statements: Bulk) -> None:
         self._statements = statements

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of structs to rows and back: any struct by its fields, and entries of the log."""
+"""Conversion between structs and rows: any struct by its fields, and log entries."""
 
 from typing import Any, Final, TypeVar
 
@@ -23,7 +23,10 @@ def insert_once(table: str, kind: type[msgspec.Struct]) -> str:
 
 
 def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bool = False) -> None:
-    """Insert a row, within a transaction; an existing key raises, or its row is replaced."""
+    """Insert a row within an open transaction.
+
+    If the key exists, the row is replaced with `replace`; otherwise the statement fails.
+    """
     kind, verb = type(noun), "INSERT OR REPLACE" if replace else "INSERT"
     places = ", ".join("?" * len(kind.__struct_fields__))
     db.execute(
@@ -32,7 +35,7 @@ def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bo
 
 
 def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
-    """Return the struct of a row that was selected with `columns`."""
+    """Convert a row that was selected with `columns` to a struct."""
     return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
 
 
@@ -64,7 +67,7 @@ COLUMNS: Final = ", ".join(_COLUMNS)
 
 
 def columns_of(table: str) -> str:
-    """Return the columns of an entry, each prefixed with a table's alias."""
+    """Return the columns of an entry, each prefixed with the alias of its table."""
     return ", ".join(f"{table}.{column}" for column in _COLUMNS)
 
 
@@ -81,7 +84,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def to_message_row(entry: Entry) -> tuple[Any, ...]:
-    """Return the row of a new message, with only the columns it can have: the hot path."""
+    """Convert a new message to a row for `INSERT_MESSAGE`.
+
+    Messages are the most frequent entries, so only columns that a message can have are written.
+    """
     return (
         entry.chat_id,
         entry.sequence,
@@ -100,7 +106,7 @@ def to_message_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def to_row(entry: Entry) -> tuple[Any, ...]:
-    """Return the row of any entry. The content of an edit is stored with its target instead."""
+    """Convert any entry to a row. The content of an edit is left out: its target stores it."""
     keeps_box = entry.kind == "message"
     return (
         entry.chat_id,
@@ -128,7 +134,7 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def to_entry(row: tuple[Any, ...]) -> Entry:
-    """Return the entry of a row that was selected with COLUMNS."""
+    """Convert a row that was selected with COLUMNS to an entry."""
     fields = dict(zip(_COLUMNS, row, strict=True))
     fields["redacted"] = bool(fields["redacted"])
     fields["reactions"] = _reactions.decode(fields["reactions"]) if fields["reactions"] else None

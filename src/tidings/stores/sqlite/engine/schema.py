@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, as a list of migrations. A released step never changes; a new step follows it."""
+"""The tables, as a list of migration steps. A released step never changes; new ones are added."""
 
 from typing import Final
 
@@ -272,7 +272,7 @@ CREATE TABLE jobs_aside (
 ) STRICT, WITHOUT ROWID;
 """
 
-# Triggers count, because users are added by requests and by imports.
+# Triggers keep the counts, because both requests and imports add users.
 _USER_COUNTS: Final = """
 CREATE TABLE user_counts (
     tenant TEXT PRIMARY KEY,
@@ -310,7 +310,7 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def migrate(db: apsw.Connection) -> None:
-    """Migrate the file to the schema of this version, one durable step at a time.
+    """Migrate the file to the schema of this version, with one transaction per step.
 
     Raises:
         SetupError: A newer version wrote the file.

@@ -18,8 +18,9 @@ CREATE TABLE token_issuers (
 ) STRICT, WITHOUT ROWID;
 """
 
-# A phone number identifies one user. Earlier this was not enforced: of several users with the same
-# number the first keeps it, as after a move between engines; the others must be given theirs again.
+# A phone number identifies one user, but earlier versions did not enforce this. Of several users
+# with the same number the first one keeps it, as in an import. The others must be given a number
+# again.
 _PHONE_NUMBERS: Final = """
 UPDATE users SET phone_number = NULL WHERE phone_number IS NOT NULL AND user_id NOT IN (
     SELECT min(user_id) FROM users WHERE phone_number IS NOT NULL
@@ -64,8 +65,8 @@ CREATE INDEX budgets_expiring ON budgets (expires_at);
 IDENTITY_TABLES: Final = _TENANTS_AND_USERS + _PHONE_NUMBERS + _LOGINS
 
 
-# The trigger binds every program that opens the file: an outcome is set once, and nothing else
-# ever changes.
+# The trigger restricts every program that opens the file: only the outcome of an entry can be set,
+# and only once.
 AUDIT_TABLE: Final = """
 CREATE TABLE audit (
     at INTEGER NOT NULL,
@@ -113,14 +114,15 @@ LOGIN_ATTEMPTS: Final = """
 ALTER TABLE login_codes ADD COLUMN asked_by TEXT;
 ALTER TABLE login_codes ADD COLUMN attempts_elsewhere INTEGER NOT NULL DEFAULT 0;
 """
-"""An address is stored only as a keyed digest."""
+"""`asked_by` is a keyed digest of an address; the address itself is not stored."""
 
 
 MEMBERS_BY_JOINING: Final = """
 CREATE INDEX chat_memberships_by_joining ON chat_memberships (chat_id, joined, user_id);
 """
 
-# Triggers count, because receipts are added by requests and by imports, which may replace a row.
+# Triggers keep the counts, because both requests and imports add receipts, and an import may
+# replace a row.
 CHAT_COUNTS: Final = """
 CREATE TABLE chat_counts (
     user_id TEXT PRIMARY KEY,
@@ -141,8 +143,8 @@ OWN_CHATS: Final = "ALTER TABLE delivery_state ADD COLUMN is_own INTEGER NOT NUL
 
 # Fills the column for older rows: otherwise people who have written to each other for years would
 # be strangers until they write again. One pass over the log collects each pair of chat and author;
-# a search per member would read long chats once for each silent member. For a user who left and
-# joined again only messages since then are considered.
+# a search per member would read long chats once for each silent member. If a user left and joined
+# again, only the messages since the user joined again are considered.
 OWN_CHATS_BEFORE: Final = """
 UPDATE delivery_state SET is_own = 1 FROM (
     SELECT DISTINCT m.chat_id, m.user_id

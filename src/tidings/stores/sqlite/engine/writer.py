@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writer with group commit: jobs that arrive during one commit are written in the next.
 
-Statements run on the event loop, in memory, a few microseconds each; only the commit, which waits
-for the disk, runs in a thread. (In a thread the statements would contend with the loop for the
-interpreter lock: measured 1.4 to 5.5 times slower.) No job is settled before its commit has
-returned, and a failed commit stops this store: a disk that lost one write cannot be trusted with
-the next.
+Statements run on the event loop: they change memory only and take a few microseconds each. The
+commit waits for the disk, so it runs in a thread. (In a thread the statements would contend with
+the event loop for the interpreter lock: measured 1.4 to 5.5 times slower.)
+
+A job is settled after its commit has returned. A failed commit stops the store, because a disk that
+lost one write cannot be trusted with the next.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ log = logging.getLogger("tidings.store")
 T = TypeVar("T")
 
 BATCH_ROWS_MAX: Final = 150
-"""Most rows in one transaction, a few milliseconds of statements."""
+"""Rows after which a transaction accepts no further job: a few milliseconds of statements."""
 WAITING_JOBS_MAX: Final = 100_000
 
 
@@ -44,7 +45,7 @@ class _Lost:
 
 
 class Writer:
-    """The only connection that writes, with the queue of its jobs."""
+    """The only connection that writes, with a queue of write jobs."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Writer:
         report_queue("writer", self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many jobs wait, and whether a transaction is open."""
+        """Return the number of waiting jobs and of open transactions."""
         return {"waiting": len(self._waiting), "running": int(self._is_busy)}
 
     def submit(self, job: WriteJob) -> None:
@@ -79,37 +80,41 @@ class Writer:
             return
         self._waiting.append(job)
         if not self._is_busy:
-            # Not at once, so that other jobs of this turn of the loop join the transaction.
+            # The transaction begins in the next turn of the loop, so that other jobs of this turn
+            # can join it.
             self._is_busy = True
             self._idle.clear()
             self._loop.call_soon(self._begin)
 
     async def write(self, act: Callable[[apsw.Connection], T], *, rows: int = 5) -> T:
-        """Run a function in the next transaction and return its result once that is durable.
+        """Run a function in the next transaction, and return its result when it is durable.
 
-        `rows` is about how many rows it writes, since a transaction is bounded. An exception from
-        the function rolls back what it wrote, and nothing else.
+        `rows` is the approximate number of rows that the function writes; it limits the size of the
+        transaction. An exception in the function rolls back only the rows of this function.
 
         Raises:
-            StoreUnavailable: The store broke; the outcome is unknown.
+            StoreUnavailable: The store cannot write, or too many jobs are waiting. The outcome may
+                be unknown.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self.submit(AwaitedWrite(act, future, rows))
         return await future
 
     async def write_in_steps(self, begin: Callable[[apsw.Connection], Steps[T]], *, rows: int) -> T:
-        """Do a large write like `write`, but let the loop run other work between the steps.
+        """Perform a large write like `write`, but let the event loop do other work between steps.
 
-        It is still one transaction: no reader sees a part of it, and other writes wait.
+        All steps are one transaction: no reader sees only a part of it, and other writes wait.
         """
         future: asyncio.Future[T] = self._loop.create_future()
         self.submit(SteppedWrite(begin, future, rows))
         return await future
 
     def empty_log_after_commit(self) -> None:
-        """Empty the write-ahead log before the write in progress settles.
+        """Empty the write-ahead log after the commit of the current transaction.
 
-        Best effort: if a reader prevents it, the next commit tries again.
+        The log is emptied before the jobs of the transaction are settled.
+
+        If a reader still needs the log, the next commit tries again instead.
         """
         self._checkpoints.empty_soon()
 
@@ -140,7 +145,7 @@ class Writer:
             self._loop.call_soon(self._write_batch, batch)
             return
         except Exception as error:
-            # After any exception an unknown part of the transaction is written.
+            # After any exception it is unknown which part of the transaction was written.
             self._give_up(error, batch)
             return
         self._thread.submit(self._commit).add_done_callback(
@@ -165,7 +170,7 @@ class Writer:
         try:
             return job.prepare()
         except Exception:
-            # The maker of the job must handle this; the writer continues.
+            # The code that submitted the job must handle this. The writer continues.
             log.exception("preparing failed", extra={"action": "prepare_failed"})
             return 0
 
@@ -177,7 +182,7 @@ class Writer:
         except DISK_TROUBLE:
             raise
         except Exception:
-            # A lost slot or a repeated key, which is rare: write each job on its own.
+            # Rarely, a sequence is taken or a key was used before: write each job on its own.
             self._db.execute("ROLLBACK; BEGIN IMMEDIATE")
             written = set()
         return [

@@ -65,7 +65,7 @@ from tidings.stores.sqlite.inbox.copies import read_state
 from tidings.stores.sqlite.inbox.jobs import ASIDE, dead_letter_from_row, job_from_row
 from tidings.stores.sqlite.inbox.notifications import broadcast_from_row
 
-# Each part is in the order of its key, so that SQLite merges them as it reads.
+# Each SELECT returns its rows in the order of the key, so that SQLite merges them as it reads.
 _INBOXES: Final = """
 SELECT tenant, inbox FROM inboxes UNION SELECT tenant, inbox FROM notifications
 UNION SELECT tenant, inbox FROM announcements UNION SELECT tenant, inbox FROM post_keys
@@ -95,7 +95,7 @@ _COPIES: Final = f"""
 SELECT {columns(Copy)} FROM copies WHERE user_id = ? AND inbox = ? AND expires_at > ?
 ORDER BY notification_id DESC LIMIT {limits.USER_COPIES_MAX}
 """
-# By time of posting, so that the target engine does the oldest jobs first.
+# The jobs are in the order of posting, so that the target engine does the oldest first.
 _JOBS: Final = f"""
 SELECT {columns(Job)} FROM jobs WHERE expires_at > ?
 ORDER BY notification_id, number, tenant, inbox
@@ -118,7 +118,7 @@ _OF_DEPLOYMENT: Final[tuple[tuple[type[Any], str], ...]] = (
     (RevocationFact, "revocations ORDER BY place"),
     (UserFact, "users ORDER BY user_id"),
 )
-# Only the last generation is exported: all before it were destroyed.
+# Only the last generation of each key is exported, because all earlier ones were destroyed.
 _DATA_KEYS: Final = """
 keys AS k WHERE generation = (SELECT max(generation) FROM keys WHERE author = k.author)
 ORDER BY author
@@ -131,7 +131,7 @@ WHERE chat_id = ? ORDER BY user_id
 
 
 def inbox_facts(db: apsw.Connection, now: int) -> Iterator[InboxFacts]:
-    """Yield the facts of the inbox that are valid at `now`, in the order of an export."""
+    """Yield the inbox facts that have not expired at `now`, in the order of an export."""
     for tenant, text in db.execute("SELECT tenant, settings FROM tenant_settings ORDER BY tenant"):
         yield TenantSettingsFact(tenant=tenant, settings=_settings.decode(text))
     for tenant, inbox in db.execute(_INBOXES):
@@ -170,7 +170,7 @@ def _of_user(db: apsw.Connection, user: UserKey, inbox: str, now: int) -> Iterat
 
 
 class SqliteSource:
-    """Snapshot of the store, taken when it was opened."""
+    """Snapshot of the store at the moment when it was opened."""
 
     def __init__(self, db: apsw.Connection, epoch: str) -> None:
         self._db = db
@@ -181,14 +181,14 @@ class SqliteSource:
         return self._epoch
 
     async def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
-        # On the loop, since nothing else runs there: this is a command, not a server.
+        # This blocks the event loop, on which nothing else runs: this is a command, not a server.
         inbox = inbox_facts(self._db, now)
         facts = chain(self._of_deployment(now), self._of_chats(now), inbox, self._audit(now))
         while some := list(islice(facts, FACTS_AT_ONCE)):
             yield some
 
     async def changed(self) -> list[str]:
-        return []  # a snapshot, and no other process has the folder
+        return []  # the facts come from one snapshot, and no other process uses the folder
 
     def _of_deployment(self, now: int) -> Iterator[Fact]:
         for kind, rows in _OF_DEPLOYMENT:
@@ -224,7 +224,7 @@ class SqliteSource:
         return at is not None
 
     def _places(self, chat: ChatId, now: int) -> Iterator[Fact]:
-        """Yield the emptied entries of a deleted chat, whether its deletion job is done or not."""
+        """Yield the entries of a deleted chat without content, even if the deletion still runs."""
         for entry in self._entries(chat):
             yield entry_fact(emptied(entry), now)
 
@@ -261,10 +261,11 @@ class SqliteSource:
 
 @asynccontextmanager
 async def open_source(folder: Path) -> AsyncIterator[SqliteSource]:
-    """Open the store in this folder for an export; no server can open it meanwhile.
+    """Open the store in this folder for an export. Meanwhile no server can open it.
 
     Raises:
-        SetupError: There is no store, another process has it, or it is half imported itself.
+        SetupError: There is no store, another process has opened it, or an import into it is not
+            finished.
     """
     path = folder / DATABASE
     if not path.exists():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import: writing all facts of a deployment, inbox included, into an empty embedded store.
+"""Import of all facts of a deployment into an empty embedded store.
 
-Facts and the progress of the import are written in one transaction, so that after a kill at any
-point the stored progress matches the stored facts exactly.
+Each transaction stores facts together with the progress of the import. Therefore the stored
+progress always matches the stored facts, even if the process is killed.
 """
 
 from collections import defaultdict
@@ -93,7 +93,7 @@ _Statement = tuple[str, tuple[Any, ...]]
 
 
 def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
-    """Yield the statements that store a fact of the inbox."""
+    """Yield the statements that store an inbox fact, each with its values."""
     match fact:
         case TenantSettingsFact():
             yield _SETTINGS, (fact.tenant, _json(fact.settings))
@@ -165,7 +165,7 @@ _decode = msgspec.json.Decoder(ExportProgress).decode
 
 
 class SqliteTarget:
-    """Store that was empty and is being filled."""
+    """The store that an import fills."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
@@ -208,7 +208,7 @@ class SqliteTarget:
 
 
 def refuse_unfinished(db: apsw.Connection) -> None:
-    """Refuse to open a store that is half imported.
+    """Refuse to open a store into which an import is not finished.
 
     Raises:
         SetupError: An import into the store is not finished.
@@ -237,8 +237,8 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
                 _insert("delivery_state", _RECEIPT, fact),
             ]
         case RequestKeyFact():
-            # Only an engine that creates large chats in steps can finish such a chat. Here a repeat
-            # of the request, which was never answered, creates a new chat.
+            # Only an engine that creates large chats in several transactions can finish such a
+            # chat. Here the client, which got no answer, creates a new chat when it tries again.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
         case ChatFact() | UserCount():
             return []
@@ -270,7 +270,7 @@ def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
 def _insert(
     table: str, columns: tuple[str, ...], fact: object, *more: int
 ) -> tuple[str, tuple[Any, ...]]:
-    """Return a statement and row that insert the fields named like the columns.
+    """Return a statement, and a row with the fields of the fact that are named like the columns.
 
     `more` are the values of the last columns.
     """
@@ -280,7 +280,7 @@ def _insert(
     return statement, (*row, *more)
 
 
-# An existing user is not changed, and a number that another user has is left out.
+# An existing user is not changed. A phone number that another user already has is left out.
 _INSERT_USER: Final = """
 INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
     deactivated_at, revoked_at)
@@ -296,10 +296,11 @@ _INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
 
 @asynccontextmanager
 async def open_target(folder: Path) -> AsyncIterator[SqliteTarget]:
-    """Open the store in this folder for an import, creating it if there is none.
+    """Open the store in this folder for an import, or create it if there is none.
 
     Raises:
-        SetupError: Another process has the store, or the file is not a store.
+        SetupError: Another process has opened the store, a newer version wrote it, or the file is
+            not a store.
     """
     with only_process(folder), closing(connect(folder / DATABASE)) as db:
         migrate(db)

@@ -24,7 +24,7 @@ _fields = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SqliteAuditLog:
-    """Table of audit entries, which only grows until the sweeper removes old entries."""
+    """Table of audit entries. Only the sweeper removes entries, when they are old."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -60,13 +60,13 @@ class SqliteAuditLog:
 
 
 def entry_to_row(entry: AuditEntry) -> tuple[Any, ...]:
-    """Return the row of an audit entry."""
+    """Convert an audit entry to a row."""
     encoded = {"fields": _json(entry.fields), "acts": _json(entry.acts)}
     return tuple((msgspec.structs.asdict(entry) | encoded).values())
 
 
 def entry_from_row(row: tuple[Any, ...]) -> AuditEntry:
-    """Return the audit entry of a row that was selected with its columns."""
+    """Convert a row of the columns of `AuditEntry` to an audit entry."""
     entry = from_row(AuditEntry, row)
     return msgspec.structs.replace(
         entry,

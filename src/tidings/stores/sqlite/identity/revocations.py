@@ -13,7 +13,7 @@ READ_MAX: Final = 1_000
 
 
 class SqliteRevocations:
-    """Table of revocations, which only grows."""
+    """Table of revocations. Rows are never removed."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -41,7 +41,7 @@ class SqliteRevocations:
 
 
 def revoked(db: apsw.Connection, revocation: Revocation) -> None:
-    """Append a revocation to the feed, within a transaction."""
+    """Append a revocation to the feed, within an open transaction."""
     db.execute(
         "INSERT INTO revocations (kind, subject, at) VALUES (?, ?, ?)",
         (revocation.kind, revocation.subject, revocation.at),

@@ -17,7 +17,10 @@ _KEY: Final = "SELECT author, generation, wrapped, master_key_id FROM keys"
 
 
 class SqliteDataKeys:
-    """Wrapped data keys. The row of a destroyed key remains, so its generation is never reused."""
+    """Table of wrapped data keys.
+
+    The row of a destroyed key remains, so that its generation is never used again.
+    """
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -47,14 +50,14 @@ class SqliteDataKeys:
                 "UPDATE keys SET wrapped = NULL, master_key_id = NULL WHERE author = ?", (author,)
             )
             revoked(db, Revocation(kind="data_key", subject=author, at=now))
-            # Emptied pages are zeroed, but the write-ahead log still contains their old content.
+            # SQLite overwrites the key in the database, but the write-ahead log still contains it.
             self._writer.empty_log_after_commit()
             return current.generation
 
         return await self._writer.write(write)
 
     async def destroy(self, author: UserKey, generation: int) -> None:
-        """Do nothing: `end` destroyed the key at once, since only one process has the folder."""
+        """Do nothing: `end` has destroyed the key, since no other process uses the store."""
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
         def read(db: apsw.Connection) -> list[WrappedKey]:
@@ -81,7 +84,7 @@ class SqliteDataKeys:
 
 
 class SqliteDeployment:
-    """Values of the deployment as a whole."""
+    """Tables of the deployment's epoch and sealed secrets."""
 
     def __init__(self, writer: Writer, readers: Readers, epoch: str) -> None:
         self._writer = writer
@@ -113,14 +116,15 @@ class SqliteDeployment:
                 "INSERT OR REPLACE INTO sealed_secrets VALUES (?, ?, ?)",
                 (name, master_key_id, sealed),
             )
-            # The last write of a rotation: the old wrappings must not remain in the log.
+            # This is the last write of a rotation of the master key. Keys that were wrapped with
+            # the old master key must not remain in the write-ahead log.
             self._writer.empty_log_after_commit()
 
         await self._writer.write(write)
 
 
 def ensure_epoch(db: apsw.Connection) -> str:
-    """Return the store's epoch, a random value of a new store. Call outside any transaction."""
+    """Return the store's epoch; a new store gets a random one. Call this outside a transaction."""
     db.execute("INSERT OR IGNORE INTO deployment VALUES ('epoch', lower(hex(randomblob(8))))")
     return str(db.execute("SELECT value FROM deployment WHERE name = 'epoch'").get)
 

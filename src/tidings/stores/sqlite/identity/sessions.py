@@ -133,7 +133,7 @@ class SqliteLoginCodes:
 
 
 class SqliteBudgets:
-    """Table of budgets, one row for each count."""
+    """Table of budgets, with the amount spent of each."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -179,7 +179,7 @@ def _spent(db: apsw.Connection, allowance: Allowance) -> int:
 
 
 def _add(db: apsw.Connection, allowance: Allowance, count: int) -> int:
-    """Add to the count, and return the sum."""
+    """Add to the amount spent, and return the sum."""
     spent: int = db.execute(_ADD, (allowance.name, count, allowance.expires_at)).get
     return spent
 
@@ -189,7 +189,7 @@ _conforms_budgets: type[Budgets] = SqliteBudgets
 
 
 class SqliteSessions:
-    """Table of sessions; the sweeper removes those that ended."""
+    """Table of sessions. The sweeper removes sessions a day after they ended."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

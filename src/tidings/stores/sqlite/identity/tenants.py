@@ -22,12 +22,12 @@ from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.identity.revocations import revoked
 
 _QUOTAS: Final = ("quota_users", "quota_chats_per_day", "quota_messages_per_day")
-"""Columns in the order of the fields of `Quotas`."""
+"""Columns of the quotas, in the order of the fields of `Quotas`."""
 _NEWEST_FIRST: Final = "tenant = ? ORDER BY created_at DESC, key_id DESC"
 
 
 class SqliteTenants:
-    """Tenants with their API keys and signing keys."""
+    """Tables of tenants, their API keys, their signing keys and their token issuers."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

@@ -24,14 +24,14 @@ SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at
     revoked_at
 FROM users WHERE user_id = ?
 """
-# The expression of the unique index: no two users of a tenant have the same number.
+# The expression is that of the unique index: no two users of a tenant have the same phone number.
 BY_PHONE: Final = """
 SELECT phone_number, user_id FROM users
 WHERE substr(user_id, 1, instr(user_id, ':') - 1) = ?
     AND phone_number IN (SELECT value FROM json_each(?))
 """
 _SEEN: Final = "UPDATE users SET last_seen_at = max(coalesce(last_seen_at, 0), ?) WHERE user_id = ?"
-# Bounded by the limits on chats per user and on members of a small chat.
+# The limits on chats per user and on members of a small chat bound this query.
 _PEERS: Final = """
 SELECT p.user_id, u.last_seen_at FROM (
     SELECT DISTINCT m.user_id FROM delivery_state AS d
@@ -41,12 +41,12 @@ SELECT p.user_id, u.last_seen_at FROM (
     LIMIT ?3
 ) AS p LEFT JOIN users AS u ON u.user_id = p.user_id
 """
-"""`CROSS` fixes the order of the joins: chats come in the order of the key, oldest first, and no
-more of them are read than needed."""
+"""`CROSS` fixes the order of the joins. Chats are read in the order of their ids, oldest first, and
+reading stops when there are enough peers."""
 
 
 class SqliteUsers:
-    """Users and their profiles."""
+    """Table of users with their profiles."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -187,7 +187,7 @@ def _release_phone(db: apsw.Connection, user: UserKey, now: int) -> User | None:
 
 
 def _revoke(db: apsw.Connection, before: User, now: int) -> None:
-    """Revoke the user's tokens and sessions made so far, with an entry in the feed."""
+    """Revoke the tokens and sessions that the user has so far; append this to the feed."""
     at = revoked_up_to(now, before.revoked_at)
     db.execute("UPDATE users SET revoked_at = ? WHERE user_id = ?", (at, before.user))
     revoked(db, Revocation(kind="user", subject=before.user, at=at))

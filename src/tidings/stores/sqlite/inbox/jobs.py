@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of delivery jobs, for the one process that has the store, and dead letters, on SQLite.
+"""The queue of delivery jobs and the table of dead letters, on SQLite.
 
-How far each tenant's jobs were taken is only in memory: places in the queue only grow, and no other
-process takes jobs. Therefore taking writes nothing, and after a restart all unfinished jobs come
-again.
+For each tenant, the place of the last job taken is only in memory. That is enough, because places
+only grow and no other process takes jobs. Therefore taking a job writes nothing, and after a
+restart all unfinished jobs are taken again.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from tidings.stores.sqlite.engine.rows import columns, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
 
 PUT_AT_ONCE: Final = 100
-"""Most jobs in one write, a few hundred kilobytes, so that other writes run in between."""
+"""Maximum number of jobs in one write, a few hundred kilobytes. Other writes run in between."""
 WAIT_SECONDS: Final = 0.5
-"""How long `take` waits for a first job."""
+"""How long `take` waits for a job before it returns none."""
 
 PUT_JOB: Final = insert_once("jobs", Job)
 _NEXT: Final = f"""
@@ -39,7 +39,7 @@ _users = msgspec.json.Decoder(tuple[str, ...])
 
 
 class SqliteJobs:
-    """Queue that returns the oldest jobs of each tenant first, the tenants in turns."""
+    """Queue of delivery jobs. Tenants take turns, and each tenant's oldest job comes first."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -72,7 +72,7 @@ class SqliteJobs:
             try:
                 found = await self._take(most)
             finally:
-                if found != []:  # there may be more, or it was interrupted
+                if found != []:  # there may be more jobs, or the call was interrupted
                     self._may_have_some.set()
             return found
 
@@ -95,7 +95,7 @@ class SqliteJobs:
             tenants, rows = await self._readers.read(
                 lambda db: _next(db, self._taken_to, self._last_tenant, most)
             )
-        # A tenant without any job is dropped: its later jobs have higher places anyway.
+        # A tenant without jobs need not be remembered: its next jobs have higher places anyway.
         self._taken_to = {name: to for name, to in self._taken_to.items() if name in tenants}
         for place, tenant, *_ in rows:
             self._taken_to[tenant] = place
@@ -118,7 +118,7 @@ def _put(db: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
 def _next(
     db: apsw.Connection, taken_to: Mapping[str, int], last_tenant: str, most: int
 ) -> tuple[set[str], list[tuple[Any, ...]]]:
-    """Return the tenants that have jobs, taken or not, and the next rows that are not taken."""
+    """Return all tenants that have jobs, taken or not, and the rows of the next jobs to take."""
     tenants = list(_tenants(db))
     by_turns = [name for name in tenants if name > last_tenant]
     by_turns += [name for name in tenants if name <= last_tenant]
@@ -134,20 +134,20 @@ def _next(
 
 
 def _tenants(db: apsw.Connection) -> Iterator[str]:
-    """Yield the tenants that have jobs, with one index lookup each, however many jobs they have."""
+    """Yield the tenants that have jobs. Each takes one index lookup, however many jobs it has."""
     name = ""
     while name := db.execute("SELECT min(tenant) FROM jobs WHERE tenant > ?", (name,)).get:
         yield name
 
 
 def job_to_row(job: Job) -> tuple[Any, ...]:
-    """Return the row of a job."""
+    """Convert a job to a row."""
     users = msgspec.json.encode(job.users).decode()
     return msgspec.structs.astuple(msgspec.structs.replace(job, users=users))
 
 
 def job_from_row(row: tuple[Any, ...]) -> Job:
-    """Return the job of a row that was selected with its columns."""
+    """Convert a row of the columns of `Job` to a job."""
     fields = dict(zip(Job.__struct_fields__, row, strict=True))
     return Job(**{**fields, "users": _users.decode(fields["users"])})
 
@@ -162,7 +162,7 @@ _job = msgspec.json.Decoder(Job)
 
 
 class SqliteDeadLetters:
-    """Table of dead letters, by id."""
+    """Table of dead letters, sorted by id."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -200,13 +200,13 @@ class SqliteDeadLetters:
 
 
 def dead_letter_to_row(dead_letter: DeadLetter) -> tuple[Any, ...]:
-    """Return the row of a dead letter."""
+    """Convert a dead letter to a row."""
     job = msgspec.json.encode(dead_letter.job).decode()
     return dead_letter.aside_id, job, dead_letter.reason, dead_letter.at
 
 
 def dead_letter_from_row(row: tuple[Any, ...]) -> DeadLetter:
-    """Return the dead letter of a row that was selected with its columns."""
+    """Convert a row of the columns of `DeadLetter` to a dead letter."""
     aside_id, job, reason, at = row
     return DeadLetter(aside_id=aside_id, job=_job.decode(job), reason=reason, at=at)
 

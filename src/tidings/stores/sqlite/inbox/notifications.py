@@ -29,7 +29,7 @@ WHERE tenant = ? AND inbox = ? AND sequence = ?
 """
 _LOG: Final = f"SELECT {columns(Broadcast)} FROM announcements WHERE tenant = ? AND inbox = ? AND"
 _CLAIM: Final = columns(PostKey)
-# Replaces an expired claim, and keeps a valid claim.
+# Replaces an expired claim, but not a valid one.
 _CLAIM_KEY: Final = f"""
 INSERT INTO post_keys (tenant, inbox, key, {_CLAIM}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET ({_CLAIM}) =
@@ -37,7 +37,7 @@ ON CONFLICT DO UPDATE SET ({_CLAIM}) =
     WHERE expires_at <= excluded.claimed_at
 """
 _CLAIMED: Final = f"SELECT {_CLAIM} FROM post_keys WHERE tenant = ? AND inbox = ? AND key = ?"
-# Only while its notification is stored: afterwards nothing would ever remove the row.
+# Inserts nothing if the notification is gone: then nothing would ever remove the row.
 _FINISH: Final = """
 INSERT OR IGNORE INTO finished_jobs SELECT tenant, inbox, notification_id, ?4
 FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
@@ -45,7 +45,7 @@ FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
 
 
 class SqliteNotifications:
-    """Tables of notifications, logs of inboxes, claimed keys, and finished jobs."""
+    """Tables of notifications, inbox logs, claimed idempotency keys and finished jobs."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -129,7 +129,7 @@ class SqliteNotifications:
 
 
 _BEYOND: Final = 2**62
-"""A number above every sequence."""
+"""A number that is higher than every sequence."""
 
 
 def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
@@ -144,7 +144,7 @@ def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
 
 
 def broadcast_from_row(row: tuple[Any, ...]) -> Broadcast:
-    """Return the log entry of a row that was selected with its columns."""
+    """Convert a row of the columns of `Broadcast` to a broadcast."""
     entry = from_row(Broadcast, row)
     return msgspec.structs.replace(entry, late_joiners=bool(entry.late_joiners))
 
@@ -157,7 +157,7 @@ _config = msgspec.json.Decoder(InboxConfig)
 
 
 class SqliteInboxSettings:
-    """Tables of tenants' settings and of inboxes, each stored as JSON."""
+    """Tables of tenants' inbox settings and of inbox configurations, both stored as JSON."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
