@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 import httpx
 
 from scripts.services.process import free_port
+from tests.support.server_fork import ForkedProcess, start_server
 from tests.support.waiting import until
 
 START_SECONDS_MAX: Final = 90.0
@@ -50,7 +51,7 @@ class ServerProcess:
         self.preload = preload
         self.port = free_port() if port is None else port
         """The same over all starts."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     @property
     def url(self) -> str:
@@ -89,17 +90,26 @@ class ServerProcess:
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A killed server leaves it behind, and only the new one may say where it is.
         (self.data / "server.json").unlink(missing_ok=True)
-        with (
-            (self.data / LOG_FILE).open("ab") as log,
-            (self.data / WELCOME_FILE).open("wb") as welcome,
-        ):
-            self._process = subprocess.Popen(
-                self._command(),
+        welcome, log = self.data / WELCOME_FILE, self.data / LOG_FILE
+        welcome.write_bytes(b"")
+        if self.launcher is None and self.preload is None:
+            # In the data folder, where no tidings.toml of a developer lies about.
+            self._process = start_server(
+                self._arguments(), self._environment(), self.data.absolute(), welcome, log
+            )
+        else:
+            self._process = self._run_launcher(welcome, log)
+
+    def _run_launcher(self, welcome: Path, log: Path) -> "subprocess.Popen[bytes]":
+        program = [str(self.launcher)] if self.launcher else ["-m", "tidings"]
+        with welcome.open("ab") as stdout, log.open("ab") as stderr:
+            return subprocess.Popen(
+                [sys.executable, *program, *self._arguments()],
                 stdin=subprocess.DEVNULL,
-                stdout=welcome,
-                stderr=log,
+                stdout=stdout,
+                stderr=stderr,
                 env=self._environment(),
-                cwd=self.data,  # where no tidings.toml of a developer lies about
+                cwd=self.data,
             )
 
     async def kill(self) -> None:
@@ -116,10 +126,10 @@ class ServerProcess:
 
     async def exited(self, seconds: float = STOP_SECONDS_MAX) -> int:
         """Wait until the process has ended; its exit code."""
-        process = self._process
-        assert process is not None, "not started"
-        await until(lambda: process.poll() is not None, seconds=seconds)
-        return process.returncode
+        await until(lambda: self.exit_code is not None, seconds=seconds)
+        code = self.exit_code
+        assert code is not None
+        return code
 
     async def restart(self) -> None:
         """Kill it if it still runs, and start again on the same folder and port."""
@@ -148,10 +158,8 @@ class ServerProcess:
         finally:
             await self.kill()
 
-    def _command(self) -> Sequence[str]:
-        program = [str(self.launcher)] if self.launcher else ["-m", "tidings"]
-        arguments = ["serve", "--port", str(self.port), "--data", str(self.data.absolute())]
-        return [sys.executable, *program, *arguments]
+    def _arguments(self) -> list[str]:
+        return ["serve", "--port", str(self.port), "--data", str(self.data.absolute())]
 
     def _environment(self) -> dict[str, str]:
         kept = {name: text for name, text in os.environ.items() if not name.startswith("TIDINGS_")}
