@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protocols of everything the actions depend on, each with its guarantees in prose."""
+"""Protocols of the stores, buses and services that the actions use, with their guarantees."""

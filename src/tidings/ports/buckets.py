@@ -25,11 +25,12 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Answer to a request for tokens."""
+    """Result of a request for tokens."""
 
     is_allowed: bool
     tightest: Bucket
-    """The bucket with the least left, or the bucket that had too few."""
+    """The bucket that had too few tokens, or, if all had enough, the bucket with the fewest
+    left."""
     left: int
     """Whole tokens left in the tightest bucket."""
     wait_ms: int
@@ -37,22 +38,23 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Buckets(Protocol):
-    """A bounded number of buckets by name, shared by all processes that need to share them.
+    """A bounded number of token buckets, which processes may share.
 
-    A bucket that is not stored is full. Nothing is promised across a restart.
+    A bucket that is not stored is full. A restart may fill all buckets.
     """
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
-        """Take this many tokens from each bucket, or none if any has fewer; at least one bucket.
+        """Take `tokens` from each bucket, or nothing if any bucket has fewer.
 
-        A request for more than a bucket can hold takes all of it: otherwise it could never succeed.
-        Never raises: a process that cannot reach the shared buckets counts for itself.
+        At least one bucket must be given. A request for more tokens than a bucket can hold takes
+        all tokens of a full bucket, because otherwise it could never succeed. Never raises: a
+        process that cannot reach the shared buckets uses buckets of its own.
         """
         ...
 
 
 class OwnBuckets(Buckets, Protocol):
-    """Buckets of this process alone, which can be used without waiting."""
+    """Buckets that only this process uses, which therefore need no waiting."""
 
     def take_now(self, bucket: Bucket) -> int:
         """Take a token and return 0, or return the milliseconds until there is a token."""

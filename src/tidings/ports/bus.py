@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events about stored facts, delivery jobs, and the ports that carry both to delivery."""
+"""Events and delivery jobs, and the ports that carry them to delivery."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     inbox: str
     notification_id: str
     number: int
-    """0, 1, ...: position of this portion among the notification's users."""
+    """Number of this job among the jobs of the notification: 0, 1, ..."""
     users: tuple[str, ...]
     """At most 100 user ids of the tenant."""
     category: str | None
@@ -32,12 +32,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A job that was taken, with its handle in the queue."""
+    """A job that a worker took from the queue, with the handle to finish it."""
 
     job: Job
     handle: str
     attempt: int
-    """1, 2, ...: how often the job was taken, by the queue's count."""
+    """How often the queue has given out the job: 1, 2, ..."""
 
 
 class JobsUnavailable(Exception):
@@ -45,10 +45,10 @@ class JobsUnavailable(Exception):
 
 
 class Jobs(Protocol):
-    """A queue that loses nothing. An unfinished job comes again; sometimes a finished job does."""
+    """A queue that loses no job. It repeats unfinished jobs, and sometimes a finished job."""
 
     async def put(self, jobs: Sequence[Job]) -> None:
-        """Put all jobs into the queue, durably. Safe to repeat: a job done twice changes nothing.
+        """Put all jobs into the queue, durably. Safe to repeat: a job done twice does no harm.
 
         Raises:
             JobsUnavailable: Some of the jobs may be in the queue.
@@ -56,7 +56,7 @@ class Jobs(Protocol):
         ...
 
     async def take(self, most: int) -> Sequence[Taken]:
-        """Return the next jobs, after a short wait for the first; perhaps none.
+        """Return the next jobs. If there are none, wait a short time for the first.
 
         Raises:
             JobsUnavailable: Try again later.
@@ -67,12 +67,12 @@ class Jobs(Protocol):
         """Remove a job that is done from the queue.
 
         Raises:
-            JobsUnavailable: It may come again.
+            JobsUnavailable: The queue may repeat the job.
         """
         ...
 
     async def close(self) -> None:
-        """Take no more jobs. Jobs taken and not finished come again, here or elsewhere."""
+        """Stop taking jobs. The queue repeats unfinished jobs, here or in another process."""
         ...
 
 
@@ -86,14 +86,14 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Protocol):
-    """Dead letters, in the store even if the queue is not. Writes are durable on return."""
+    """Dead letters, which are in the store even if the queue is elsewhere. Writes are durable."""
 
     async def keep(self, dead_letter: DeadLetter) -> None:
-        """Store a dead letter; the same id again changes nothing."""
+        """Store a dead letter, unless one with this id is stored already."""
         ...
 
     async def page(self, *, after: str | None, limit: int) -> list[DeadLetter]:
-        """Return dead letters in the order of their ids, after an id or from the first."""
+        """Return dead letters in the order of their ids, after an id or from the start."""
         ...
 
     async def get(self, aside_id: str) -> DeadLetter | None:
@@ -110,7 +110,7 @@ class Appended(msgspec.Struct, frozen=True):
 
     entry: Entry
     state: ChatState
-    """The chat after the entry. Read it at once and do not keep it: it changes later."""
+    """The chat's state after the entry. Read it at once, because it changes with later entries."""
 
 
 class ReceiptMoved(msgspec.Struct, frozen=True):
@@ -178,7 +178,7 @@ class InboxRead(msgspec.Struct, frozen=True, tag="read"):
 
 
 InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
-"""Only a hint: the receiver reads the inbox to learn what a user has to see."""
+"""An inbox event is only a hint: its receiver reads the inbox to learn what a user has to see."""
 
 Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
 
@@ -214,12 +214,12 @@ class FeedEvent(msgspec.Struct, frozen=True):
 class Feed(Protocol):
     """Published events, divided among the workers of one group.
 
-    Events of one chat come to one worker, in order. An event comes again, to this worker or to
-    another, unless it was reported as finished; sometimes even then.
+    One worker gets all events of a chat, in order. An event that was not reported as finished is
+    repeated, to the same worker or another. Sometimes a finished event is repeated too.
     """
 
     async def take(self, most: int) -> Sequence[FeedEvent]:
-        """Return the next events soon; perhaps none.
+        """Return the next events. If there are none, wait a short time for the first.
 
         Raises:
             FeedUnavailable: Try again later.
@@ -227,11 +227,11 @@ class Feed(Protocol):
         ...
 
     def finish(self, received: FeedEvent) -> None:
-        """Report an event as done. It does not come again once all before it are done too."""
+        """Report an event as finished. It may be repeated until all events before it are too."""
         ...
 
     async def dead_letter(self, received: FeedEvent, reason: str) -> None:
-        """Set aside an event that cannot be delivered, with the reason, for an operator.
+        """Store an event that cannot be delivered as a dead letter, with the reason.
 
         Raises:
             FeedUnavailable: The event was not set aside.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for chats: creation, the chat list, members, invitations, deletion, receipts."""
+"""Ports for chats, with their members, receipts, invitations and deletion."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ from tidings.model.roles import Asked, Invite, Member
 
 
 class Move(msgspec.Struct, frozen=True):
-    """A user has received or read a chat up to here."""
+    """A change of a receipt: the user has received or read the chat up to these sequences."""
 
     user: UserKey
     chat: ChatId
@@ -22,7 +22,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class OwnSpan(msgspec.Struct, frozen=True):
-    """A span of consecutive messages by one user: after `from_number`, up to `to_number`."""
+    """Consecutive messages from one user: those numbered above `from_number`, up to `to_number`."""
 
     from_number: int
     to_number: int
@@ -30,11 +30,11 @@ class OwnSpan(msgspec.Struct, frozen=True):
 
 
 class OwnSends(msgspec.Struct, frozen=True):
-    """A user's recent messages, in spans separated by messages of others, earliest first.
+    """A user's recent messages, as spans between messages from others, earliest first.
 
-    The read mark moves to the end of the span it is in, which means that nothing before the span's
-    first message was unread; outside all spans it does not move. In either case the chat becomes
-    the user's own.
+    If the user's read mark is in a span, nothing before the span's first message was unread, and
+    the mark moves to the span's end. Otherwise it does not move. In either case the receipt becomes
+    `is_own`: the user has written in this chat.
     """
 
     user: UserKey
@@ -42,7 +42,7 @@ class OwnSends(msgspec.Struct, frozen=True):
     spans: tuple[OwnSpan, ...]
 
     def span_of(self, read_number: int) -> OwnSpan | None:
-        """Return the span that contains a read mark."""
+        """Return the span that contains a read mark; None if no span does."""
         for span in self.spans:
             if span.from_number <= read_number <= span.to_number:
                 return span
@@ -50,12 +50,13 @@ class OwnSends(msgspec.Struct, frozen=True):
 
 
 class Receipts(Protocol):
-    """Receipt rows, which exist exactly as long as their membership."""
+    """Receipts of members. A receipt exists exactly as long as the membership."""
 
     async def move(self, moves: Sequence[Move | OwnSends]) -> list[tuple[ChatId, Receipt]]:
-        """Move receipts, durably: forwards only, never beyond the head, only where a row exists.
+        """Move receipts forward, never beyond the head; durable when it returns.
 
-        Returns the receipts that moved, with their new values. All others are skipped.
+        Returns the receipts that moved, with their new values. A move is skipped if the user is not
+        a member, or if the receipt is as far already.
 
         Raises:
             StoreUnavailable: Unknown outcome; safe to repeat.
@@ -63,10 +64,10 @@ class Receipts(Protocol):
         ...
 
     async def advance(self, move: Move) -> tuple[Receipt, Head] | None:
-        """Move one receipt, durably, and return it with the head; None if not a member.
+        """Move one receipt, durably, and return it with the head; None if the user is not a member.
 
         Raises:
-            ReceiptBeyondHead: The log, read strongly, does not reach that far.
+            ReceiptBeyondHead: A strong read of the log shows that it does not reach that far.
             StoreUnavailable: Unknown outcome; safe to repeat.
         """
         ...
@@ -76,7 +77,7 @@ class Receipts(Protocol):
         ...
 
     async def unread(self, user: UserKey, chat: ChatId, now: int) -> Unread | None:
-        """Return what the user has not read; None if not a member."""
+        """Return the number of unread messages; None if the user is not a member."""
         ...
 
 
@@ -102,10 +103,11 @@ class Chats(Protocol):
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
-        """Create a chat with its first entries, at once or resumable under the request key.
+        """Create a chat with its first entries.
 
-        Each pair of users has one direct chat: if it exists, it is returned. A repeat with the same
-        request key, until that expires, returns the chat of the first call.
+        If not all members fit into one transaction, a repeat with the same request key continues
+        where the first call stopped. Until the key expires, a repeat returns the chat of the first
+        call. Each pair of users has one direct chat: if it exists already, it is returned.
 
         Raises:
             RequestConflict: The key was used with another digest.
@@ -117,11 +119,11 @@ class Chats(Protocol):
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
-        """Return what `create` would return without creating; None if it would create the chat.
+        """Return the existing chat that `create` would return; None if it would create a chat.
 
         Raises:
             RequestConflict: The key was used with another digest.
-            StoreUnavailable: Repeat.
+            StoreUnavailable: The store does not answer; safe to repeat.
         """
         ...
 
@@ -132,7 +134,7 @@ class Chats(Protocol):
         ...
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        """Return one chat as the user's chat list shows it; None if not a member."""
+        """Return one chat as the user's chat list shows it; None if the user is not a member."""
         ...
 
     async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
@@ -140,7 +142,10 @@ class Chats(Protocol):
         ...
 
     async def mute(self, chat: ChatId, user: UserKey, until: int | None) -> bool:
-        """Store until when the user wants no push from the chat, durably; False if not a member."""
+        """Mute push notices from the chat for a user until a time, or unmute it if `until` is None.
+
+        Durable when it returns. Returns False if the user is not a member.
+        """
         ...
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
@@ -152,17 +157,18 @@ class Chats(Protocol):
         ...
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
-        """Return the users among `others` who created or wrote in a direct chat with the user.
+        """Return the users among `others` who created a direct chat with the user or wrote in it.
 
         A user who wrote within the last seconds may be missing.
         """
         ...
 
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return how far these logs reach or were delivered; chats that do not exist are omitted.
+        """Return for each chat a sequence that its log has reached; unknown chats are omitted.
 
-        Read strongly, and never behind what this process has seen. No membership is checked: the
-        caller only finds out which logs to read.
+        The sequence is the head or that of the last delivered entry, read strongly, and never less
+        than this process has seen before. No membership is checked: the caller only finds out which
+        logs to read.
         """
         ...
 
@@ -171,9 +177,10 @@ class InviteStore(Protocol):
     """Invitations, at most one for each user and chat. Every write is durable when it returns."""
 
     async def put(self, invite: Invite, now: int) -> Asked:
-        """Store an invitation, replacing a pending one into the same chat, unless it is refused.
+        """Store an invitation unless `asking` refuses it.
 
-        `asking` decides. Two invitations at the same moment may both take the last place.
+        It replaces a pending invitation of the user into the same chat. If only one more invitation
+        is allowed, two that are stored at the same moment may both succeed.
         """
         ...
 
@@ -186,9 +193,9 @@ class InviteStore(Protocol):
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
-        """Decline the pending invitation into this chat, and store that for some days.
+        """Decline the pending invitation into this chat, if there is one.
 
-        Does nothing if no invitation is pending.
+        The refusal stays stored for some days.
         """
         ...
 
@@ -205,20 +212,20 @@ class Deletions(Protocol):
         ...
 
     async def unfinished(self, *, before: int, limit: int) -> list[ChatId]:
-        """Return some chats whose deletion began no later than `before` and is not done."""
+        """Return some chats whose deletion began at or before `before` and is not finished."""
         ...
 
     async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
-        """Take the lease on deleting a chat; None if another holder has it.
+        """Acquire the lease on deleting a chat; None if another holder has the lease.
 
         Two holders at once do no harm, but the work would be done, and paid for, twice.
         """
         ...
 
     async def step(self, deletion: Deletion, holder: str, now: int) -> Deletion | None:
-        """Do the next bounded part of the work, and return the progress.
+        """Do the next bounded part of the deletion, and return the progress.
 
-        The same step again changes nothing, so that a process may die anywhere. None if another
+        A repeated step changes nothing, so a process may die at any moment. Returns None if another
         holder has the lease by now.
         """
         ...

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of delivery: what it reads, the other gateways of a cluster, push and texts."""
+"""Ports of delivery: store calls, registry and handover between gateways, push notices and
+texts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -12,7 +13,7 @@ from tidings.ports.bus import InboxEvent
 
 
 class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
-    """A new message in a chat, for those of its members who are not connected.
+    """A notice of a new message, for those members of the chat who are not connected.
 
     It identifies the message and contains nothing of its content.
     """
@@ -24,41 +25,42 @@ class PushNotice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Push(Protocol):
-    """Service that can reach the users' devices."""
+    """Service that sends push notices to users' devices."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
-        """Send the notices, with at least one attempt; a failure is logged, not raised."""
+        """Try at least once to send the notices; a failure is logged, not raised."""
         ...
 
 
 class TextRejected(Exception):
-    """The provider works but rejected this text, because it cannot reach the number."""
+    """The provider works but rejected this text, because of the number or the content."""
 
 
 class Sms(Protocol):
-    """Provider that sends texts to phones."""
+    """Provider of text messages to phones."""
 
     async def send(self, phone_number: str, text: str) -> None:
-        """Send a text, in one attempt within a deadline. On return, the provider has accepted it.
+        """Send a text with one attempt and a deadline; on return, the provider has accepted it.
 
         Raises:
             TextRejected: The provider rejected the text because of the number or the content.
-            SmsUnavailable: The provider did not accept the text for another reason, or it is
-                unknown whether it did.
+            SmsUnavailable: The provider failed for another reason, or it is unknown whether it
+                accepted the text.
         """
         ...
 
 
 class EncodedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry, encoded once for all connections."""
+    """An entry as a frame, encoded once for all connections."""
 
     chat_id: ChatId
     sequence: int
     kind: Kind
     added: tuple[UserKey, ...] = ()
-    """Users whom this entry makes members: it is their first entry of the chat."""
+    """Users who become members with this entry, which is the first of the chat that they
+    receive."""
     removed: tuple[UserKey, ...] = ()
-    """Users for whom this is the last entry of the chat."""
+    """Users who are no longer members after this entry, which is the last that they receive."""
     is_small: bool
     frame: bytes
 
@@ -71,28 +73,28 @@ class Handover(Protocol):
     ) -> Mapping[str, frozenset[str]]:
         """Send entries of one chat, in order, to gateways; `users` lists each gateway's users.
 
-        Each gateway answers with the connections of its users. All of them were given every entry;
-        a connection that could not take an entry will read it from the log. Gateways that did not
-        answer within a second are left out.
+        Returns for each gateway its connections that were given every entry; a connection that had
+        no room for an entry reads it from the log. Gateways that did not answer within a second are
+        left out.
         """
         ...
 
     def notice(
         self, frame: bytes, users: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
-        """Send a frame without a sequence: best effort, no answer.
+        """Send a frame that has no sequence, with best effort and without an answer.
 
         A frame about a chat reaches only connections that follow the chat.
         """
         ...
 
     def hint(self, event: InboxEvent, gateway: str | None, *, but_not: str) -> None:
-        """Send an inbox event to one gateway, or to all except `but_not`: best effort."""
+        """Send an inbox event to one gateway, or to all except `but_not`, with best effort."""
         ...
 
 
 class HandoverTarget(Protocol):
-    """The receiving side of a gateway, as workers and other gateways see it."""
+    """The receiving side of handovers, in a gateway."""
 
     def entries(
         self,
@@ -100,22 +102,23 @@ class HandoverTarget(Protocol):
         users: Sequence[UserKey],
         answer: Callable[[list[str]], None],
     ) -> None:
-        """Take entries of one chat for users, and call `answer` soon with their connections.
+        """Accept entries of one chat for users, and later call `answer` with their connections.
 
-        A gateway that is too far behind to take them does not answer: it compares heads.
+        A gateway that is too far behind does not answer. It compares heads, and so finds the
+        entries that it missed.
         """
         ...
 
     def notice(self, frame: bytes, users: Sequence[UserKey], chat: ChatId | None) -> None:
-        """Take a frame without a sequence."""
+        """Pass a frame that has no sequence to these users' connections."""
         ...
 
     def hint(self, event: InboxEvent) -> None:
-        """Take an inbox event; the gateway itself reads what its users have to see."""
+        """Accept an inbox event. The gateway reads the inboxes of the users concerned."""
         ...
 
     def request_reconcile(self) -> None:
-        """Compare heads, because a handover may have been lost."""
+        """Compare heads with the store, because a handover may have been lost."""
         ...
 
 
@@ -135,36 +138,40 @@ class Refreshed(msgspec.Struct, frozen=True):
     """Outcome of refreshing registrations."""
 
     missing: list[tuple[UserKey, str]]
-    """Connections that were unregistered, so could not be found for a while, and now are again."""
+    """Connections that had lost their registration, so nobody could find them, and have it
+    again."""
     surplus: list[tuple[UserKey, str]]
-    """Connections that stay unregistered: their users have reached the limit with others."""
+    """Connections that stay unregistered, because their users have too many other connections."""
 
 
 class Registry(Protocol):
-    """Registrations of connections, which expire unless their gateway refreshes them.
+    """Registry of all gateways' connections. A registration expires unless it is refreshed.
 
-    No user has more than `limits.USER_CONNECTIONS_MAX` of them, over all gateways.
+    A user has at most `limits.USER_CONNECTIONS_MAX` registrations, over all gateways.
     """
 
     async def enter(self, user: UserKey, connection: str) -> bool:
-        """Register a connection of this gateway; every `find` after this returns includes it.
+        """Register a connection of this gateway. On return, every `find` includes it.
 
         Returns False, and registers nothing, if the user has reached the limit of connections.
 
         Raises:
-            RegistryUnavailable: It may or may not be registered; the gateway must compare heads.
+            RegistryUnavailable: The connection may or may not be registered; the gateway must
+                compare heads.
         """
         ...
 
     def leave(self, user: UserKey, connection: str) -> None:
-        """Remove a registration soon, best effort: if that fails, it expires."""
+        """Remove a registration in the background; if that fails, the registration expires."""
         ...
 
     async def refresh(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
-        """Renew the registrations of this gateway's connections; all are then valid or surplus.
+        """Renew the registrations of this gateway's connections.
+
+        On return, each of them is registered, or is in `surplus`.
 
         Raises:
-            RegistryUnavailable: Nothing is known about any of them, before or after the call.
+            RegistryUnavailable: It is unknown which of the connections are or were registered.
         """
         ...
 
@@ -178,7 +185,7 @@ class Registry(Protocol):
 
 
 class DeliveryStore(Protocol):
-    """Store calls for delivery. They check no reader: delivery itself sends to members only.
+    """Store calls for delivery. They check no membership, because delivery sends to members only.
 
     Every call raises StoreUnavailable if the store does not answer.
     """
@@ -191,15 +198,15 @@ class DeliveryStore(Protocol):
         ...
 
     async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
-        """Store in the head copy that entries up to `head` are delivered; durable on return.
+        """Store in the chat's head copy that entries up to `head` are delivered; durable on return.
 
-        The copy only moves forward. It is written at most once a second per chat: a call within
-        that second waits for its end. `member_count` is given if the entries changed it.
+        The copy only moves forward. It is written at most once a second per chat; an earlier call
+        waits. `member_count` is given if the entries changed it.
         """
         ...
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        """Return the sequences of the stored head copies, read strongly; others are omitted."""
+        """Return the sequence in each chat's head copy, if it has one; read strongly."""
         ...
 
     async def mutes(self, chat: ChatId) -> Mapping[UserKey, int]:
@@ -227,7 +234,10 @@ Change = EntryWritten | ContentExpired
 
 
 class Changes(Protocol):
-    """All changes of the last day, each at least once after a start, in any order."""
+    """Changes of the log within the last day. After a start, each is returned at least once.
+
+    They are in no order.
+    """
 
     async def poll(self) -> Sequence[Change]:
         """Return some changes not returned yet; an empty list if there are no more now.
@@ -239,16 +249,16 @@ class Changes(Protocol):
 
 
 class RemoteGateways:
-    """The other gateways: which users are connected there, and how to reach them."""
+    """Finds users who are connected to other gateways, and sends them frames and inbox events."""
 
     def __init__(self, registry: Registry, handover: Handover, own: str) -> None:
-        """Take `own`, the name of this process among the gateways."""
+        """Create it for the gateway in this process, whose name is `own`."""
         self._registry = registry
         self._handover = handover
         self._own = own
 
     async def find(self, users: Iterable[UserKey]) -> dict[str, list[UserKey]]:
-        """Return other gateways, each with its connected users; none without the registry."""
+        """Return the other gateways with their connected users; empty if the registry is down."""
         try:
             found = await self._registry.find(users)
         except RegistryUnavailable:
@@ -262,7 +272,7 @@ class RemoteGateways:
     def send(
         self, frame: bytes, gateways: Mapping[str, Sequence[UserKey]], chat: ChatId | None = None
     ) -> None:
-        """Send a frame to users on other gateways; `chat` is the chat it is about, if any."""
+        """Send a frame to users on other gateways; `chat` is the chat that the frame is about."""
         if gateways:
             self._handover.notice(frame, gateways, chat)
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of a deployment, as one engine exports them to another, and the ports for doing so.
+"""The file format of an export, and the ports of the engines that export and import.
 
-The fields and their order are a file format: a released version never changes, a new version
-follows it. Version 2 added the inbox; version 3 sessions, a tenant's own keys, and what users and
-tenants may not do; version 4 the audit trail and a keyed digest at the end. A deleted chat is
-exported as its remains, whether its deletion job is done or not: empty entries, the last of which
-is `deleted`. Nothing is decrypted: content stays in its boxes, keys stay wrapped. Caches, which an
-engine derives from the facts, are not exported, nor are login codes and counts of budgets, which
-expire soon.
+An export consists of facts, one per line. The fields and their order are the format: a released
+version never changes, and a change makes a new version. Version 2 added the inbox. Version 3 added
+sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
+Version 4 added the audit trail and a MAC at the end.
+
+Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
+empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
+that an engine derives from the facts is not exported, nor are login codes and budgets, which are
+short-lived.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -52,7 +54,7 @@ class TenantFact(FactBase, frozen=True, kw_only=True, tag="tenant"):
 
 
 class TenantKeyFact(FactBase, frozen=True, kw_only=True, tag="tenant_key"):
-    """A tenant key, as its digest."""
+    """A tenant key, of which only a digest is stored."""
 
     key_id: str
     tenant: str
@@ -82,7 +84,7 @@ class IssuerFact(FactBase, frozen=True, kw_only=True, tag="token_issuer"):
 
 
 class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
-    """One place of the revocation feed."""
+    """One revocation in the feed."""
 
     place: int
     kind: RevokedKind
@@ -91,7 +93,7 @@ class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
 
 
 class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
-    """A user. A phone number is unique within a tenant: if two users of an older file have the
+    """A user. A phone number is unique within a tenant: if an older file has two users with the
     same number, the first keeps it."""
 
     user_id: UserKey
@@ -119,7 +121,7 @@ class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
 
 
 class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
-    """An author's last data key, wrapped; or only its generation, if it was destroyed."""
+    """An author's last data key, wrapped; only its generation is left if it was destroyed."""
 
     author: UserKey
     generation: int
@@ -128,7 +130,7 @@ class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
 
 
 class RequestKeyFact(FactBase, frozen=True, kw_only=True, tag="request_key"):
-    """An unexpired key of a request to create a chat."""
+    """An unexpired idempotency key of a request to create a chat."""
 
     user_id: UserKey
     key: str
@@ -164,7 +166,7 @@ class ChatFact(FactBase, frozen=True, kw_only=True, tag="chat"):
 
 
 class MemberFact(FactBase, frozen=True, kw_only=True, tag="member"):
-    """A membership with its receipt, which exists exactly as long."""
+    """A membership with its receipt."""
 
     chat_id: ChatId
     user_id: UserKey
@@ -216,7 +218,7 @@ class ReactionFact(FactBase, frozen=True, kw_only=True, tag="reaction"):
 
 
 class SendKeyFact(FactBase, frozen=True, kw_only=True, tag="send_key"):
-    """An unexpired key claimed by a send."""
+    """An unexpired claim of a sender's client_message_id."""
 
     chat_id: ChatId
     sender: UserKey
@@ -242,8 +244,8 @@ class AuditFact(FactBase, frozen=True, kw_only=True, tag="audit"):
 
 
 class ExportEnd(FactBase, frozen=True, kw_only=True, tag="end"):
-    """The last line: the number of facts of each kind, the SHA-256 of all lines before, and a MAC
-    of it under a key derived from a master key."""
+    """The last line: the number of facts of each kind, the SHA-256 of all lines before it, and a
+    MAC of that digest under a key derived from a master key."""
 
     counts: dict[str, int]
     sha256: str
@@ -275,7 +277,7 @@ _ENTRY_FIELDS: Final = EntryFact.__struct_fields__
 
 
 def entry_fact(entry: Entry, now: int) -> EntryFact:
-    """Return the fact of an entry, without its content if that expired, swept or not."""
+    """Return an entry as a fact, without its content if that has expired, whether swept or not."""
     values = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
     if entry.box is None or entry.expired(now):
         values |= {"box": None, "box_key": 0}
@@ -285,12 +287,12 @@ def entry_fact(entry: Entry, now: int) -> EntryFact:
 
 
 def to_entry(fact: EntryFact) -> Entry:
-    """Return the entry of a fact."""
+    """Return the entry that a fact describes."""
     return Entry(**{name: getattr(fact, name) for name in _ENTRY_FIELDS})
 
 
 class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals of a chat, known only after the last of its facts."""
+    """A chat with its head and members, which are known only after the last of its facts."""
 
     chat: ChatFact
     head: Head
@@ -301,14 +303,14 @@ class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserCount(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of users of a tenant, known only after the last of them."""
+    """The number of a tenant's users, which is known only after the last user."""
 
     tenant: str
     users: int
 
 
 Written = Fact | WholeChat | UserCount
-"""Facts, and totals of them, that an engine stores in an import."""
+"""Facts and totals that an engine stores during an import."""
 
 
 class ExportProgress(msgspec.Struct, frozen=True):
@@ -329,10 +331,11 @@ class Source(Protocol):
     def facts(self, now: int) -> AsyncIterator[Sequence[Fact]]:
         """Yield every fact that is valid at `now`, in batches, in bounded memory.
 
-        The order is the same for the same facts in any engine: kinds in the order in which they
-        are declared, each sorted by its own key; for each chat its members, its entries with the
-        reactions to each, and its claimed keys; for each inbox its notifications, its log and its
-        claimed keys; for each user and inbox the copies and then the other read marks.
+        Every engine yields the same facts in the same order: kinds in the order of their
+        declaration, each sorted by its own key. Each chat is followed by its members, its entries
+        with the reactions to each, and its claimed keys. Each inbox is followed by its
+        notifications, its log and its claimed keys. Each user's copies in an inbox are followed by
+        the user's other read marks there.
         """
         ...
 
@@ -357,11 +360,11 @@ class Target(Protocol):
     async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
         """Store these facts, and then the progress; durable when it returns.
 
-        The same facts again change nothing. A chat itself is stored with `WholeChat`; an engine
-        that counts users anyway skips `UserCount`.
+        Storing the same facts again changes nothing. The row of a chat is written from `WholeChat`.
+        An engine that needs no stored number of users skips `UserCount`.
         """
         ...
 
     async def finish(self, epoch: str) -> None:
-        """Complete the import: servers may open the store, under its previous epoch."""
+        """Complete the import under the epoch of the export; servers may now open the store."""
         ...

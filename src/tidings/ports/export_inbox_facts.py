@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of the inbox, as one engine exports them to another.
+"""Facts about inboxes in an export.
 
-They are part of the format that `export_facts` describes. Expired notifications, copies, claimed
-keys and jobs are not exported, nor are copies beyond a user's limit.
+They are part of the file format that `export_facts` describes. Expired notifications, copies,
+claimed keys and jobs are not exported, nor are copies beyond a user's limit.
 """
 
 from collections.abc import Iterable
@@ -80,11 +80,12 @@ class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):
     box: bytes | None = None
     box_key: int = 0
     is_last: bool = False
-    """Whether it is last in its log: it is exported even if expired, since the log continues."""
+    """Whether this is the last entry of its log, which is exported even if it has expired, because
+    the next entry needs the sequence after it."""
 
 
 class PostKeyFact(FactBase, frozen=True, kw_only=True, tag="post_key"):
-    """An unexpired key claimed by a post."""
+    """An unexpired claim of an Idempotency-Key by a post."""
 
     tenant: str
     inbox: str
@@ -109,14 +110,14 @@ class CopyFact(FactBase, frozen=True, kw_only=True, tag="copy"):
 
 
 class ReadStateFact(FactBase, frozen=True, kw_only=True, tag="read_state"):
-    """A user's read marks in an inbox that are not in the copies; it follows the copies."""
+    """A user's read marks in an inbox that are not stored with the copies."""
 
     user_id: UserKey
     inbox: str
     before: int = 0
     announced: int = 0
     singly: dict[int, int] = msgspec.field(default_factory=dict)
-    """Read time by sequence, ascending."""
+    """When each single broadcast was read, by sequence, ascending."""
 
 
 class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
@@ -133,7 +134,7 @@ class JobFact(FactBase, frozen=True, kw_only=True, tag="job"):
 
 
 class DeadLetterFact(FactBase, frozen=True, kw_only=True, tag="job_set_aside"):
-    """A job that was set aside."""
+    """A delivery job that failed too often and waits for an operator."""
 
     aside_id: str
     job: JobFact
@@ -155,7 +156,7 @@ def converted(kind: type[_S], source: msgspec.Struct, **others: object) -> _S:
 
 
 def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
-    """Return the fact of a log entry, without its content if that expired, swept or not."""
+    """Return a log entry as a fact, without its content if that has expired, swept or not."""
     fact = converted(BroadcastFact, broadcast, is_last=is_last)
     if fact.box is None or fact.expires_at <= now:
         return msgspec.structs.replace(fact, box=None, box_key=0)
@@ -163,7 +164,7 @@ def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> Broadcas
 
 
 def read_state_facts(user: UserKey, inbox: str, state: ReadState) -> Iterable[ReadStateFact]:
-    """Return the fact of a user's read marks in an inbox, or nothing if there are no marks."""
+    """Yield a user's read marks in an inbox as a fact, or nothing if there are no marks."""
     # Engines store the single marks in different orders, and the order has no meaning.
     singly = dict(sorted(state.singly.items()))
     if state.before or state.announced or singly:

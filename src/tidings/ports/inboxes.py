@@ -24,7 +24,7 @@ class CheckerBusy(Exception):
 
 
 class Checker(Protocol):
-    """Checker that does not delay other work while it runs."""
+    """Checks values against JSON schemas, without delaying other work."""
 
     async def is_valid(self, schema: dict[str, object], value: object) -> bool:
         """Return whether the value conforms to the schema.
@@ -37,20 +37,20 @@ class Checker(Protocol):
 
 
 class PostKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An Idempotency-Key as it was claimed by the first request under it."""
+    """The claim of an Idempotency-Key by the first request that used it."""
 
     digest: bytes
     """Keyed digest of the request."""
     notification_id: str | None
-    """Id of the notification if it is for listed users, else None."""
+    """Id of the notification, if it is for listed users; None for a broadcast."""
     hint: int
-    """Lowest sequence at which a broadcast under this key can be in the inbox's log."""
+    """Lowest sequence that a broadcast with this key can have in the inbox's log."""
     claimed_at: int
     expires_at: int
 
 
 class InboxSettings(Protocol):
-    """Settings of tenants and configurations of their inboxes."""
+    """Settings of each tenant, and the configuration of each inbox."""
 
     async def settings(self, tenant: str) -> dict[str, object] | None:
         """Return the tenant's settings; None if they were never set."""
@@ -74,16 +74,16 @@ class Notifications(Protocol):
 
     @property
     def broadcasts_age_ms(self) -> int:
-        """Greatest age of a process's cache of an inbox's log; 0 without a cache.
+        """Greatest age of an inbox's log in the cache of any process; 0 without a cache.
 
         A retraction is answered only when this much time has passed since it became durable.
         """
         ...
 
     async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
-        """Claim an Idempotency-Key; return the valid claim, which is `claim` or an earlier one.
+        """Claim an Idempotency-Key unless an earlier claim is valid; return the valid claim.
 
-        An earlier claim is valid only if its `expires_at` is after `claim.claimed_at`.
+        An earlier claim is valid if its `expires_at` is after `claim.claimed_at`.
         """
         ...
 
@@ -104,7 +104,8 @@ class Notifications(Protocol):
     async def append_broadcast(self, broadcast: Broadcast) -> bool:
         """Put the entry at its sequence in the inbox's log; False if another entry is there.
 
-        True as well if it is there already with the same mark.
+        Returns True also if an entry with the same mark is there already, which makes a repeat
+        safe.
         """
         ...
 
@@ -121,23 +122,23 @@ class Notifications(Protocol):
     async def last_broadcasts(
         self, tenant: str, inbox: str, *, before: int | None, limit: int
     ) -> list[Broadcast]:
-        """Return the last entries of the log, or the last before a sequence, newest first.
+        """Return the last entries of the log, or the last before a sequence; newest first.
 
-        Read strongly.
+        The log is read strongly.
         """
         ...
 
     async def finish_job(self, tenant: str, inbox: str, notification_id: str, number: int) -> None:
-        """Store that the job with this number (0, 1, ...) is done."""
+        """Store that the notification's delivery job with this number (0, 1, ...) is done."""
         ...
 
     async def finished_jobs(self, tenant: str, inbox: str, notification_id: str) -> set[int]:
-        """Return the numbers of the jobs that are done, read strongly."""
+        """Return the numbers of the notification's delivery jobs that are done, read strongly."""
         ...
 
 
 class Copies(Protocol):
-    """Copies of notifications that each user has, and what each user has read."""
+    """Each user's copies of notifications, and each user's read marks."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
         """Give each of at most 100 users this copy; a user's existing copy does not change.
@@ -149,7 +150,7 @@ class Copies(Protocol):
     async def newest(
         self, user: UserKey, inbox: str, *, before: str | None, limit: int
     ) -> list[Copy]:
-        """Return a user's copies by id, newest first, below an id or from the top; read strongly.
+        """Return a user's copies, newest first, from the newest or from below an id; read strongly.
 
         This is one query for any `limit` up to 1,000.
         """
@@ -164,28 +165,29 @@ class Copies(Protocol):
     async def mark_read(
         self, user: UserKey, inbox: str, notification_ids: Sequence[str], now: int
     ) -> None:
-        """Mark at most 100 copies as read; a copy that is read already keeps its time.
+        """Mark at most 100 copies as read; a copy that is read already does not change.
 
-        Ids of which the user has no copy are skipped.
+        Ids of notifications of which the user has no copy are skipped.
         """
         ...
 
     async def read_state(self, user: UserKey, inbox: str) -> ReadState:
-        """Return the user's read marks that are not in the copies, read strongly."""
+        """Return the user's read marks that are not stored with the copies; read strongly."""
         ...
 
     async def read_before(self, user: UserKey, inbox: str, time: int, announced: int) -> None:
         """Mark all copies made up to `time` and broadcasts up to sequence `announced` as read.
 
-        Neither mark ever moves back. Single marks that they cover may be removed.
+        Neither of the two marks ever moves back. Read marks of single broadcasts that `announced`
+        covers may be removed.
         """
         ...
 
     async def read_broadcasts(
         self, user: UserKey, inbox: str, sequences: Sequence[int], now: int
     ) -> None:
-        """Mark single broadcasts as read; a broadcast that is read already keeps its time.
+        """Mark single broadcasts as read; a broadcast that is read already does not change.
 
-        Only the 1,000 single marks with the highest sequences need to be stored.
+        Only the marks of the 1,000 highest sequences need to be stored.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port for the log of each chat: appending runs of entries, and reading pages as a member."""
+"""Port for the logs of chats: writers append runs of entries, and members read pages."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol
@@ -17,10 +17,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class SlotTaken(msgspec.Struct, frozen=True):
-    """Another writer took a slot first; no entry was written."""
+    """Another writer has used one of the slots; no entry was written."""
 
     keys_are_claimed: bool = False
-    """Whether the run's keys are claimed nevertheless, for the slots it wanted."""
+    """Whether the run's keys are claimed nevertheless, with the slots that the run wanted."""
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
@@ -32,9 +32,10 @@ class KeyTaken(msgspec.Struct, frozen=True):
 class Declined(msgspec.Struct, frozen=True):
     """The entry at this index cannot be applied; nothing was written.
 
-    target_gone: the target is not a message, or its content is gone. no_change: the reaction to add
-    exists, or the reaction to remove does not. too_many_emoji: the target has the maximum of
-    different emoji. too_many_chats: a user who would be added has reached the limit of chats.
+    `target_gone` means that the target is not a message, or that its content is gone. `no_change`
+    means that the reaction to add exists already, or that the reaction to remove does not exist.
+    `too_many_emoji` means that the target has the maximum number of different emoji.
+    `too_many_chats` means that a user who would be added has reached the limit of chats.
     """
 
     index: int
@@ -49,23 +50,23 @@ Outcome = Kept | SlotTaken | KeyTaken | Declined | Failed
 
 
 def always() -> bool:
-    """Return True: content sealed now may be written at any later time."""
+    """Return True, because content that is sealed now may be written at any later time."""
     return True
 
 
 class Run(msgspec.Struct, kw_only=True, eq=False):
-    """Entries for consecutive slots of one chat, by a writer that knows the log before them."""
+    """Entries for consecutive slots of one chat, from a writer that knows the log before them."""
 
     chat_id: ChatId
     entries: list[Entry]
     keys: list[SendKey | None]
-    """For each entry the key to claim with it, or None unless it is a message."""
+    """For each entry that is a message, the key to claim with it; None for any other entry."""
     settle: Callable[[Outcome], None]
     may_write: Callable[[], bool] = always
     """Whether the content may still be written as it is sealed.
 
     An engine that several processes use calls this just before it puts the entries. On False the
-    outcome is that of a lost slot: the entries are proposed again, and sealed again.
+    outcome is `SlotTaken`, so that the entries are proposed again, and sealed again.
     """
 
 
@@ -95,20 +96,21 @@ class Log(Protocol):
 
     @property
     def run_entries_max(self) -> int:
-        """Most messages in a run: with more, a run costs more than it saves, or does not fit."""
+        """Most messages in a run: a longer run would cost more than it saves, or would not fit."""
         ...
 
     def append(self, run: Run) -> None:
         """Claim the run's keys and put its entries, each at its own slot if nothing is there.
 
-        All entries are written or none. Keys are claimed no later than the entries: a process that
-        dies in between leaves a claim without an entry, and nothing else. The transaction that
-        writes an entry also writes: for created, added, removed and role the membership and receipt
-        rows and the chat's member count; for renamed the name; for deleted the chat's mark, the job
-        that removes the rest, and the claim of a direct chat's pair; for edited the target's box,
-        edited_at and box_key (taken from the entry, which itself stores none); for redacted the
-        removal of the target's content; for reacted and unreacted the reaction and the target's
-        count.
+        All entries are written or none. Keys are claimed no later than the entries are written: a
+        process that dies in between leaves claims without entries, and nothing else.
+
+        The transaction that writes an entry also applies its effects. `created`, `added`, `removed`
+        and `role` write the membership and receipt rows and the chat's member count. `renamed`
+        writes the name. `deleted` marks the chat as deleted, adds the job that removes the rest,
+        and allows the pair of a direct chat to create another. `edited` writes its box, box_key and
+        time into the target, and stores no content itself. `redacted` removes the target's content.
+        `reacted` and `unreacted` write the reaction and the target's count of it.
 
         `run.settle` is called exactly once, on the event loop, with the outcome; with `Kept` only
         after everything is durable. Runs of one chat settle in the order of the calls.
@@ -117,7 +119,7 @@ class Log(Protocol):
 
     @property
     def waiting_max(self) -> int:
-        """Most proposals that may wait for one chat: as many as it can write in a few seconds."""
+        """Most proposals that may wait for one chat: the store can write them in a few seconds."""
         ...
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:
@@ -128,18 +130,18 @@ class Log(Protocol):
         ...
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state at a head no older than the head at the time of the call."""
+        """Return a chat's state as it is at the time of the call or later."""
         ...
 
     async def tail(self, chat: ChatId, after: int) -> list[Entry]:
-        """Return the next entries after a sequence, for a writer that lost a slot.
+        """Return the next entries after a sequence, for a writer whose slot was taken.
 
-        If they are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends there.
+        If there are fewer than `limits.TAIL_ENTRIES_MAX`, the log ends after them.
         """
         ...
 
     async def find_sent(self, chat: ChatId, key: SendKey, now: int) -> Sent | None:
-        """Return the earlier send under this sender and client_message_id.
+        """Return the earlier send by this sender under this client_message_id.
 
         None if the key is not claimed, or its claim has expired at `now`.
         """
@@ -157,10 +159,10 @@ class Log(Protocol):
     ) -> Page | None:
         """Return part of the log, upwards from `after` or downwards from `before` (exactly one).
 
-        The entries are read first and the reader's membership afterwards, or both from one
-        snapshot: None unless the reader is a member at a moment not before the call. With
+        Returns None unless the reader is a member. The membership is read after the entries, or
+        both from one snapshot, so that nobody gets entries after being removed. With
         `only_messages` other kinds are skipped; such a page may be short or even empty without
-        being the last. `edited` entries come with their target as `shown`, messages with the
+        being the last. `edited` entries come with their target as `shown`, and messages with the
         reader's own reactions as `mine`.
         """
         ...
@@ -170,7 +172,7 @@ class Log(Protocol):
     ) -> list[tuple[str, UserKey, int]] | None:
         """Return the reactions to a message as (emoji, user, time), oldest first.
 
-        None unless the reader is a member, checked as in `page`. Empty also if there is no such
-        message.
+        Returns None unless the reader is a member, checked as in `page`, and an empty list also if
+        there is no such message.
         """
         ...

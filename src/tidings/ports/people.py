@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for tenants with their keys and quotas, for users, and for the audit trail.
 
-One entry records one administrative act. Tokens that one key requests while the previous entry is
-being written share the next entry: an entry for each would cost more than making the token.
+One audit entry records one administrative act, except for tokens: those that a key requests while
+the previous entry is being written share the next entry. An entry for each would cost more than
+making the token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ class Act(msgspec.Struct, frozen=True, array_like=True):
 
     at: int
     target: str | None = None
-    """Target within the tenant; None if it is the tenant or the deployment itself."""
+    """User or other object of the tenant; None if the act concerns the tenant or the deployment."""
     request_id: str | None = None
 
 
@@ -32,19 +33,19 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Start of the first act."""
     entry_id: str
     tenant: str
-    """Tenant the act is about; empty if it is about the deployment."""
+    """Tenant that the act concerns; empty if it concerns the deployment."""
     actor: Actor
     actor_id: str | None = None
     """Id of the key, if the actor is a tenant key."""
     action: str
     """Stable name of the operation."""
     fields: tuple[str, ...] = ()
-    """Names of the fields in the request, with values only where these are booleans."""
+    """Names of the fields in the request; a field that is a boolean also has its value."""
     acts: tuple[Act, ...]
     outcome: Outcome | None = None
-    """None if unknown: the start was recorded, but not the end."""
+    """None if only the start of the act was recorded, so that the outcome is unknown."""
     code: str | None = None
-    """Refusal code, if refused."""
+    """Refusal code, if the act was refused."""
 
     @property
     def place(self) -> tuple[int, str]:
@@ -53,7 +54,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits on what a tenant may use; None means no limit."""
+    """Limits on a tenant's users, new chats and messages; None means no limit."""
 
     users: int | None = None
     chats_per_day: int | None = None
@@ -98,7 +99,7 @@ class TokenIssuer(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     issuer: str | None
-    """Required `iss` of the tokens; None if any is accepted."""
+    """Value that the tokens must have as `iss`; None if any value is accepted."""
     document: bytes
     """The JWK Set as JSON, checked before it was stored."""
     updated_at: int
@@ -134,9 +135,10 @@ class Tenants(Protocol):
         ...
 
     async def set_suspended(self, tenant: str, is_suspended: bool, now: int) -> Tenant | None:
-        """Suspend a tenant, with an entry in the feed, or resume it; None if there is none.
+        """Suspend or resume a tenant; None if there is no such tenant.
 
-        A tenant that is suspended already keeps its time, without another entry.
+        A suspension is also appended to the revocation feed. Suspending a suspended tenant changes
+        nothing.
         """
         ...
 
@@ -161,29 +163,33 @@ class Tenants(Protocol):
         ...
 
     async def add_signing_key(self, key: SigningKey, most: int) -> bool:
-        """Store a key, which signs from now on; False if there are `most` keys, or no tenant.
+        """Store a key, which signs from now on.
 
-        Two keys added at the same moment may exceed the limit by one.
+        Returns False if there is no such tenant or it has `most` keys already. Two keys added at
+        the same moment may exceed the limit by one.
         """
         ...
 
     async def remove_signing_key(self, tenant: str, key_id: str, now: int) -> bool:
-        """Remove an older key, with an entry in the feed: tokens it signed become invalid.
+        """Remove an older key and append it to the revocation feed: its tokens become invalid.
 
-        False if there is no such key, or if it is the newest key, which signs.
+        Returns False if there is no such key, or if it is the newest key, which signs.
         """
         ...
 
     async def issuer(self, tenant: str) -> TokenIssuer | None:
-        """Return the tenant's own public keys; None if it registered none. Read strongly."""
+        """Return the tenant's own public keys, read strongly; None if it registered none."""
         ...
 
     async def put_issuer(self, issuer: TokenIssuer, removed: Sequence[str]) -> None:
-        """Replace the tenant's own public keys, with an entry in the feed for each removed id."""
+        """Replace the tenant's own public keys; append each removed id to the revocation feed."""
         ...
 
     async def remove_issuer(self, tenant: str, removed: Sequence[str], now: int) -> bool:
-        """Remove the tenant's own public keys, with feed entries as above; False if none."""
+        """Remove the tenant's own public keys; False if there are none.
+
+        Each removed id is appended to the revocation feed.
+        """
         ...
 
     async def signing_keys_wrapped_by_others(
@@ -205,9 +211,9 @@ class UserStore(Protocol):
     ) -> tuple[User, bool]:
         """Create or update a user; None leaves a field unchanged. True if the user is new.
 
-        A phone number is claimed for the user within its tenant, and the previous number released,
-        in the same transaction. If there was a different number before, the user's tokens and
-        sessions are revoked with it, as by `revoke_tokens`.
+        The same transaction claims the phone number within the tenant and releases the user's
+        previous number. If that was a different number, the transaction also revokes the user's
+        tokens and sessions, as `revoke_tokens` does.
 
         Raises:
             PhoneTaken: The number belongs to another user; nothing was changed.
@@ -215,37 +221,39 @@ class UserStore(Protocol):
         ...
 
     async def by_phone(self, tenant: str, numbers: Sequence[str]) -> Mapping[str, UserKey]:
-        """Return the user of each number that belongs to a user of the tenant; read strongly."""
+        """Return the user who has each number, read strongly; unknown numbers are omitted."""
         ...
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
-        """Return the user with this number, or create `user` with it. True if the user is new.
+        """Return the user who has this number, or create `user` with it. True if the user is new.
 
         All callers that do this at the same moment get the same user.
         """
         ...
 
     async def release_phone(self, user: UserKey, now: int) -> User | None:
-        """Release the user's number and, if there was one, revoke as by `revoke_tokens` with it.
+        """Release the user's phone number; None if there is no such user.
 
-        None if there is no such user.
+        If there was a number, the same transaction also revokes the user's tokens and sessions, as
+        `revoke_tokens` does.
         """
         ...
 
     async def set_active(self, user: UserKey, is_active: bool, now: int) -> User | None:
-        """Deactivate the user and revoke as by `revoke_tokens` with it, or reactivate the user.
+        """Deactivate or reactivate the user; None if there is no such user.
 
-        None if there is no such user. A user who is deactivated already keeps the time. A
-        reactivated user needs new tokens and sessions.
+        Deactivating also revokes the user's tokens and sessions, as `revoke_tokens` does, in the
+        same transaction, so a reactivated user needs new ones. Deactivating a deactivated user does
+        not change `deactivated_at`.
         """
         ...
 
     async def revoke_tokens(self, user: UserKey, now: int) -> bool:
-        """Revoke the user's tokens and sessions made up to now, with an entry in the feed.
+        """Revoke the user's tokens and sessions made up to now.
 
-        `revoked_at` becomes now, or the start of the second after its old value if that is later,
-        which covers a token that was made after the last revocation and dated ahead. The entry has
-        the same time. False if there is no such user.
+        The revocation is also appended to the feed, with the same time. `revoked_at` becomes now,
+        or the start of the second after its old value if that is later: a token made just after the
+        last revocation is dated ahead, and is revoked too. Returns False if there is no such user.
         """
         ...
 
@@ -260,8 +268,8 @@ class UserStore(Protocol):
     async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
         """Return the users who share a small chat with the user, and when each was last seen.
 
-        They come from the oldest chats, at most `PRESENCE_PEERS_MAX`: adding a user to many new
-        groups does not displace the user's peers.
+        At most `PRESENCE_PEERS_MAX` are returned, from the user's oldest chats: adding a user to
+        many new groups does not displace the user's peers.
         """
         ...
 
@@ -270,7 +278,7 @@ class UserStore(Protocol):
         ...
 
     def seen(self, users: Mapping[UserKey, int]) -> None:
-        """Store when these users were last seen, soon, best effort."""
+        """Store when these users were last seen, in the background and with best effort."""
         ...
 
 
@@ -292,8 +300,8 @@ class AuditLog(Protocol):
     async def page(
         self, tenant: str | None, *, since: int, before: AuditPosition, limit: int
     ) -> list[AuditEntry]:
-        """Return a tenant's or all entries from `since` on and below a place, newest first.
+        """Return entries not older than `since` and before a position, newest first.
 
-        The list for all tenants may lack entries of the last second.
+        With `tenant` None they are those of all tenants, and the last second may be incomplete.
         """
         ...

@@ -22,7 +22,7 @@ class MasterKey(msgspec.Struct, frozen=True):
 
 
 def master_key(secret: bytes) -> MasterKey:
-    """Return the master key with this secret; its id reveals nothing about the secret."""
+    """Return the master key with this secret; its id does not reveal the secret."""
     assert len(secret) == MASTER_KEY_BYTES, f"a master key has 32 bytes, got {len(secret)}"
     return MasterKey(hashlib.sha256(b"tidings master key\0" + secret).hexdigest()[:16], secret)
 
@@ -32,16 +32,16 @@ class MasterKeys(Protocol):
 
     @property
     def current(self) -> MasterKey | None:
-        """The key that wraps everything new; None until the first key is made."""
+        """The key that wraps all new keys; None until the first master key is made."""
         ...
 
     @property
     def previous(self) -> tuple[MasterKey, ...]:
-        """Keys that may still wrap something: not empty means that a rotation is unfinished."""
+        """Old master keys that may still wrap other keys; none unless a rotation is unfinished."""
         ...
 
     async def ensure(self) -> None:
-        """Make the first key, durably, if there is none. Only for an empty store.
+        """Make the first master key, durably, if there is none. Only an empty store may need this.
 
         Raises:
             SetupError: The key cannot be stored.
@@ -49,9 +49,9 @@ class MasterKeys(Protocol):
         ...
 
     async def begin_rotation(self) -> None:
-        """Make a new current key, the old one becoming previous; durable when it returns.
+        """Make a new current key, and move the old one to `previous`; durable when it returns.
 
-        Nothing is wrapped by the new key before this returns. An unfinished rotation is resumed.
+        The new key wraps nothing before this returns. If a rotation is unfinished, it is resumed.
 
         Raises:
             SetupError: This kind of key source cannot make a key, or the key cannot be stored.
@@ -62,7 +62,7 @@ class MasterKeys(Protocol):
         """Remove the previous keys, durably where Tidings stores them itself.
 
         Raises:
-            SetupError: They cannot be removed; the rotation stays unfinished.
+            SetupError: The previous keys cannot be removed; the rotation stays unfinished.
         """
         ...
 
@@ -72,20 +72,21 @@ class WrappedKey(msgspec.Struct, frozen=True, kw_only=True):
 
     author: UserKey
     generation: int
-    """1, 2, ...: an author gets a new key only after the earlier keys were destroyed."""
+    """Number of this key among the author's keys: 1, 2, ... Each key is destroyed before the
+    next."""
     wrapped: bytes
     master_key_id: str
     is_ending: bool = False
-    """Whether the key is about to be destroyed: it may not seal or open anything any more."""
+    """Whether the key is about to be destroyed. Such a key may no longer encrypt or decrypt."""
 
 
 class DataKeys(Protocol):
     """Wrapped data keys. Every write is durable when it returns."""
 
     async def current(self, author: UserKey) -> WrappedKey | None:
-        """Return the author's key, of which there is at most one; None if there is none.
+        """Return the author's key, even if it is about to be destroyed; None if there is none.
 
-        It is returned even if it is about to be destroyed.
+        An author has at most one key.
         """
         ...
 
@@ -101,17 +102,17 @@ class DataKeys(Protocol):
         ...
 
     async def end(self, author: UserKey, now: int) -> int | None:
-        """Begin to destroy the author's key, and note it in the revocation feed: one transaction.
+        """Mark the author's key as ending and append it to the revocation feed, in one transaction.
 
-        Returns the generation that is ending, even if it was ending before; None if there is no
-        key. An engine that only one process uses may destroy the key at once.
+        Returns the key's generation, also if it was ending already; None if there is no key. An
+        engine that only one process uses may destroy the key at once.
         """
         ...
 
     async def destroy(self, author: UserKey, generation: int) -> None:
         """Destroy a key that is ending, beyond recovery from the live store.
 
-        Any other key of the author remains. Safe to repeat.
+        Only the key of this generation is destroyed. Safe to repeat.
         """
         ...
 
@@ -125,21 +126,21 @@ class DataKeys(Protocol):
 
 
 class Deployment(Protocol):
-    """Values of the deployment as a whole."""
+    """The epoch and the secrets of the whole deployment."""
 
     @property
     def epoch(self) -> str:
-        """The epoch in which sequences are valid; it changes only when a backup is restored."""
+        """The deployment's epoch, which changes only when a backup is restored."""
         ...
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
-        """Return the id of the master key that seals a deployment secret, and the sealed secret."""
+        """Return a sealed deployment secret, after the id of the master key that sealed it."""
         ...
 
     async def keep_first_sealed(
         self, name: str, master_key_id: str, sealed: bytes
     ) -> tuple[str, bytes]:
-        """Store a deployment secret unless there is one; return the stored secret.
+        """Store a deployment secret unless one with this name is stored; return the stored secret.
 
         All processes that call this at the same moment get the same secret.
         """
@@ -148,7 +149,7 @@ class Deployment(Protocol):
     async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
         """Store a deployment secret, sealed by a master key; durable when it returns.
 
-        Values replaced before then, here and by `rewrap`, are soon beyond recovery from the live
-        store.
+        Shortly afterwards, the values that this call and earlier calls of `rewrap` replaced cannot
+        be recovered from the live store any more.
         """
         ...

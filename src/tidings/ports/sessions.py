@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for logins by phone, for sessions, and for the state of users' credentials."""
+"""Ports for login codes, budgets, sessions, and the revocation feed."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -21,7 +21,7 @@ class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored code with the attempts counted so far."""
+    """A stored code with the number of attempts so far."""
 
     code: LoginCode
     attempts: int
@@ -29,10 +29,10 @@ class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoginCodes(Protocol):
-    """Newest code of each phone number of a tenant. Every write is durable when it returns."""
+    """The newest login code of each phone number. Every write is durable when it returns."""
 
     async def put(self, code: LoginCode) -> None:
-        """Store a code in place of an earlier one, with no attempts counted."""
+        """Store a code in place of the number's earlier code, and reset the attempts to 0."""
         ...
 
     async def find(self, tenant: str, phone_number: str) -> KeptCode | None:
@@ -48,11 +48,10 @@ class LoginCodes(Protocol):
     ) -> LoginCode | None:
         """Count an attempt from an address and return the code.
 
-        None if there is no code, if it has expired, or if `limits.CODE_ATTEMPTS_MAX` attempts were
-        counted before, even with many attempts at once through many processes. Also None if
-        another address, as far as known, requested the code, and
-        `limits.CODE_ATTEMPTS_ELSEWHERE_MAX` attempts from other addresses were counted before: an
-        attacker who guesses from elsewhere leaves some attempts to the user.
+        Returns None if there is no code, if it has expired, or if `limits.CODE_ATTEMPTS_MAX`
+        attempts were counted before, even if many processes count at once. Attempts from an address
+        that did not request the code have a lower limit, `limits.CODE_ATTEMPTS_ELSEWHERE_MAX`, so
+        that an attacker elsewhere leaves some attempts to the user.
         """
         ...
 
@@ -62,10 +61,10 @@ class LoginCodes(Protocol):
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit on a count within one period of time, which is part of the name."""
+    """A limit on a count within one period of time."""
 
     name: str
-    """Name of the count and its period; the next period has another name."""
+    """Name of the count, which contains the period; the next period has another name."""
     most: int
     expires_at: int
     """When the period is over and the count may be removed."""
@@ -75,18 +74,18 @@ class Budgets(Protocol):
     """Counts that many processes share and that outlive a restart."""
 
     async def spend(self, allowances: Sequence[Allowance]) -> str | None:
-        """Add 1 to each count if none is used up; else add nothing and return a used-up name.
+        """Add 1 to each count; or, if one is at its limit, add nothing and return its name.
 
         At most 20 allowances at once.
         """
         ...
 
     async def give_back(self, allowances: Sequence[Allowance]) -> None:
-        """Subtract 1 from each count, never below zero, because what it paid for did not happen."""
+        """Undo `spend`, because the action did not happen: subtract 1 from counts above zero."""
         ...
 
     async def add(self, allowance: Allowance, count: int) -> int:
-        """Add `count` at once, whatever the limit is, and return the sum."""
+        """Add `count` even beyond the limit, and return the sum."""
         ...
 
 
@@ -100,15 +99,15 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     refresh_digest: bytes
     """Digest of the valid refresh token."""
     previous_digest: bytes | None = None
-    """Digest of the refresh token before it; None until the first rotation."""
+    """Digest of the refresh token before the valid one; None until the first rotation."""
     sealed_refresh: bytes | None = None
-    """The valid refresh token, sealed under a key derived from the previous one: a client that
-    lost the answer to a rotation can get it again."""
+    """The valid refresh token, sealed under a key derived from the previous token: a client that
+    lost the answer to a rotation repeats the request and gets the same token."""
     created_at: int
     rotated_at: int
     """When the valid refresh token was made."""
     expires_at: int
-    """End of the session, checked by the reader; each rotation moves it."""
+    """End of the session. Each rotation moves it; the caller has to compare it with the time."""
     revoked_at: int | None = None
 
 
@@ -121,7 +120,7 @@ class StoredCredentials(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     """Tokens and sessions made up to this moment are not valid."""
     session: Session | None = None
-    """The requested session, of any user, ended or not."""
+    """The session that was asked for, whether ended or not, even if it belongs to another user."""
 
 
 class Sessions(Protocol):
@@ -144,9 +143,10 @@ class Sessions(Protocol):
         ...
 
     async def of(self, user: UserKey) -> list[Session]:
-        """Return a user's sessions, newest first; revoked and, best effort, expired are omitted.
+        """Return a user's sessions that are neither revoked nor expired, newest first.
 
-        A session opened a moment ago may be missing; one ended a moment ago may be included.
+        A session opened a moment ago may be missing, and one that was revoked a moment ago or has
+        expired may be included.
         """
         ...
 
@@ -158,7 +158,7 @@ class Sessions(Protocol):
         ...
 
     async def stored_credentials(self, user: UserKey, session_id: str | None) -> StoredCredentials:
-        """Return the user's credential state, and the session if named, in one strong read."""
+        """Return the state of the user's credentials, with the session if given; read strongly."""
         ...
 
 
@@ -170,26 +170,27 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RevokedKind
     subject: str
-    """The id of the tenant key, session or signing key, the user's key, or the tenant.
+    """Id of what was revoked: of the tenant key, session, signing key or tenant, or the user's key.
 
-    A user's credentials made after `at` are valid. `data_key` names the user whose content is
-    erased.
+    Kind `user` revokes only credentials made up to `at`. Kind `data_key` names the user whose
+    content is erased.
     """
     at: int
 
 
 class Revocations(Protocol):
-    """The revocation feed: a log with places 1, 2, ... without gaps, never changed.
+    """The revocation feed: a log of revocations at places 1, 2, ... without gaps, never changed.
 
     A reader that has read up to a place misses nothing that is appended later. Other ports append
-    to it themselves, in the transaction that revokes, where their docstrings say so.
+    to the feed where their docstrings say so, in the same transaction as the revocation.
     """
 
     async def append(self, revocation: Revocation) -> None:
         """Append a revocation; durable when it returns.
 
         Raises:
-            StoreUnavailable: Unknown outcome; a repeat may append it twice, which is harmless.
+            StoreUnavailable: Unknown outcome; a repeat may append the revocation twice, which is
+                harmless.
         """
         ...
 
@@ -198,5 +199,8 @@ class Revocations(Protocol):
         ...
 
     async def after(self, place: int) -> list[Revocation]:
-        """Return the revocations after a place, in order, up to a bound; read strongly."""
+        """Return the next revocations after a place, in order; read strongly.
+
+        There may be more than one call returns; an empty list means the end of the feed.
+        """
         ...

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ports of one open engine together, its sweeper, and the requester of a call.
+"""The `Store` protocol, which combines all ports of one open engine, and the requester of a call.
 
-The requester is in a context variable, so that no port has to pass it on. It is set where the
-caller becomes known, and applies to everything that the same task does afterwards. Tasks that serve
-everybody start without a requester: their calls are background work.
+The requester is the tenant and user on whose behalf the store is called. It is in a context
+variable, so that no port needs a parameter for it. It is set where the caller becomes known, and
+applies to everything that the same task does afterwards. Tasks that serve everybody have no
+requester of their own: their calls are background work.
 """
 
 from collections.abc import Iterator
@@ -21,17 +22,20 @@ from tidings.ports.secrets import DataKeys, Deployment
 from tidings.ports.sessions import Budgets, LoginCodes, Revocations, Sessions
 
 CallClass = Literal["users", "credentials", "revocations"]
-"""Class of store calls with connections of its own: users' requests, however many, never block
-the lookup of credentials or the reading of revocations."""
+"""Class of a store call. Each class has its own connections to the store, so that users' requests,
+however many, never block the lookup of credentials or the reading of revocations."""
 
 
 class Requester(NamedTuple):
-    """Tenant and user that a store call serves: tenants take turns, and within them their users."""
+    """Tenant and user on whose behalf the store is called.
+
+    When calls have to wait, tenants take turns, and so do the users of each tenant.
+    """
 
     tenant: str
     """Empty for the deployment itself."""
     user: str = ""
-    """Empty for the tenant itself, which uses one of its keys."""
+    """Empty if the tenant itself calls, with a tenant key."""
     call_class: CallClass = "users"
 
 
@@ -67,7 +71,7 @@ def user_requester(user: UserKey) -> Requester:
 
 
 def unknown_requester(address: str | None) -> Requester:
-    """Return the requester for a caller whose credentials are not checked yet, by address."""
+    """Return the requester for a caller at this address whose credentials are not checked yet."""
     return Requester(address or "", "", "credentials")
 
 
@@ -80,8 +84,8 @@ class Sweeping(Protocol):
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         """Remove the content of some expired messages, never their entries.
 
-        Returns their (chat, sequence); fewer than `limit` means that nothing is left except what
-        the engine removes by itself.
+        Returns the (chat, sequence) of each. Fewer than `limit` means that none is left, except
+        messages that the engine empties by itself.
         """
         ...
 
@@ -92,13 +96,13 @@ class Sweeping(Protocol):
     async def forget_notifications(self, now: int, limit: int) -> int:
         """Remove some notifications, copies and contents of broadcasts that no user sees any more.
 
-        Returns about how many; fewer than `limit` means that the rest can wait.
+        Returns roughly how many were removed; fewer than `limit` means that the rest can wait.
         """
         ...
 
 
 class Store(Protocol):
-    """Everything that chat and inbox store, with any engine."""
+    """All ports of a storage engine, for chats and inboxes."""
 
     @property
     def log(self) -> Log: ...

@@ -40,14 +40,14 @@ PLACES: Final[tuple[FailpointName, ...]] = (
 
 
 class Failpoints(Protocol):
-    """Hook that the code calls at each named place, where a test may stop or delay it."""
+    """Hooks that the code calls at named places, where a test may stop or delay the process."""
 
     def armed(self, place: FailpointName) -> bool:
-        """Return whether a test acts at the place; the code may then take a slower path."""
+        """Return whether a test has set this failpoint; the code may then use a slower path."""
         ...
 
     def reach(self, place: FailpointName) -> None:
-        """Return at once, return late, or never return, as the test has set."""
+        """Return at once, return late or never return, as the test wants."""
         ...
 
 
