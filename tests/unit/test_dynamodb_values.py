@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.stores.dynamodb.client.writes import from_wire, item_from_wire, item_to_wire, to_wire
@@ -22,6 +22,7 @@ plain = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(), plain))
 def test_an_item_comes_back_as_it_went(item: dict[str, Any]) -> None:
     sent = msgspec.json.encode(item_to_wire(item))

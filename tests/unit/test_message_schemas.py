@@ -251,6 +251,7 @@ async def test_so_are_numbers_that_are_dear_to_divide(number: float) -> None:
     assert len(checker.asked) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.attack("S09", "F10")
 async def test_a_check_in_a_process_of_its_own_ends_when_it_takes_too_long(
     monkeypatch: pytest.MonkeyPatch,

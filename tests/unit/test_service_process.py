@@ -173,6 +173,7 @@ def test_a_process_that_took_over_the_number_is_left_alone(tmp_path: Path) -> No
         stranger.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "code"), [({}, 0), ({"CI": "true"}, 1)])
 def test_without_a_service_its_tests_are_skipped_aloud_or_fail_where_all_must_run(
     tmp_path: Path, where: dict[str, str], code: int
