@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits: what a request costs, and the token buckets that it is charged to.
+"""Rate limits: the cost of each request, and the token buckets that it is charged to.
 
 The limits protect against floods; ordinary clients stay far below them. Limits that must be exact
 are counted in the store instead.
 
-A plain request costs one token. A request with a multiple of that work costs about as many tokens,
-so that a bucket bounds the work that a user causes and not only the number of requests.
+A plain request costs one token. A request that causes n times the work of a plain request costs
+about n tokens. A bucket therefore bounds the work of a user, not only the number of requests.
 """
 
 import logging
@@ -30,21 +30,25 @@ Kind = Literal["login", "send"]
 CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
-"""Time over which the retries of handshakes above the process's limit are spread."""
+"""Handshakes that exceed the process's limit are told to retry at a random time within this
+span."""
 
 
 def page_cost(rows: int) -> int:
-    """Return the cost of a page of a log, of history or of an inbox."""
+    """Return the cost of reading a page of a log or an inbox with this many rows."""
     return _portions(rows, limits.PAGE_ROWS_PER_TOKEN)
 
 
 def chat_list_cost(rows: int) -> int:
-    """Return the cost of a page of the chat list, whose rows have preview, members and unread."""
+    """Return the cost of reading a page of the chat list.
+
+    Its rows are expensive: each has a preview, members and an unread count.
+    """
     return _portions(rows, limits.CHAT_LIST_ROWS_PER_TOKEN)
 
 
 def group_cost(members: int) -> int:
-    """Return the cost of a new chat: each member takes several writes."""
+    """Return the cost of a new chat, which needs several writes per member."""
     return _portions(members, limits.GROUP_MEMBERS_PER_TOKEN)
 
 
@@ -54,12 +58,15 @@ def look_up_cost(names: int) -> int:
 
 
 def leave_cost(chats: int) -> int:
-    """Return the cost of leaving several chats: each is the work of a plain request."""
+    """Return the cost of leaving several chats, each of which costs as much as a plain request."""
     return max(1, chats)
 
 
 def post_cost(users: int | None) -> int:
-    """Return the cost of a notification: one token per delivery job; None means a broadcast."""
+    """Return the cost of posting a notification: one token per delivery job.
+
+    `users` is None for a broadcast, which has a fixed cost.
+    """
     return limits.BROADCAST_TOKENS if users is None else _portions(users, limits.JOB_USERS_MAX)
 
 
@@ -75,7 +82,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class RateLimits:
-    """All rate limits of a process; other processes share the buckets in `shared`."""
+    """All rate limits of a process.
+
+    All processes use the buckets in `shared` together; each process has its own buckets in `own`.
+    """
 
     def __init__(self, shared: Buckets, own: OwnBuckets) -> None:
         self.refused = 0
@@ -88,17 +98,17 @@ class RateLimits:
     # Requests.
 
     async def arrival(self, address: str | None, kind: Kind | None) -> Outcome | None:
-        """Charge a request to its address; return None if it has no bucket.
+        """Charge a request to its address; return None if the address is unknown.
 
-        This runs before anything is read for the request, and in this process alone, so that a
-        request that is refused here costs no other process anything.
+        This runs before anything is read for the request, and uses only buckets in this process. A
+        request that is refused here therefore costs no other process anything.
         """
         return await self._take(self._own, _of_address(address, kind))
 
     async def request(
         self, caller: Caller | None, kind: Kind | None, tokens: int = 1
     ) -> Outcome | None:
-        """Charge the cost of a request to its caller; return None if it has no bucket."""
+        """Charge the cost of a request to its caller; return None if the caller has no bucket."""
         outcome = await self._take(self._shared, _of_caller(caller), tokens)
         is_refused = outcome is not None and not outcome.verdict.is_allowed
         if kind != "send" or not isinstance(caller, UserCaller) or is_refused:
@@ -109,8 +119,8 @@ class RateLimits:
     async def wrong_credentials(self, address: str | None) -> Outcome | None:
         """Charge a request or hello with invalid credentials to its address."""
         if address is None:
-            # Perhaps behind a proxy that is not configured. One bucket for all such addresses locks
-            # nobody out, because it only affects the answers to invalid credentials.
+            # The client may be behind a proxy that is not configured. All such clients share one
+            # bucket, which locks nobody out: it only affects answers to invalid credentials.
             rate = (
                 limits.UNKNOWN_WRONG_CREDENTIALS_PER_SECOND,
                 limits.UNKNOWN_WRONG_CREDENTIALS_BURST,
@@ -129,26 +139,26 @@ class RateLimits:
             self._count_refusal(verdict.tightest)
         return Outcome(tuple(buckets), verdict)
 
-    # Sockets. Sends are counted in this process, so that no message waits for another process.
+    # Sockets. Messages are charged in this process, so that no message waits for another process.
 
     def send(self, bucket: Bucket) -> int:
-        """Charge a message; return 0, or the milliseconds to wait."""
+        """Charge a message; return the milliseconds to wait, or 0 if the message is allowed."""
         wait_ms = self._own.take_now(bucket)
         if wait_ms:
             self.refused += 1
         return wait_ms
 
     async def read(self, user: UserKey, tokens: int = 1) -> int:
-        """Charge a read over the socket; return 0, or the milliseconds to wait.
+        """Charge a read over the socket; return the milliseconds to wait, or 0 if it is allowed.
 
-        It takes from the bucket of the user's HTTP requests, so that a socket makes reads no
-        cheaper.
+        The read is charged to the bucket of the user's HTTP requests, so that reads over a socket
+        are not cheaper.
         """
         outcome = await self._take(self._shared, (_requests_of(user),), tokens)
         return 0 if outcome is None or outcome.verdict.is_allowed else outcome.verdict.wait_ms
 
     async def connect(self, user: UserKey) -> int:
-        """Charge a connection of a user; return 0, or the milliseconds to wait.
+        """Charge a new connection of a user; return the milliseconds to wait, or 0 if allowed.
 
         The wait doubles with each consecutive refusal.
         """
@@ -164,7 +174,7 @@ class RateLimits:
         return min(CONNECT_WAIT_MS_MAX, limits.SECOND_MS << min(times, 10))
 
     def handshake(self, address: str | None) -> int:
-        """Charge a handshake of a socket; return 0, or the milliseconds to wait."""
+        """Charge the handshake of a socket; return the milliseconds to wait, or 0 if allowed."""
         if address is not None:
             rate = limits.ADDRESS_CONNECTS_PER_SECOND, limits.ADDRESS_CONNECTS_BURST
             for own in _of_place("handshakes", address, *rate):
@@ -186,10 +196,10 @@ _HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limi
 
 
 def check(outcome: Outcome | None) -> None:
-    """Raise the refusal for an outcome that is not allowed.
+    """Refuse a request whose outcome is not allowed.
 
     Raises:
-        RateLimited: A bucket was empty.
+        RateLimited: A bucket had too few tokens.
     """
     if outcome is None or outcome.verdict.is_allowed:
         return
@@ -200,9 +210,10 @@ def check(outcome: Outcome | None) -> None:
 
 
 def combine_outcomes(one: Outcome | None, other: Outcome | None) -> Outcome | None:
-    """Combine two outcomes; the verdict is the refusal, or else the one with less left.
+    """Combine two outcomes of the same request.
 
-    A bucket that is in both is listed once.
+    The combined verdict is the refusal, if there is one, else the verdict with fewer tokens left. A
+    bucket that is in both outcomes is listed once.
     """
     if one is None or other is None:
         return one or other
@@ -211,7 +222,7 @@ def combine_outcomes(one: Outcome | None, other: Outcome | None) -> Outcome | No
 
 
 def sends_of(user: UserKey) -> Bucket:
-    """Return the bucket of a user's messages, over HTTP and over sockets."""
+    """Return the bucket that a user's messages are charged to, over HTTP and over sockets."""
     return Bucket("messages", user, limits.USER_SENDS_PER_SECOND, limits.USER_SENDS_BURST)
 
 
@@ -242,7 +253,7 @@ def _of_address(address: str | None, kind: Kind | None) -> tuple[Bucket, ...]:
 
 
 def _of_place(policy: str, address: str, per_second: float, burst: int) -> tuple[Bucket, ...]:
-    """Return the buckets of an address and, if it has one, of its larger network."""
+    """Return the bucket of an address and, for IPv6, the bucket of its /48 network."""
     own = Bucket(policy, address, per_second, burst)
     site = site_of(address)
     if site is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed bundles of the verbs of chats, logins and inboxes, for the API and the gateway."""
+"""Typed bundles of the verbs for chats, logins and inboxes, used by the API and the gateway."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ from tidings.actions.inbox.showing import NotificationReader
 
 @dataclass(frozen=True, slots=True)
 class ChatVerbs:
-    """The verbs of chats."""
+    """The verbs for chats."""
 
     create: CreateChat
     list: ListChats
@@ -63,7 +63,7 @@ class ChatVerbs:
 
 @dataclass(frozen=True, slots=True)
 class LoginVerbs:
-    """The verbs of logging in, of sessions and of contacts."""
+    """The verbs for logging in, sessions and contacts."""
 
     request_code: RequestCode
     open_session: OpenSession
@@ -76,8 +76,8 @@ class LoginVerbs:
 
 @dataclass(frozen=True, slots=True)
 class InboxVerbs:
-    """The verbs of inboxes, and the two objects with which delivery reads a notification (`views`,
-    `showing`)."""
+    """The verbs for inboxes, and the two objects with which delivery reads a notification
+    (`views`, `showing`)."""
 
     settings: Settings
     configs: InboxConfigs

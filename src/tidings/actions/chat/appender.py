@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The appender: turns the requests of each chat into entries, in order of arrival.
+"""The appender: turns the requests for each chat into entries, in order of arrival.
 
 Each chat has a queue. A queue sends one run at a time to the log: a batch of messages, or a single
-change of the chat. A request is checked against the committed state plus the messages of its own
-run; answers and events leave only after the commit. Nobody ever sees a result of an uncommitted
-change.
+change of the chat. A request is checked against the committed state plus the earlier messages of
+its own run. Answers and events are sent only after the commit, so nobody ever sees a result of an
+uncommitted change.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
 
 
 class Appender:
-    """Writer to the logs of all chats. One per process is enough; several are still correct."""
+    """Writer to the logs of all chats. A process needs only one; several are also correct."""
 
     def __init__(
         self,
@@ -59,7 +59,10 @@ class Appender:
         chance: Chance,
         backoff: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`backoff(n)` waits a random time before the n-th retry after a slot was lost."""
+        """Create an appender; `backoff(n)` waits a random time before the n-th retry.
+
+        A retry is needed when another process has taken the slot for the next entry.
+        """
         self._log = log
         self._bus = bus
         self._clock = clock
@@ -72,36 +75,38 @@ class Appender:
         self._outgoing = TurnBudget()
 
     def propose(self, chat: ChatId, request: AppendRequest) -> None:
-        """Append the request after all that were proposed for the chat before it. Never waits."""
+        """Queue the request behind the earlier requests for the chat; return without waiting."""
         chat_queue = self._chat_queues.get(chat)
         if len(chat_queue.waiting) >= self._log.waiting_max:
             request.refused(ChatBusy())
             return
         chat_queue.waiting.append(request)
         if not chat_queue.is_busy:
-            # Not at once: further requests for the chat in this turn of the loop join the run.
+            # Do not start at once: more requests in this turn of the event loop can join the run.
             chat_queue.is_busy = True
             self._soon(chat_queue)
 
     def state_nowait(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state if it is cached.
+        """Return a chat's state if it is cached, else None.
 
-        For writers and delivery: never use it to decide who may read.
+        The state may be outdated. It is for writers and delivery: never use it to decide who may
+        read.
         """
         return self._chat_queues.state(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
         """Return a chat's state, from the cache or the log; None if there is no such chat.
 
-        Never use it to decide who may read.
+        A cached state may be outdated: never use it to decide who may read.
         """
         return self.state_nowait(chat) or await self._log.state(chat)
 
     async def close(self) -> None:
-        """Stop the background work; requests that still wait get no answer."""
+        """Stop the background work; requests that are still waiting get no answer."""
         await self._tasks.close()
 
-    # One turn of a queue: load the state if it is not cached, take a run, send it to the log.
+    # One step of a queue: load the state if it is not cached, else prepare the first request if it
+    # is not ready, else make a run and send it to the log.
 
     def _soon(self, chat_queue: ChatQueue) -> None:
         asyncio.get_running_loop().call_soon(self._next, chat_queue)
@@ -117,7 +122,7 @@ class Appender:
             self._log.append_later(partial(self._make_run, chat_queue))
 
     def _start(self, chat_queue: ChatQueue, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` for the queue in a task. If it fails, all waiting requests are refused."""
+        """Run `work` for the queue in a task. If `work` fails, refuse all waiting requests."""
         self._tasks.start(self._run_or_refuse_all(chat_queue, work, _requester(chat_queue)))
 
     async def _run_or_refuse_all(
@@ -158,10 +163,10 @@ class Appender:
         self._next(chat_queue)
 
     def _make_run(self, chat_queue: ChatQueue) -> Run | None:
-        """Return a run of the waiting requests.
+        """Return a run made from the waiting requests.
 
-        If there is nothing to append now, schedule the next step (reading the log again, or another
-        look at the queue) and return None.
+        If there is nothing to append now, schedule the next step of the queue (read the log again,
+        or look for requests again) and return None.
         """
         assert chat_queue.state is not None
         claimed = chat_queue.state.copy()
@@ -189,7 +194,10 @@ class Appender:
         )
 
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
-        """Return the next run: all messages that wait in a row, or one change."""
+        """Remove the requests of the next run from the queue: consecutive messages, or one change.
+
+        Each step is a request and its entries. `claimed` is brought up to the state after them.
+        """
         now = self._clock.now()
         self._runs += 1
         mark = f"{self._mark}{self._runs:x}"
@@ -202,7 +210,7 @@ class Appender:
             if not request.is_ready or (steps and key is None):
                 break
             if key is not None and (name := (key.sender, key.client_message_id)) in keys:
-                break  # a repeat within the run: the next run will find the first send
+                break  # a repeat within this run is left for the next run, which finds the first
             entries = self._decide(chat_queue, request, claimed, now)
             if chat_queue.is_doubtful:
                 break
@@ -221,7 +229,7 @@ class Appender:
     def _decide(
         self, chat_queue: ChatQueue, request: AppendRequest, state: ChatState, now: int
     ) -> list[Entry]:
-        """Return the entries to append; none if the request was answered or must be rechecked."""
+        """Return the entries to append; an empty list if the request is answered or doubtful."""
         refusal = None
         try:
             if state.is_deleted:
@@ -243,7 +251,7 @@ class Appender:
         return []
 
     async def _recheck(self, chat_queue: ChatQueue) -> None:
-        """Read the log again: another process may have appended what makes the request valid."""
+        """Read the log again, because entries by another process may make the request valid."""
         request = chat_queue.waiting[0]
         try:
             await self._read_on(chat_queue)
@@ -295,10 +303,10 @@ class Appender:
     async def _answer_repeats(
         self, chat_queue: ChatQueue, steps: list[_Step], taken: set[int]
     ) -> None:
-        """Answer requests whose message is in the log already; append the others again.
+        """Answer requests whose message is already in the log; queue the others again.
 
-        The queue pauses meanwhile: this process must append nothing between the search and the next
-        attempt, or two repeats could both find nothing and both be appended.
+        The queue pauses meanwhile. If this process appended anything between the search and the
+        next attempt, two repeats could both find nothing and both be appended.
         """
         again = {index: request for index, (request, _) in enumerate(steps)}
         try:
@@ -306,18 +314,18 @@ class Appender:
                 if await self._repeats.answer_if_sent(chat_queue.chat_id, again[index]):
                     del again[index]
         finally:
-            # Also after an unexpected error: whatever waits is refused then.
+            # Also after an unexpected error, which refuses all waiting requests.
             chat_queue.waiting.extendleft(reversed(again.values()))
         self._next(chat_queue)
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
-        """Read the entries of another writer that took the slot, then try again after them."""
+        """Read the entries of the writer that took our slot, then try again after them."""
         again = [request for request, _ in steps if not _gave_up(request)]
         for request in again:
             request.is_claimed = request.is_claimed or lost.keys_are_claimed
         chat_queue.waiting.extendleft(reversed(again))
         if again:
-            # Before the read, not after it: a writer that has just read rarely loses again.
+            # Wait before the read, not after it: a writer that has just read rarely loses again.
             await self._backoff(again[0].attempts)
         try:
             await self._read_on(chat_queue)
@@ -341,7 +349,10 @@ class Appender:
 
 
 def _requester(chat_queue: ChatQueue) -> Requester:
-    """Return on whose behalf the queue reads: the first waiting sender, or the current caller."""
+    """Return the user on whose behalf the queue reads.
+
+    It is the sender of the first waiting request; if that is not a message, the current caller.
+    """
     key = chat_queue.waiting[0].key if chat_queue.waiting else None
     return current_requester() if key is None else user_requester(key.sender)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of the actions that change a chat through its log; removing a member."""
+"""Shared parts of the actions that change a chat: append a change, and remove a member."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Decide = Callable[[ChatState, int], list[Entry]]
 
 
 class SealedContent:
-    """New content of a message, sealed on demand, and again whenever its key has changed."""
+    """New content for a message, which can be sealed again if the author's key has changed."""
 
     def __init__(self, vault: Vault, author: UserKey, message: Entry, text: str) -> None:
         assert message.client_message_id is not None, "only messages have content"
@@ -57,7 +57,7 @@ class SealedContent:
 
 
 class AwaitedChange:
-    """A change of a chat, with a future for the answer."""
+    """A change of a chat, whose answer is a future that the requester awaits."""
 
     def __init__(self, decide: Decide, content: SealedContent | None = None) -> None:
         self.key: SendKey | None = None
@@ -110,7 +110,10 @@ async def change(
     """Append the entries that `decide` returns, and return them once they are durable.
 
     `content` is sealed before `decide` is called. The result is empty if there was nothing to
-    change. Raises the Refusal of `decide` or of the store.
+    change.
+
+    Raises:
+        Refusal: `decide` or the store refused the change.
     """
     request = AwaitedChange(decide, content)
     appender.propose(chat, request)
@@ -121,7 +124,8 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
     """Return the user's membership.
 
     Raises:
-        ChatNotFound: Not a member; the same refusal as for a chat that does not exist.
+        ChatNotFound: The user is not a member. This is also the refusal for a chat that does not
+            exist.
     """
     member = state.members.get(user)
     if member is None:
@@ -131,22 +135,23 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
 
 @dataclass(frozen=True, slots=True)
 class Removing:
-    """Remove a member, and the member's open invitation before that."""
+    """Remove a member from a chat, after the member's open invitation, if there is one."""
 
     appender: Appender
     invites: InviteStore
     clock: Clock
 
     async def __call__(self, chat: ChatId, user: UserKey, decide: Decide) -> None:
-        """Delete the user's open invitation into the chat, then append what `decide` returns.
+        """Delete the user's open invitation, then append the entries that `decide` returns.
 
         1. If there is an invitation, call `decide` without appending: an actor who may not remove
            the member must not delete the invitation either.
         2. Delete the invitation, if there is one.
-        3. Append what `decide` returns.
+        3. Append the entries that `decide` returns.
 
-        2 comes before 3, so that a crash between them leaves no invitation behind.
-        A member has an invitation if it was open when the member was added, or if a crash left it.
+        Step 2 comes before step 3, so that a crash between them leaves no invitation behind. A
+        member still has an invitation if it was open when the member was added, or if a crash
+        prevented its removal.
         """
         if await self.invites.get(user, chat, self.clock.now()) is not None:
 

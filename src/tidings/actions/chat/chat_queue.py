@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queues of append requests, one per chat in use, each with the chat's committed state.
 
-Also here: the search for an earlier send under the same key, which makes a repeat idempotent.
+This module also searches for an earlier send with the same key, so that a repeated send is not
+appended twice.
 """
 
 from collections import OrderedDict, deque
@@ -20,16 +21,20 @@ from tidings.ports.world import Clock
 
 
 class AppendRequest(Protocol):
-    """Something to append. Exactly one of the four answer methods is called, once."""
+    """A message or change to append to a chat.
+
+    Exactly one of the four answer methods (`kept`, `replayed`, `declined`, `refused`) is called,
+    once.
+    """
 
     key: SendKey | None
-    """The idempotency key of a message; None for a change of the chat."""
+    """The idempotency key of a message, or None for a change of the chat."""
     is_claimed: bool
-    """Whether the key is claimed and a search up to the head has found no entry for it."""
+    """Whether this request owns the key: it is claimed, and the log has no entry for it."""
     attempts: int
     was_looked_into: bool
-    """Whether the log was read to its end for this request. Before that, a refusal by `decide` is
-    not final."""
+    """Whether the log was read to its end for this request. A refusal by `decide` is final only
+    after that, because the cached state may be outdated."""
 
     @property
     def is_ready(self) -> bool:
@@ -37,11 +42,15 @@ class AppendRequest(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Become ready. May raise a Refusal."""
+        """Make the request ready; wait if necessary.
+
+        Raises:
+            Refusal: The request cannot become ready.
+        """
         ...
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
-        """Return the entries to append to a chat in this state; none if nothing is to change.
+        """Return the entries to append to a chat in this state; an empty list changes nothing.
 
         Raises:
             Refusal: The change is not allowed, or not possible.
@@ -49,7 +58,7 @@ class AppendRequest(Protocol):
         ...
 
     def kept(self, entries: list[Entry]) -> None:
-        """Answer that the entries are durable."""
+        """Answer that the entries are durable; the list is empty if nothing had to change."""
         ...
 
     def replayed(self, entry: Entry) -> None:
@@ -75,13 +84,17 @@ class ChatQueue:
         self.state: ChatState | None = None
         self.waiting: deque[AppendRequest] = deque()
         self.is_busy = False
-        """Whether a run or a read is in progress: no other may start."""
+        """Whether a run or a read is in progress, so that no other may start."""
         self.is_doubtful = False
-        """Whether the first waiting request would be refused, judged by the cached state."""
+        """Whether the first waiting request would append nothing by the cached state. The log must
+        be read again before this is certain."""
 
 
 class ChatQueues:
-    """Least-recently-used cache of the chats in use, bounded by chats and by members."""
+    """The queues of the chats in use: a least-recently-used cache.
+
+    Both the number of chats and their total number of members are limited.
+    """
 
     def __init__(self) -> None:
         self._by_chat: OrderedDict[ChatId, ChatQueue] = OrderedDict()
@@ -89,7 +102,7 @@ class ChatQueues:
         report_queue("appends", self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many requests wait in all chats, and the sizes of the cache."""
+        """Return the number of waiting requests and of busy queues, and the size of the cache."""
         queues = self._by_chat.values()
         return {
             "waiting": sum(len(chat_queue.waiting) for chat_queue in queues),
@@ -99,7 +112,7 @@ class ChatQueues:
         }
 
     def get(self, chat: ChatId) -> ChatQueue:
-        """Return the chat's queue, made if there is none, and mark it as just used."""
+        """Return the chat's queue, which is created if necessary, and mark it as just used."""
         chat_queue = self._by_chat.get(chat)
         if chat_queue is None:
             chat_queue = self._by_chat[chat] = ChatQueue(chat)
@@ -148,7 +161,10 @@ class Repeats:
         self._clock = clock
 
     async def answer_if_sent(self, chat: ChatId, request: AppendRequest) -> bool:
-        """Answer a request whose key is taken; return False if the message is not in the log."""
+        """Answer a request whose key is already claimed, with the stored message or a refusal.
+
+        Return False, without an answer, if the message is not in the log and must be appended.
+        """
         assert request.key is not None
         try:
             sent = await self._log.find_sent(chat, request.key, self._clock.now())
@@ -171,7 +187,7 @@ class Repeats:
     ) -> None:
         """Refuse a send, unless the same send is already in the log.
 
-        Then repeat its answer, even if the sender is no longer a member.
+        If it is, answer as the first time, even if the sender is no longer a member.
         """
         assert request.key is not None
         try:
@@ -190,7 +206,11 @@ class Repeats:
 
 
 def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> None:
-    """Have keys claimed again where an entry of another writer may be the same send."""
+    """Withdraw the claim of each request whose send another writer may have appended.
+
+    `missed` are the entries that other writers appended meanwhile. The key is claimed again with
+    the next attempt.
+    """
     sent = {(entry.sender, entry.client_message_id) for entry in missed}
     for request in requests:
         key = request.key

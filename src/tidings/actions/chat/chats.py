@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, listing, reading and muting chats."""
+"""Create, list, read and mute chats."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -55,9 +55,9 @@ class CreateChat:
         others: Sequence[UserKey],
         request_key: str | None,
     ) -> Created:
-        """Create the chat. `others` may repeat a user or name the creator; duplicates are ignored.
+        """Create the chat. Duplicates in `others`, and the creator, are ignored.
 
-        Strangers are invited into a group instead of added if the tenant's settings say so.
+        If the tenant's settings require it, strangers are invited into a group instead of added.
         """
         others = [user for user in dict.fromkeys(others) if user != creator]
         check_chat(type_, name, others)
@@ -107,7 +107,8 @@ class CreateChat:
         try:
             created = await self.chats.create(chat, entries, request, chat.created_at)
         except Refusal as refusal:
-            # Creation begins with the creator's row. If it exists, strangers may have been added.
+            # Creation begins with the creator's row. If this row exists, strangers may have been
+            # added, and remain charged.
             if isinstance(refusal, Conflict) or await self._is_missing(chat):
                 await spent.give_back()
             raise
@@ -116,7 +117,7 @@ class CreateChat:
         return created
 
     async def _is_missing(self, chat: Chat) -> bool:
-        """Return whether certainly no part of the chat was created."""
+        """Return True if it is certain that no part of the chat was created."""
         try:
             return await self.chats.row(chat.creator, chat.chat_id, chat.created_at) is None
         except Unavailable:
@@ -125,7 +126,7 @@ class CreateChat:
     async def _ask(
         self, created: Created, creator: UserKey, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Invite users who are not members yet: on a repeat some may have accepted."""
+        """Invite the users who are not members yet; after a repeated request some may be."""
         present: Container[UserKey] = ()
         if not created.is_new:
             members = await self.chats.members(created.chat_id, creator)
@@ -161,7 +162,7 @@ class CreateChat:
 
 
 def check_chat(type_: ChatType, name: str | None, others: Sequence[UserKey]) -> None:
-    """Refuse members or a name that fit neither a direct chat nor a group."""
+    """Refuse members or a name that do not fit this type of chat."""
     if type_ == "direct":
         if len(others) != 1:
             raise Invalid("members: a direct chat has exactly one other member", "/members")
@@ -180,7 +181,7 @@ def first_entries(
 ) -> tuple[list[Entry], ChatState]:
     """Return the first entries of a chat, and its state after them.
 
-    Each entry adds at most thirty people, which every store can write in one transaction.
+    Each entry adds at most thirty people, because every store can write that in one transaction.
     """
     role: Role = "member" if chat.type == "direct" else "owner"
     people = [Person(chat.creator, role), *(Person(user, "member") for user in others)]
@@ -214,7 +215,7 @@ class ListChats:
     async def __call__(
         self, user: UserKey, cursor: str | None, limit: int
     ) -> tuple[list[ChatRow], str | None]:
-        """Return rows with opened previews, and the cursor of the next page."""
+        """Return rows with decrypted previews, and the cursor of the next page, if there is one."""
         now = self.clock.now()
         below = self._below(user, cursor)
         rows = await self.chats.listing(user, below=below, limit=limit + 1, now=now)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting a chat at once and its content by a job; sweeping expired content.
+"""Delete chats, and sweep expired content.
 
-No read depends on it: expired content is invisible at once. It frees the space, and lets devices
-know whose unread count has changed.
+A deleted chat disappears at once; a job deletes its content. No read depends on the sweeping,
+because expired content is invisible at once. Sweeping frees the space, and notifies the devices
+whose unread count has changed.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ class Sweeper:
         self._clock = clock
 
     async def sweep_when_due(self) -> None:
-        """Sweep, then wait a tick. If the store is too busy, the next call sweeps."""
+        """Sweep, then wait a second. If the store is unavailable, the next call tries again."""
         try:
             await self.sweep()
         except StoreUnavailable as refusal:
@@ -45,7 +46,7 @@ class Sweeper:
         await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
 
     async def sweep(self) -> int:
-        """Empty everything that has expired; return the number of messages."""
+        """Remove all expired content, keys and notifications; return the number of messages."""
         emptied = 0
         while True:
             now = self._clock.now()
@@ -59,8 +60,8 @@ class Sweeper:
         return emptied
 
     async def _forget_keys(self) -> None:
-        # A step walks over a batch of keys in no order of time. As long as an eighth of them is
-        # stale there is more to find, so keys are removed as fast as sends add them.
+        # Each step checks a batch of keys, which are not in order of time. Continue while more than
+        # an eighth of a batch is stale, so that keys are removed as fast as sends add them.
         limit = limits.SWEEP_BATCH_ROWS
         while await self._sweeping.forget_keys(self._clock.now(), limit) > limit // 8:
             pass
@@ -90,8 +91,8 @@ class DeleteChat:
 
         Raises:
             ChatNotFound: The user is not a member, or somebody else has deleted the chat.
-            Forbidden: The user is no owner.
-            DirectChatFixed: It is a direct chat, which only the tenant can delete.
+            Forbidden: The user is not an owner.
+            DirectChatFixed: The chat is direct, and only the tenant can delete it.
         """
         return await self._delete(
             chat, lambda state, _: _end(state, user), lambda job: job.deleted_by == user
@@ -130,8 +131,10 @@ class GetJob:
     deletions: Deletions
 
     async def __call__(self, caller: Caller, tenant: str, job_id: str) -> Deletion:
-        """Raises:
-        JobNotFound: The tenant has no such job.
+        """Return the deletion job with this id.
+
+        Raises:
+            JobNotFound: The tenant has no such job.
         """
         require_tenant(caller, tenant)
         chat = chat_of(job_id)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invitations of strangers into groups, and each user's daily budget for adding strangers."""
+"""Invitations of strangers into groups, and each user's daily budget for adding strangers.
+
+A stranger to a user is somebody who has never created or written in a direct chat with that user.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,11 +27,11 @@ INVITED_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Invitations:
-    """Invitations of strangers, in tenants whose settings ask for them."""
+    """Invitations of strangers, for tenants whose settings require them."""
 
     invites: InviteStore
     asks: Callable[[str], Awaitable[bool]]
-    """Whether a tenant's settings require invitations for strangers."""
+    """Function that returns whether a tenant's settings require invitations for strangers."""
     bus: Bus
     clock: Clock
 
@@ -37,7 +40,7 @@ class Invitations:
         return bool(strangers) and await self.asks(tenant_of(inviter))
 
     async def ask(self, inviter: UserKey, chat: ChatId, name: str, person: Person) -> Invite:
-        """Invite a user and notify their devices, but only once while the invitation is open.
+        """Invite a user into a chat; notify their devices only if the invitation is new.
 
         Raises:
             LimitReached: The user has too many open invitations, in total or from this inviter, or
@@ -61,7 +64,7 @@ class Invitations:
         return invite
 
     async def joined(self, user: UserKey, chat: ChatId) -> None:
-        """Remove the open invitation, if any, of a user who was added without it."""
+        """Remove the open invitation, if any, of a user who has just been added to the chat."""
         if await self.asks(tenant_of(user)):
             await self.invites.remove(user, chat)
 
@@ -108,16 +111,16 @@ class AcceptInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Append `added` with the user as its sender. For a member nothing is appended.
+        """Add the user to the group, with the user as sender of the entry; do nothing for a member.
 
         Raises:
-            InviteNotFound: There is no invitation, it has expired, the inviter may not add members
-                any more, or the group is gone.
+            InviteNotFound: There is no invitation, it has expired, the inviter may no longer add
+                members, or the group is gone.
             LimitReached: The group is full, or the user is in the maximum number of chats.
         """
         now = self.clock.now()
-        # In this order: a removal deletes the invitation first, so a member who is removed
-        # between these two reads cannot come back through it.
+        # Read the membership first. A removal deletes the invitation before it removes the member,
+        # so a member who is removed between these two reads cannot rejoin through the invitation.
         is_member = await self.chats.row(user, chat, now) is not None
         invite = await self.invites.get(user, chat, now)
         if invite is None and not is_member:
@@ -135,7 +138,7 @@ class AcceptInvite:
 
 @dataclass(frozen=True, slots=True)
 class DeclineInvite:
-    """Decline an invitation: for a week nobody can invite the user into this group."""
+    """Decline an invitation; nobody can invite the user into this group for a week."""
 
     invites: InviteStore
     clock: Clock
@@ -159,16 +162,16 @@ def _join(state: ChatState, invite: Invite) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class StrangerBudget:
-    """Daily budget of strangers per user, counted in the store.
+    """Limit on the strangers that a user may add per day.
 
-    All processes share the count, and it survives a restart.
+    The count is in the store: all processes share it, and it survives a restart.
     """
 
     chats: Chats
     budgets: Budgets
     clock: Clock
     is_counting: bool = True
-    """False for no limit."""
+    """False if there is no limit."""
 
     async def among(self, user: UserKey, others: Sequence[UserKey]) -> list[UserKey]:
         """Return the strangers among the other users, in the given order."""
@@ -178,10 +181,10 @@ class StrangerBudget:
         return [other for other in others if other not in known]
 
     async def spend(self, user: UserKey, count: int) -> "Spent":
-        """Count this many strangers, before the user adds them to a chat.
+        """Charge this many strangers to the user's budget, before the user adds them to a chat.
 
         Raises:
-            RateLimited: The user may not add this many strangers today. None of them is counted.
+            RateLimited: The user may not add this many strangers today; nothing is charged.
         """
         now = self.clock.now()
         day = now // limits.DAY_MS
@@ -198,13 +201,13 @@ class StrangerBudget:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Strangers counted for one request."""
+    """The strangers that were charged for one request."""
 
     budgets: Budgets
     allowance: Allowance
     count: int
 
     async def give_back(self) -> None:
-        """Undo the count: nobody was added after all."""
+        """Undo the charge, because nobody was added."""
         if self.count:
             await self.budgets.add(self.allowance, -self.count)

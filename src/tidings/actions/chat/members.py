@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of a group: adding, changing roles, removing and leaving. Also renaming the group."""
+"""Add members to a group, change their roles, remove them, leave; also rename the group."""
 
 import asyncio
 from collections.abc import Sequence
@@ -43,9 +43,10 @@ class PutMember:
     async def __call__(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Return whether the user is a new member, or the invitation that must be accepted first.
+        """Add the user, or change the role; return whether the user is a new member.
 
-        Nothing changes if the user is a member with this role already.
+        Return the invitation instead if the user must accept one first. Nothing changes if the user
+        is already a member with this role.
         """
         if await self.users.missing([user]):
             await self._refuse_unknown(actor, chat)
@@ -74,7 +75,7 @@ class PutMember:
         """Give a member the role, even though the actor may add no more users today.
 
         Raises:
-            RateLimited: The user is no member.
+            RateLimited: The user is not a member and would have to be added.
         """
 
         def decide(state: ChatState, _: int) -> list[Entry]:
@@ -88,7 +89,7 @@ class PutMember:
     async def _ask(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Invite the user if the actor may add members; give a member the role at once."""
+        """Invite the user if the actor may add members; if the user is a member, set the role."""
         asked: list[str] = []
 
         def decide(state: ChatState, _: int) -> list[Entry]:
@@ -110,19 +111,26 @@ class PutMember:
         return any(entry.kind == "added" for entry in entries)
 
     async def _refuse_unknown(self, actor: UserKey, chat: ChatId) -> None:
-        """Refuse an unknown user. Check the actor first: non-members learn nothing about users."""
+        """Refuse an unknown user, but check the actor first.
+
+        An actor who is not a member must not learn which users exist.
+        """
         await change(self.appender, chat, lambda state, _: _seen_by(state, actor))
         raise UserNotFound
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveMember:
-    """Remove a member, or leave."""
+    """Remove a member from a group, or leave the group."""
 
     removing: Removing
 
     async def __call__(self, actor: UserKey, chat: ChatId, user: UserKey) -> None:
-        """Remove the user. The longest-standing admin, else member, replaces the last owner."""
+        """Remove the user.
+
+        If the user was the last owner, the longest-standing admin becomes owner; without admins,
+        the longest-standing member does.
+        """
         await self.removing(chat, user, lambda state, _: _remove(state, actor, user))
 
 
@@ -182,7 +190,7 @@ def _remove(state: ChatState, actor: UserKey, user: UserKey) -> list[Entry]:
 
 
 def removal(state: ChatState, actor: UserKey, user: UserKey, member: Member) -> list[Entry]:
-    """Return the entries that remove a member and, after the last owner, name the next."""
+    """Return the entries that remove a member and, if this was the last owner, name a new owner."""
     entries = [_entry(state, actor, "removed", Person(user, member.role))]
     if member.role == "owner" and roles.owners(state.members) == 1:
         left = {other: m for other, m in state.members.items() if other != user}
@@ -218,12 +226,14 @@ class RemoveAsTenant:
     removing: Removing
 
     async def __call__(self, caller: Caller, tenant: str, chat: ChatId, user: str) -> None:
-        """Remove the user with the tenant as sender. The last owner gets a successor.
+        """Remove the user; the entry names the tenant as its sender.
+
+        If the user was the last owner, another member becomes owner.
 
         Raises:
             ChatNotFound: The tenant has no such chat.
-            MemberNotFound: The user is not a member, or not any more.
-            DirectChatFixed: It is a direct chat, whose two members never change.
+            MemberNotFound: The user is not a member, or no longer a member.
+            DirectChatFixed: The chat is direct, and its two members never change.
         """
         require_tenant(caller, tenant)
         if USER.fullmatch(user) is None:
@@ -243,7 +253,7 @@ def _remove_as_tenant(state: ChatState, tenant: str, user: UserKey) -> list[Entr
 
 
 LEFT_AT_ONCE: Final = 4
-"""Parallel removals of one request; each writes to another log, and more would slow others."""
+"""Parallel removals per request. Each writes to another log; more would slow down other users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +265,11 @@ class LeaveChats:
     async def __call__(
         self, user: UserKey, chats: Sequence[str]
     ) -> list[tuple[str, Refusal | None]]:
-        """Return the refusal of each distinct chat, in the given order; None if it was left.
+        """Leave the chats; return each distinct chat with its refusal, or with None if it was left.
 
-        Leaving is safe to repeat after no answer or a retryable refusal: chats already left stay
-        left, and are refused as not found, like any chat that the user is not in.
+        The chats are returned in the given order. The request is safe to repeat if there was no
+        answer or a retryable refusal: chats that the user has already left are refused as not
+        found, like any chat that the user is not in.
         """
         wanted = list(dict.fromkeys(chats))
         if not 1 <= len(wanted) <= limits.LEAVE_CHATS_MAX:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a chat: log, messages, members and reactions; and receipts, which never move back."""
+"""Read the log, messages, members and reactions of a chat; move receipts, which never move back."""
 
 import asyncio
 import heapq
@@ -23,7 +23,7 @@ from tidings.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """Read a page of a log, with its content opened."""
+    """Read a page of a log, with decrypted content."""
 
     log: Log
     vault: Vault
@@ -51,7 +51,7 @@ class ReadPage:
         before: int | None = None,
         limit: int,
     ) -> Page:
-        """Return messages only: redacted messages as tombstones, expired messages left out."""
+        """Return messages only. Redacted messages are tombstones; expired messages are left out."""
         page = await self._opened(
             await self.log.page(
                 chat, reader, after=after, before=before, limit=limit, only_messages=True
@@ -61,7 +61,7 @@ class ReadPage:
         return page
 
     async def one(self, reader: UserKey, chat: ChatId, sequence: int) -> Page:
-        """Return a page that holds one message."""
+        """Return a page that consists of one message."""
         page = await self.log.page(chat, reader, after=sequence - 1, limit=1)
         if page is not None and not (page.entries and page.entries[0].kind == "message"):
             raise MessageNotFound
@@ -127,10 +127,10 @@ class MarkReceipt:
     async def __call__(
         self, user: UserKey, chat: ChatId, delivered: int, read: int
     ) -> tuple[Receipt, Unread]:
-        """Move the receipt, durably when this returns. Zero leaves a mark unchanged.
+        """Move the receipt, which is durable when this returns; 0 leaves a mark unchanged.
 
         Raises:
-            ReceiptBeyondHead: The mark is beyond the head of the log.
+            ReceiptBeyondHead: A mark is beyond the head of the log.
             ChatNotFound: The user is not a member.
         """
         moved = await self.receipts.advance(Move(user, chat, delivered, read))
@@ -150,15 +150,16 @@ _Key = tuple[UserKey, ChatId]
 
 
 OWN_SPANS_MAX: Final = 16
-"""Spans of own messages cached per user and chat between two writes."""
+"""Maximum number of spans of own messages that wait for the next write, per user and chat."""
 
 BEHIND_MAX: Final = 50_000
 
 
 class CoalescedReceipts:
-    """Receipts from sockets: the first is written at once, later moves once a second.
+    """Receipts from sockets, written at most once a second per user and chat.
 
-    A crash loses at most the last second; clients repeat their marks after `live`.
+    The first move is written at once; later moves wait and are combined. A crash loses at most the
+    moves of the last second, and clients repeat their marks after `live`.
     """
 
     def __init__(self, receipts: Receipts, bus: Bus) -> None:
@@ -169,7 +170,8 @@ class CoalescedReceipts:
         self._moves: dict[_Key, Move] = {}
         self._own: dict[_Key, list[OwnSpan]] = {}
         self._behind: set[_Key] = set()
-        """Users who sent while older messages were unread; sends must not advance their mark."""
+        """Users who sent a message while older messages were unread. Their own messages must not
+        advance their read mark."""
         self._written_at: dict[_Key, float] = {}
         self._due: list[tuple[float, _Key]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -178,7 +180,10 @@ class CoalescedReceipts:
         bus.subscribe(self._on_event)
 
     def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
-        """Move a receipt soon, with at most one write per interval for this user and chat."""
+        """Move a receipt in the background, with at most one write per interval for its key.
+
+        The key is the user and the chat.
+        """
         key = (move.user, move.chat)
         if move.read:
             self._behind.discard(key)
@@ -202,7 +207,7 @@ class CoalescedReceipts:
             self._behind.discard((event.receipt.user, event.chat))
 
     def _note_own(self, entry: Entry, is_small: bool) -> None:
-        """Note a message as read by its sender, which is true if nothing was unread before it."""
+        """Mark a message as read by its sender, unless older messages are still unread."""
         key = (entry.sender, entry.chat_id)
         if key in self._behind:
             return
@@ -216,7 +221,8 @@ class CoalescedReceipts:
         if spans and spans[-1].to_number == first:
             first = spans.pop().from_number
         elif len(spans) == OWN_SPANS_MAX:
-            # The mark is in the first span if the user reads nothing, else in a late span.
+            # Drop a middle span: the read mark is in the first span if the user reads nothing, and
+            # in one of the last spans otherwise.
             del spans[1]
         spans.append(OwnSpan(first, entry.number, entry.sequence))
 
@@ -224,7 +230,7 @@ class CoalescedReceipts:
         now = self._loop.time()
         due = now
         if (written_at := self._written_at.get(key)) is not None:
-            # Spread the writes: receipts that began together must not all be due together.
+            # Vary the interval, so that receipts that began together are not all due together.
             spread = 1 + hash(key) % 256 / 1_024
             due = max(now, written_at + spread * interval_ms / 1_000)
         heapq.heappush(self._due, (due, key))
@@ -275,15 +281,15 @@ class CoalescedReceipts:
 
     def _note_behind(self, moves: list[Move | OwnSends], moved: set[_Key]) -> None:
         if len(self._behind) > BEHIND_MAX:
-            self._behind.clear()  # each is found again by one more attempt
+            self._behind.clear()  # the next write of each user finds out again
         for move in moves:
             key = (move.user, move.chat)
-            # A move noted meanwhile may advance the mark, so that the next own message is read.
+            # A move that arrived meanwhile may advance the mark up to the user's next message.
             if isinstance(move, OwnSends) and key not in moved and key not in self._moves:
                 self._behind.add(key)
 
     async def close(self) -> None:
-        """Write all moves that still wait."""
+        """Write all moves that are still waiting."""
         if self._timer is not None:
             self._timer.cancel()
         waiting: list[Move | OwnSends] = list(self._moves.values())

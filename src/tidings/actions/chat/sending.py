@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages: posting, which is the hot path, and edits, redactions and reactions."""
+"""Post, edit and redact messages, and react to them. Posting is the hot path."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ from tidings.ports.log import Declined, Log
 from tidings.ports.world import Clock
 
 Answer = Callable[[Entry | Refusal, bool], None]
-"""Called once: with the message and whether it is a replay, or with a refusal."""
+"""Callback that is called once, with the message or a refusal. The second argument is True if the
+message was sent before and this is a replay."""
 
 PLAIN_TEXT = "text/plain"
 
@@ -139,7 +140,10 @@ class Post:
         ttl_seconds: int | None,
         answer: Answer,
     ) -> None:
-        """Post, and call `answer` once, now or later. A replayed entry is sealed, as in the log."""
+        """Post the message, and call `answer` once, during this call or later.
+
+        The content of a replayed entry is still sealed, as in the log.
+        """
         try:
             check_content(content)
             check_message_fields(client_message_id, content_type, ttl_seconds)
@@ -197,7 +201,8 @@ async def find_message(log: Log, reader: UserKey, chat: ChatId, sequence: int) -
     """Return the message with this sequence, sealed, if the reader may see it.
 
     Raises:
-        ChatNotFound, MessageNotFound: It does not exist, or the reader may not see it.
+        ChatNotFound: The chat does not exist, or the reader may not read it.
+        MessageNotFound: There is no message with this sequence, or the reader may not see it.
     """
     page = await log.page(chat, reader, after=sequence - 1, limit=1)
     if page is None:
@@ -243,7 +248,7 @@ class Redact:
     log: Log
 
     async def __call__(self, actor: UserKey, chat: ChatId, sequence: int) -> None:
-        """Redact the message; a message without content is left as it is."""
+        """Redact the message; do nothing if its content is already gone."""
         target = await find_message(self.log, actor, chat, sequence)
 
         def decide(state: ChatState, _now: int) -> list[Entry]:
@@ -270,7 +275,7 @@ class React:
     async def __call__(
         self, actor: UserKey, chat: ChatId, sequence: int, emoji: str, *, away: bool = False
     ) -> None:
-        """Add or remove the reaction; a repeat changes nothing."""
+        """Add the reaction, or remove it if `away` is true; a repeat changes nothing."""
         check_emoji(emoji)
         await find_message(self.log, actor, chat, sequence)
         kind: Kind = "unreacted" if away else "reacted"
@@ -283,7 +288,10 @@ class React:
 
 
 def check_emoji(emoji: str) -> None:
-    """Accept any short text without spaces or control characters: emoji grow every year."""
+    """Refuse a text that is empty, too long, or has spaces or control characters.
+
+    All other texts are accepted, because new emoji are added every year.
+    """
     if (
         not emoji
         or len(emoji.encode()) > limits.EMOJI_BYTES_MAX

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache of unwrapped data keys: bounded, least recently used out first.
+"""Cache of unwrapped data keys; the least recently used keys are evicted first.
 
-A cached key was last known to be valid when it was read from the store, or when the feed was read
-and did not name its author. The key opens and seals only for a few seconds after that moment. If
-other processes may have cached it, an erasure waits longer than that before it destroys the key.
+A key is confirmed when it is read from the store, and whenever the revocation feed is read and does
+not name its author. A cached key is used only for a few seconds after it was last confirmed. If
+other processes may have cached the key, an erasure waits longer than that before it destroys it.
 """
 
 import asyncio
@@ -39,23 +39,24 @@ class KeyLeases(msgspec.Struct, frozen=True, kw_only=True):
     open_seconds: float = limits.REVOKED_SECONDS_MAX
     seal_seconds: float = limits.SEAL_SECONDS_MAX
     erasing_seconds: float = limits.ERASING_SECONDS
-    """Wait before an erasure destroys the key; 0 if only one process uses the store."""
+    """How long an erasure waits before it destroys the key; 0 if only one process uses the
+    store."""
 
 
 ALONE: Final = KeyLeases(erasing_seconds=0)
 
 
 class CachedKey(msgspec.Struct, frozen=True, gc=False):
-    """The latest known data key of an author. All earlier generations are destroyed."""
+    """The latest known data key of an author. The keys of all earlier generations are destroyed."""
 
     generation: int
     cipher: AESGCM | None
-    """None if this generation cannot be used either: the key is destroyed, is about to be, or
-    cannot be unwrapped."""
+    """None if the key cannot be used, because it is destroyed, about to be destroyed, or cannot be
+    unwrapped."""
     read_at: float
-    """Start of the read from the store, on the watch's clock."""
+    """When the read from the store began, on the watch's clock."""
     digest_key: bytes = b""
-    """Secret for the digests of the author's sends."""
+    """Secret that keys the digests of the author's messages."""
 
 
 class CachedKeys:
@@ -69,9 +70,12 @@ class CachedKeys:
         leases: KeyLeases,
         met_ending: Callable[[WrappedKey], None],
     ) -> None:
-        """Take `met_ending`, which is called with a key that is about to be destroyed."""
+        """Create an empty cache.
+
+        `met_ending` is called with each key that is found to be about to be destroyed.
+        """
         self.unusable = 0
-        """Number of stored keys that could not be opened."""
+        """Number of stored keys that could not be unwrapped."""
         self._keys = keys
         self._wrapping = wrapping
         self._chance = chance
@@ -86,7 +90,7 @@ class CachedKeys:
     # --- The feed -------------------------------------------------------------------------
 
     def follow(self, watch: RevocationWatch) -> None:
-        """Drop the keys that the feed revokes; each read of the feed confirms all other keys."""
+        """Follow the revocation feed: drop the keys that it revokes, and confirm all others."""
         self._watch = watch
         self._now = watch.now
         watch.listen(self.revoked)
@@ -98,28 +102,28 @@ class CachedKeys:
             self._cached.pop(UserKey(author))
 
     def saw(self, at: float) -> None:
-        """Note that the feed was read up to this time.
+        """Confirm all cached keys, because the feed was read up to this time.
 
-        Keys that it revoked are already dropped, so all keys still cached were valid then.
+        The keys that the feed revoked are already dropped.
         """
         self._seen_at = at
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Do nothing: leases expire by the clock."""
+        """Do nothing: without a read of the feed, the cached keys expire on their own."""
 
     # --- Cached keys ----------------------------------------------------------------------
 
     def to_open(self, author: UserKey) -> CachedKey | None:
-        """Return the author's latest key, if it is cached and may still open content."""
+        """Return the author's latest key, if it is cached and may still decrypt content."""
         return self._leased(author, self._leases.open_seconds)
 
     def to_seal(self, author: UserKey) -> CachedKey | None:
-        """Return the author's latest key, if it is cached and may still seal content."""
+        """Return the author's latest key, if it is cached and may still encrypt content."""
         cached = self._leased(author, self._leases.seal_seconds)
         return cached if cached is not None and cached.cipher is not None else None
 
     def seals(self, author: UserKey, generation: int) -> bool:
-        """Return whether content sealed with this key may be written now."""
+        """Return whether content sealed with this generation of the key may be written now."""
         cached = self._cached.peek(author)
         return (
             cached is not None
@@ -141,7 +145,7 @@ class CachedKeys:
     # --- Loading --------------------------------------------------------------------------
 
     async def load_current(self, author: UserKey) -> None:
-        """Cache the key that the author seals with, and create it if there is none.
+        """Cache the key that encrypts the author's new content; create it if there is none.
 
         Raises:
             StoreUnavailable: The key cannot be loaded now, or is being destroyed.
@@ -172,10 +176,10 @@ class CachedKeys:
 
     @asynccontextmanager
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
-        """Drop the author's key, and keep it from being loaded inside this context.
+        """Drop the author's key from the cache, and prevent loading it inside this context.
 
-        The key is dropped before the caller writes to the store, so that this process seals nothing
-        with it afterwards.
+        The caller ends the key in the store inside this context. As the key is dropped first, this
+        process seals nothing with it afterwards.
         """
         async with self._lock(author):
             self._cached.pop(author)
@@ -196,7 +200,10 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read a key; read it again if the feed moved meanwhile, which may have revoked the key."""
+        """Read and unwrap a key; return the stored key and the unwrapped key, either may be None.
+
+        If the feed advances during the read, it may have revoked the key: read it again.
+        """
         while True:
             began, place = self._now(), self._place
             key = await read()

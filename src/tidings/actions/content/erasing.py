@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destroying an author's data key, in two steps where other processes may have cached it.
+"""Destroy an author's data key, in two steps if other processes may have cached it.
 
-First the key is marked as ending, together with an entry of the feed: the store no longer returns
-it, and processes that cached it drop it when they read the feed. It is destroyed only when every
-cached copy has run out, even in a process that did not read the feed.
+First, one transaction marks the key as ending and adds it to the revocation feed. From then on no
+process loads the key, and processes that cached it drop it when they read the feed. The key is
+destroyed only when every cached copy has expired, even in a process that did not read the feed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tidings.tasks import Tasks
 
 
 class Erasing:
-    """Erasures of authors: one at a time per author, different authors in parallel."""
+    """Erasure of authors' content, one at a time per author; different authors in parallel."""
 
     def __init__(self, keys: DataKeys, cached: CachedKeys, wait_seconds: float) -> None:
         self._keys = keys
@@ -30,12 +30,12 @@ class Erasing:
         self._tasks = Tasks("erasing")
 
     async def erase(self, author: UserKey, now: int) -> int:
-        """Destroy the author's key, here and in the store; return the number of keys: 0 or 1.
+        """Destroy the author's key, here and in the store; return the number of keys (0 or 1).
 
-        Once started it is completed, even if the caller is cancelled.
+        An erasure that has started is completed, even if the caller is cancelled.
 
         Raises:
-            StoreUnavailable: Unknown outcome; safe to repeat.
+            StoreUnavailable: The outcome is unknown; the call is safe to repeat.
         """
         task = asyncio.get_running_loop().create_task(self._erase(author, now))
         self._erasing.add(task)
@@ -56,7 +56,7 @@ class Erasing:
         await self._keys.destroy(author, generation)
 
     def complete(self, key: WrappedKey) -> None:
-        """Finish destroying this key: the process that began may have crashed."""
+        """Destroy a key that is marked as ending, in case the process that marked it crashed."""
         if key.author not in self._completing:
             self._completing.add(key.author)
             self._tasks.start(self._completed(key))
@@ -70,7 +70,8 @@ class Erasing:
             self._completing.discard(key.author)
 
     async def close(self) -> None:
-        """Cancel; a repeated request or the next process that finds the key finishes the rest."""
+        """Cancel all erasures. A repeated request, or the next process that finds the key, finishes
+        them."""
         for task in self._erasing:
             task.cancel()
         if self._erasing:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotating the master key while the server runs; a stopped rotation resumes where it stopped.
+"""Rotate the master key while the server runs; a stopped rotation resumes where it stopped.
 
-The new key is durable before it wraps anything, and the old key is forgotten only after a search
-found nothing left under it. In between both are available, and the key id of each secret shows
-which of them wraps it. The data keys themselves stay the same: no content is touched.
+The new key is durable before it wraps anything. The old key is forgotten only after a search has
+found nothing that it still wraps. In between both are available, and each secret is stored with the
+id of the key that wraps it. The data keys stay the same, so no content is rewritten.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tidings.ports.secrets import DataKeys, Deployment, MasterKeys
 log = logging.getLogger("tidings.vault")
 
 BATCH_KEYS: Final = 100
-"""Keys per write: about 0.5 ms on the loop, so that sends hardly notice."""
+"""Keys per write. A write blocks the event loop for about 0.5 ms, so it hardly delays sends."""
 
 
 class Rotated(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Rotated(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RotateKeys:
-    """Change the master key."""
+    """Replace the master key, and wrap all secrets with the new one."""
 
     master: MasterKeys
     wrapping: Wrapping
@@ -52,10 +52,10 @@ class RotateKeys:
     async def __call__(self) -> Rotated:
         """Begin a rotation, or resume an unfinished rotation, and finish it.
 
-        Nothing is lost if it raises: the old key is kept, and the rotation can be resumed.
+        If this raises, nothing is lost: the old key is kept, and the rotation can be resumed.
 
         Raises:
-            SetupError: There is no next key, or the old key does not open a secret.
+            SetupError: There is no next key, or the old key does not decrypt a secret.
             StoreUnavailable: The store cannot write now.
         """
         async with self.turn:
@@ -72,7 +72,7 @@ class RotateKeys:
         await self.wrapping.settled()
         secrets = 0
         while rewrapped := await self._pass():
-            # Once more: a write that its caller had given up may have arrived after this pass.
+            # Search once more: a write whose caller gave up may have arrived after this pass.
             secrets += rewrapped
         await self.master.finish_rotation()
         done = Rotated(self.wrapping.key_id, secrets)
@@ -81,9 +81,9 @@ class RotateKeys:
         return done
 
     async def _pass(self) -> int:
-        """Rewrap all secrets of other master keys; return the number of secrets.
+        """Rewrap all secrets that another master key wraps; return the number of secrets.
 
-        The deployment's secrets come last: once the new key wraps them, it wraps everything.
+        The deployment's secrets come last: if the new key wraps them, it wraps everything.
         """
         try:
             return (

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content at rest: sealed with a key per author, opened on the way to a reader, erased by key.
+"""Encryption of stored content: one key per author, whose destruction erases the content.
 
-Content that cannot be opened is never served: a destroyed key and a wrong tag both read as
-`erased`, so that one bad row does not fail a whole page. A wrong tag is also counted and logged.
+To seal is to encrypt content, to open is to decrypt it for a reader. Content whose key is destroyed
+or whose authentication tag is wrong is shown as `erased`, so that one bad row does not fail a whole
+page. A wrong tag is also counted and logged.
 """
 
 import logging
@@ -45,25 +46,28 @@ DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY, MESSAGE_KEY)
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _LOADS_MAX: Final = 3
-"""One load is enough unless reading a key takes longer than its lease."""
+"""Attempts to load a key; the first is enough unless reading a key takes longer than its lease."""
 _TOO_SLOW: Final = "keys are read more slowly than they may be used"
 _TAMPERED: Final = "sealed content was changed"
 LINES_AT_ONCE: Final = 1_000
 _NONCES_DRAWN: Final = 512
-"""One system call for many nonces: 0.05 µs each instead of 0.5 µs."""
+"""Nonces drawn with one system call, which costs 0.05 µs per nonce instead of 0.5 µs."""
 
 
 class Sealed(msgspec.Struct, frozen=True, gc=False):
-    """Content as it is stored."""
+    """Encrypted content, as it is stored."""
 
     box: bytes
     box_key: int
     digest: bytes = b""
-    """Digest of a send, which identifies its repeats."""
+    """Digest of a message, by which repeats of its send are recognised."""
 
 
 class Vault:
-    """Sealing, opening and erasure of content, and the deployment's secrets. Start it first."""
+    """Encrypts, decrypts and erases content, and loads the deployment's secrets.
+
+    Call `start` before anything else.
+    """
 
     cursors: Cursors
     """Set by `start`, like the attributes below."""
@@ -92,18 +96,18 @@ class Vault:
 
     @property
     def tampered(self) -> int:
-        """Number of stored boxes and data keys that could not be opened."""
+        """Number of stored contents and data keys that could not be decrypted."""
         return self._changed_boxes + self._keys.unusable
 
     @property
     def is_rotation_unfinished(self) -> bool:
-        """Whether a rotation of the master key was begun and has yet to be finished."""
+        """Whether a rotation of the master key has begun and is not finished."""
         return bool(self._master.previous)
 
     # --- Starting -------------------------------------------------------------------------
 
     def follow(self, watch: RevocationWatch) -> None:
-        """Follow the feed, which names authors whose content other processes erase."""
+        """Follow the revocation feed, which names authors whose content other processes erase."""
         self._keys.follow(watch)
 
     def _met_ending(self, key: WrappedKey) -> None:
@@ -117,7 +121,7 @@ class Vault:
         """Load the deployment's secrets, or create them in a new store.
 
         Raises:
-            SetupError: The master key does not open this store.
+            SetupError: The master key is missing, or does not decrypt this store's secrets.
         """
         if await self._deployment.sealed(DIGEST_KEY) is None:
             await self._master.ensure()
@@ -173,9 +177,10 @@ class Vault:
         content: str,
         digested: str = "",
     ) -> Sealed | None:
-        """Seal content; return None if the author's key is not cached: then call `seal`.
+        """Encrypt content; return None if the author's key is not cached, so that `seal` is needed.
 
-        `digested` is the text whose digest identifies repeats of a send; empty if it is no send.
+        `digested` is the text whose digest identifies repeats of a send. It is empty for content
+        that is not sent as a message.
         """
         bound_to = f"{author}\0{chat}\0{client_message_id}"
         return self._encrypt_nowait(author, bound_to, content, digested)
@@ -188,7 +193,7 @@ class Vault:
         content: str,
         digested: str = "",
     ) -> Sealed:
-        """Seal content; load the author's key, or create it for the first message.
+        """Encrypt content; load the author's key, or create it for the author's first message.
 
         Raises:
             StoreUnavailable: The key cannot be loaded now.
@@ -197,7 +202,7 @@ class Vault:
         return await self._encrypt(author, bound_to, content, digested)
 
     async def seal_text(self, author: UserKey, bound_to: str, text: str) -> Sealed:
-        """Seal text that is not part of a chat; it opens only with the same `bound_to`.
+        """Encrypt text that is not part of a chat; decryption requires the same `bound_to`.
 
         Raises:
             StoreUnavailable: The key cannot be loaded now.
@@ -215,7 +220,7 @@ class Vault:
         raise StoreUnavailable(_TOO_SLOW)
 
     def may_write(self, author: UserKey, sealed: Sealed) -> bool:
-        """Return whether sealed content may be written now; if not, seal it again."""
+        """Return whether sealed content may be written now; if not, it must be sealed again."""
         return self._keys.seals(author, sealed.box_key)
 
     def _encrypt_nowait(
@@ -239,7 +244,9 @@ class Vault:
     # --- Opening --------------------------------------------------------------------------
 
     async def open(self, entries: Iterable[Entry], now: int) -> None:
-        """Set `content`, or the reason in `gone`, of messages and of the messages in edits.
+        """Decrypt messages, and the messages shown in edits, into their `content`.
+
+        If content is gone, `gone` is set to the reason instead.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
@@ -256,7 +263,7 @@ class Vault:
                 raise StoreUnavailable(_TOO_SLOW)
 
     def _open_nowait(self, entry: Entry, now: int) -> bool:
-        """Open one message; return False if the author's key has to be loaded first."""
+        """Decrypt one message; return False if the author's key has to be loaded first."""
         gone = _gone_without_key(entry, now)
         if gone is None:
             cached = self._keys.to_open(entry.sender)
@@ -282,7 +289,7 @@ class Vault:
         return None
 
     async def open_text(self, author: UserKey, bound_to: str, sealed: Sealed) -> str | None:
-        """Open text that is not part of a chat; return None if it was erased or changed.
+        """Decrypt text that is not part of a chat; return None if it was erased or changed.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
@@ -312,23 +319,23 @@ class Vault:
     # --- Erasing and digests --------------------------------------------------------------
 
     async def erase(self, author: UserKey, now: int) -> int:
-        """Destroy the author's keys, so that their content reads `erased`; return their number.
+        """Destroy the author's keys, so that all content is `erased`; return the number of keys.
 
-        It takes a few seconds where other processes may have cached them and must drop them first.
+        This takes a few seconds if other processes may have cached a key and must drop it first.
 
         Raises:
-            StoreUnavailable: Unknown outcome; safe to repeat.
+            StoreUnavailable: The outcome is unknown; the call is safe to repeat.
         """
         return await self._erasing.erase(author, now)
 
     def digest(self, *parts: str) -> bytes:
-        """Return a keyed digest: the same for the same parts, and revealing nothing about them."""
+        """Return a keyed digest, which is the same for the same parts and does not reveal them."""
         keyed = self._keyed.copy()
         keyed.update("".join([f"{len(part)}:{part}" for part in parts]).encode())
         return keyed.digest()
 
     def digest_of_lines(self, part: str, lines: Sequence[str]) -> bytes:
-        """Return the digest of a part and of these lines, without joining all lines in memory."""
+        """Return the keyed digest of a part and many lines, without joining the lines in memory."""
         keyed = self._keyed.copy()
         chars = sum(map(len, lines)) + len(lines) - 1
         keyed.update(f"{len(part)}:{part}{chars}:".encode())

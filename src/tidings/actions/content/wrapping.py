@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrapping of small secrets by the master key, keyed digests, and encrypted cursors."""
+"""Encryption of small secrets with the master key, keyed digests, and encrypted cursors."""
 
 import asyncio
 import binascii
@@ -41,7 +41,8 @@ class Cursors:
         """Return the payload of a cursor.
 
         Raises:
-            CursorInvalid: It was changed, or was not made here for this purpose and user.
+            CursorInvalid: The cursor was changed, or this deployment did not make it for this
+                purpose and user.
         """
         if len(cursor) > CURSOR_CHARS_MAX:
             raise CursorInvalid
@@ -63,9 +64,10 @@ class CannotUnwrap(Exception):
 
 
 class Wrapping:
-    """Encryption of secrets by the current master key, and decryption by any available key.
+    """Encryption of secrets with the current master key, and decryption with any available key.
 
-    `purpose` names what a secret is for and its owner: a secret in another's place does not open.
+    `purpose` names the use and the owner of a secret. A secret that was swapped with another cannot
+    be decrypted, because the purpose differs.
     """
 
     def __init__(self, master: MasterKeys, chance: Chance) -> None:
@@ -93,7 +95,7 @@ class Wrapping:
         """Return the secret.
 
         Raises:
-            CannotUnwrap: No key with that id is available, or the tag is wrong.
+            CannotUnwrap: No master key with that id is available, or the secret was changed.
         """
         for key in self._all():
             if key.key_id == master_key_id:
@@ -113,7 +115,7 @@ class Wrapping:
             done.set_result(None)
 
     async def settled(self) -> None:
-        """Wait for every write of `keep` that is in progress at the moment of the call."""
+        """Wait for every write by `keep` that is in progress when this is called."""
         if self._under_way:
             await asyncio.wait(list(self._under_way))
 
@@ -156,16 +158,20 @@ _PURPOSE: Final = b"tidings sends"
 
 
 def digest_key(data_key: bytes) -> bytes:
-    """Derive the secret for an author's digests from the data key."""
+    """Derive the secret that keys an author's digests from the author's data key."""
     return blake2b(key=data_key, digest_size=32, person=_PURPOSE).digest()
 
 
 def send_digest(key: bytes, generation: int, digested: str) -> bytes:
-    """Return a keyed digest, followed by the generation of the author's key."""
+    """Return the keyed digest of a send, followed by the generation of the author's data key."""
     digest = blake2b(digested.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
     return digest + generation.to_bytes(_GENERATION_BYTES, "big")
 
 
 def is_same_send(digest: bytes, kept: bytes) -> bool:
-    """Return whether a send repeats the stored send; assumed if the digests' keys differ."""
+    """Return whether a send has the same content as the stored send with its key.
+
+    If the digests were made with different data keys, they cannot be compared, and the result is
+    True.
+    """
     return digest == kept or digest[_DIGEST_BYTES:] != kept[_DIGEST_BYTES:]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing all facts as lines of JSON with a signed digest, and the checks of their ids.
+"""Export all facts as lines of JSON with a signed digest; check the ids in facts.
 
 The same facts make the same bytes on every engine: an export contains neither its time nor the name
-of an engine. Two exports can therefore be compared, and a move there and back can be verified.
+of an engine. Two exports can therefore be compared, and a move to another engine and back can be
+verified.
 
-Engines build keys from ids. An id that no request could have stored must not be imported either.
+Engines build keys from ids, so an import must refuse an id that no request could have stored.
 """
 
 import hashlib
@@ -71,13 +72,14 @@ Check = Callable[[str], object]
 
 VERSION: Final = 4
 VERSIONS_READ: Final = frozenset({1, 2, 3, VERSION})
-"""Readable versions; earlier versions only lack some kinds and fields of facts."""
+"""Versions that can be imported; the earlier versions only lack some kinds and fields of facts."""
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Ten times the largest entry, so that a file without line ends is not read into memory."""
+"""Maximum length of a line: ten times the largest entry. It prevents reading a whole file without
+line ends into memory."""
 
 
 def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
-    """Return the name of a field with a malformed id or an id of another tenant, or None."""
+    """Return the name of a field whose id is malformed or belongs to another tenant, or None."""
     for name, is_good in _checks(type(fact)):
         value = getattr(fact, name)
         if value is None or (isinstance(fact, AuditFact) and not value):
@@ -108,7 +110,7 @@ def _is_person(person: Person) -> bool:
 
 
 def _of_one_tenant(fact: Fact, chat: ChatFact | None) -> Iterable[tuple[UserKey, str]]:
-    """Yield users, each with the tenant that it must belong to."""
+    """Yield the users in a fact, each with the tenant that the user must belong to."""
     match fact:
         case ChatFact():
             yield fact.creator, fact.tenant
@@ -145,7 +147,7 @@ class Tally:
 
     @property
     def progress(self) -> ExportProgress:
-        """Number and digest of the lines so far."""
+        """The number and the digest of the lines so far."""
         return ExportProgress(self.lines, self._digest.hexdigest())
 
     def closing(self) -> ExportEnd:
@@ -164,7 +166,7 @@ class Unproven(Exception):
 
 
 class ExportProof:
-    """Signature of an export: made by the current master key, checked by any available key."""
+    """Signature of an export, made with the current master key, checked with any available key."""
 
     def __init__(self, master: MasterKeys) -> None:
         self._master = master
@@ -181,10 +183,11 @@ class ExportProof:
         return current.key_id, _mac(current, sha256)
 
     def check(self, closing: ExportEnd) -> None:
-        """Check the signature of an export whose digest has been compared with its lines.
+        """Check the signature of an export; the caller has already checked the digest.
 
         Raises:
-            Unproven: It was changed, or it was signed with a master key that is not available.
+            Unproven: The export is not signed, was changed, or was signed with a master key that is
+                not available.
         """
         if closing.master_key_id is None or closing.mac is None:
             raise Unproven("it has no signature at its end")
@@ -233,12 +236,13 @@ async def export_all(
     report: Callable[[Tally], None],
     proof: ExportProof | None = None,
 ) -> Exported:
-    """Write every fact that is valid at `now`, then a last line with their counts.
+    """Write every fact that is valid at `now`, then a last line with the counts of facts.
 
-    `report` is called with the tally after each batch. A `proof` signs the last line.
+    `report` is called with the tally after each batch. The last line is signed if `proof` is given.
 
     Raises:
-        ChangedDuringExport: The file has no last line, and no import accepts it.
+        ChangedDuringExport: Chats or inboxes changed. The file has no last line, so no import
+            accepts it.
     """
     tally = Tally()
     not_done = 0
@@ -260,7 +264,10 @@ async def export_all(
 
 
 def _not_done(fact: Fact) -> int:
-    """Return a notification's unfinished jobs; a job in the export counts as -1."""
+    """Return the number of a notification's unfinished jobs, or -1 for a job.
+
+    The sum over all facts is the number of unfinished jobs that the export does not contain.
+    """
     match fact:
         case NotificationFact() if fact.box is not None:
             return -(-fact.recipients // JOB_USERS_MAX) - len(fact.finished_jobs)

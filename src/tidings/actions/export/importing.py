@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing an export into an empty store, in steps, so that a killed import can resume.
+"""Import an export into an empty store, in steps, so that an interrupted import can resume.
 
 Each step stores the number of lines imported so far and their digest. A resumed import reads those
-lines again without writing them, which also verifies that it is the same export.
+lines again without writing them, and verifies by the digest that it is the same export.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class Imported(msgspec.Struct, frozen=True):
 
     closing: ExportEnd
     master_keys: frozenset[str]
-    """Ids of the master keys that seal the deployment's secrets."""
+    """Ids of the master keys that wrap the deployment's secrets."""
 
 
 async def import_all(
@@ -63,14 +63,14 @@ async def import_all(
 ) -> Imported:
     """Write all facts of an export into an empty store, or resume an import that was stopped.
 
-    Without a `proof` the caller is responsible for the file.
+    The signature is checked only if `proof` is given; otherwise the caller must trust the file.
 
     Raises:
         Unproven: The file was changed. The store stays half imported, and no server opens it.
-        Damaged: The file is incomplete. The store is left in the same way.
+        Damaged: The file is incomplete. The store stays half imported, and no server opens it.
         OtherImport: The store contains the beginning of another export.
         SetupError: The store is not empty.
-        StoreUnavailable: Repeat the import; it resumes where it stopped.
+        StoreUnavailable: The store does not answer. A repeated import resumes where this stopped.
     """
     reading = _FileReading(lines, proof)
     begun = await target.begin()
@@ -93,7 +93,7 @@ async def import_all(
 
 
 def check(lines: Iterable[bytes], proof: ExportProof | None = None) -> ExportEnd:
-    """Read an export to its end, and return its last line, which counts the facts.
+    """Check an export without importing it; return its last line, which has the counts of facts.
 
     Raises:
         Unproven: The file was changed.
@@ -111,10 +111,10 @@ def _compare(tally: Tally, begun: ExportProgress) -> None:
 
 
 class _FileReading:
-    """Parser of an export, which checks the order of its lines and its end."""
+    """Parser of an export, which also checks the order of the lines and the end of the file."""
 
     opening: ExportStart
-    """Set after the first line, as `closing` is after the last."""
+    """Set after the first line is read; `closing` is set after the last."""
     closing: ExportEnd
 
     def __init__(self, lines: Iterable[bytes], proof: ExportProof | None) -> None:
@@ -124,10 +124,13 @@ class _FileReading:
         self._lines = iter(lines)
         self._chat: _ChatReading | None = None
         self._users: Counter[str] = Counter()
-        """Users read so far by tenant, until another kind of fact follows."""
+        """Number of users read so far by tenant, until another kind of fact follows."""
 
     def __iter__(self) -> Iterator[list[Written]]:
-        """Yield the fact of each line, preceded by totals of a chat or of users that it ends."""
+        """Yield the fact in each line.
+
+        If a line ends a chat or the list of users, their totals are yielded before its fact.
+        """
         opening = self._next()
         if not isinstance(opening, ExportStart):
             raise self._damaged("an export begins with a different line")
@@ -213,7 +216,7 @@ class _ChatReading:
         self._deleted: Entry | None = None
 
     def take(self, part: MemberFact | EntryFact | ReactionFact | SendKeyFact) -> bool:
-        """Add the next fact; return False if it cannot follow here."""
+        """Add the next fact; return False if it may not follow the facts before it."""
         if part.chat_id != self.chat.chat_id:
             return False
         match part:
@@ -234,7 +237,7 @@ class _ChatReading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all facts that every chat has are there."""
+        """Whether the chat has all the facts that every chat must have."""
         if self._deleted is not None:
             return not self._members
         is_pair = len(self._members) == 2

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record administrative acts, the intent before and the outcome after; list them.
+"""Record administrative acts, and list them.
 
-An act whose intent cannot be recorded is not done. If the outcome cannot be recorded, or the
-process crashes before it is, the act stays in the audit trail as `unknown`.
+The intent is recorded before the act, the outcome after it. An act whose intent cannot be recorded
+is not done. If the outcome is not recorded, for example after a crash, the audit trail shows it as
+`unknown`.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ CHANCE_BYTES: Final = 6
 
 
 class _AuditCursor(msgspec.Struct, frozen=True, array_like=True):
-    """Position in the list: the next page starts with the acts before this act."""
+    """Position in the list: the next page begins after this act, with older acts."""
 
     at: int
     entry_id: str
@@ -42,7 +43,7 @@ class _AuditCursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecordedAct(msgspec.Struct, frozen=True):
-    """One act, with the entry that contains it."""
+    """An act, with the audit entry that contains it."""
 
     entry: AuditEntry
     act: Act
@@ -66,7 +67,7 @@ class ReadAudit:
     async def of_tenant(
         self, caller: Caller, tenant: str, cursor: str | None, limit: int
     ) -> tuple[list[RecordedAct], str | None]:
-        """Return a page of the acts on a tenant, by any actor, and the cursor of the next page."""
+        """Return a page of the acts that concern a tenant, and the cursor of the next page."""
         require_tenant(caller, tenant)
         if await self.tenants.get(tenant) is None:
             raise TenantNotFound
@@ -90,8 +91,8 @@ class ReadAudit:
         found = await self.entries.page(
             tenant,
             since=now - limits.AUDIT_MS,
-            # Read two more than the page shows: the entry of the cursor again, since it may
-            # contain more acts, and one act that shows whether there is a next page.
+            # Read two entries more than the page has: the entry in the cursor, which may contain
+            # more acts, and one that shows whether there is a next page.
             before=(place.at, place.entry_id + " "),
             limit=limit + 2,
         )
@@ -124,7 +125,7 @@ class Intent(NamedTuple):
 
 
 class Recorded:
-    """An act in progress; code that creates something sets `target` to the new id."""
+    """An act in progress. Code that creates something sets `target` to the id of the new thing."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -143,7 +144,7 @@ class AuditTrail:
         self._chance = chance
         self._numbers = itertools.count()
         self._waiting: dict[_Kind, _Waiting] = {}
-        """Acts that are done and wait for their entry, bounded by the number of open requests."""
+        """Finished acts that wait to be recorded, at most one per open request."""
         self._tasks = Tasks("audit")
 
     @asynccontextmanager
@@ -179,10 +180,10 @@ class AuditTrail:
         target: str | None,
         request_id: str | None,
     ) -> None:
-        """Record an act that changes nothing in the store before its answer leaves.
+        """Record a finished act that changed nothing in the store; return when it is recorded.
 
-        While an entry is being written, acts of the same kind gather for the next entry: thousands
-        of acts per second cost a few writes, and a single act does not wait.
+        While an entry is being written, acts of the same kind gather for the next entry. Thousands
+        of acts per second therefore cost a few writes, and a single act does not wait.
 
         Raises:
             StoreUnavailable: The act is not recorded, so the caller must not report it as done.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Authenticate callers by the root key, a tenant key or a user token.
 
-Contains the cache of verified user tokens, and makes new tenant keys.
+Also contains the cache of verified user tokens, and the function that makes new tenant keys.
 """
 
 import hashlib
@@ -26,20 +26,24 @@ from tidings.ports.world import Chance, Clock
 
 VERIFIED_TOKENS_MAX: Final = 50_000
 USER_TOKENS_MAX: Final = 100
-"""Cached tokens per user; further tokens displace the same user's tokens, not those of others."""
+"""Cached tokens per user. Further tokens displace older tokens of the same user, never those of
+other users."""
 
 Tokens = dict[bytes, None]
 """Set of token digests, in the order of insertion."""
 
 
 class VerifiedTokens:
-    """Bounded cache of the callers of verified tokens, by digest; the oldest are evicted first."""
+    """Bounded cache of verified tokens: from a token's digest to its caller.
+
+    The oldest tokens are evicted first.
+    """
 
     def __init__(self) -> None:
         self._callers: OrderedDict[bytes, UserCaller] = OrderedDict()
         self._of: dict[str, Tokens] = {}
-        """Tokens by user and by session, so that a logout need not scan the whole cache, which
-        would block the event loop. A user key never equals a session id."""
+        """Tokens by user and by session; a user key never equals a session id. Without this index,
+        a logout would have to scan the whole cache, which would block the event loop."""
 
     def __len__(self) -> int:
         return len(self._callers)
@@ -71,7 +75,7 @@ class VerifiedTokens:
                 del self._of[name]
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Remove every token that may be affected; its next use is checked against the store."""
+        """Remove every token that may be affected, so that its next use is checked in the store."""
         ended = RevocationIndex(revocations)
         names: Iterable[str] = (*ended.users, *ended.sessions)
         for name in names:
@@ -95,9 +99,9 @@ _LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
 class Authenticate:
     """Authentication of a caller by a bearer credential.
 
-    A token is checked against the store on first use. After that it is valid until it expires or
-    the revocation feed reports it as revoked. While the feed cannot be read, every use of a token
-    is checked against the store.
+    A token is checked in the store on first use. After that it is accepted until it expires or the
+    revocation feed reports it as revoked. While the feed cannot be read, every use of a token is
+    checked in the store.
     """
 
     def __init__(
@@ -123,7 +127,7 @@ class Authenticate:
         watch.listen(self._verified.revoked)
 
     async def __call__(self, bearer: str) -> Caller:
-        """Return the caller, as of the position of the revocation watch when this returns.
+        """Return the caller; every revocation that the watch has reported by now is respected.
 
         Raises:
             Unauthenticated: The credential is unknown, malformed, revoked or expired.

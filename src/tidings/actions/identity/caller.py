@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three kinds of callers (root, tenant and user), and checks of what each may access."""
+"""The three kinds of callers (root, tenant and user), and the checks of their access."""
 
 import logging
 
@@ -30,7 +30,7 @@ class UserCaller(msgspec.Struct, frozen=True):
     """The device that the token is bound to, if any."""
     expires_at: int
     session: str | None = None
-    """The session of the token, if any."""
+    """The session that the token belongs to, if any."""
     issued_at: int = 0
     """Issue time of the token in milliseconds, with a resolution of one second."""
     key_id: str = ""
@@ -43,10 +43,10 @@ Caller = Root | TenantCaller | UserCaller
 
 
 def require_root(caller: Caller, tenant: str | None = None) -> None:
-    """Refuse every caller except root, and hide the tenant from callers of other tenants.
+    """Refuse every caller except root. Callers of other tenants do not learn if `tenant` exists.
 
     Raises:
-        Forbidden: The caller belongs to the tenant, or `tenant` is None.
+        Forbidden: The caller is not root, and belongs to `tenant` or `tenant` is None.
         TenantNotFound: The caller belongs to another tenant.
     """
     if isinstance(caller, Root):
@@ -71,7 +71,7 @@ def require_tenant(caller: Caller, tenant: str) -> None:
 
 
 def require_user(caller: Caller) -> UserCaller:
-    """Return the caller, who must be a user: no key acts on behalf of a user.
+    """Return the caller if it is a user. Root and tenant keys cannot act on behalf of a user.
 
     Raises:
         Forbidden: The caller is root or a tenant.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send login codes in the background; only the phone learns whether a code was sent.
 
-Contains the tenants that allow phone login, and the health of the SMS provider.
+Also contains the lookup of tenants that allow phone login, and the health of the SMS provider.
 """
 
 import logging
@@ -35,7 +35,10 @@ class LoginTenant:
 
 @dataclass(frozen=True, slots=True)
 class LoginTenants:
-    """Consistent reads of tenants and settings: a change takes effect at once in every process."""
+    """Lookup of tenants that allow phone login.
+
+    The reads are consistent, so that a changed setting takes effect at once in every process.
+    """
 
     tenants: Tenants
     settings: InboxSettings
@@ -56,7 +59,7 @@ def _read(settings: dict[str, object] | None) -> LoginSettings:
     try:
         return login_settings_in(settings or {})
     except Invalid:
-        # Stored before `login` had a meaning: such a value switches nothing on.
+        # The value was stored before `login` had a meaning, so it switches nothing on.
         return LoginSettings()
 
 
@@ -66,8 +69,8 @@ provider_log = logging.getLogger("tidings.sms")
 class ProviderHealth:
     """Circuit breaker that marks the SMS provider as down for some seconds after repeated failures.
 
-    When the seconds are over, sending is tried again: the first success ends the outage, and the
-    first failure starts the next pause.
+    After this pause, sending is tried again: the first success ends the outage, and the first
+    failure starts another pause.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -77,7 +80,7 @@ class ProviderHealth:
         self._down_until = 0.0
 
     def down_ms(self) -> int:
-        """Return for how many milliseconds no text is sent; 0 while the provider is up."""
+        """Return the milliseconds until sending is tried again; 0 while the provider is up."""
         left = self._down_until - self._now()
         return max(0, round(left * limits.SECOND_MS))
 
@@ -89,7 +92,7 @@ class ProviderHealth:
         self._down_until = 0.0
 
     def failed(self) -> None:
-        """Record a failure for which the text itself was not the reason."""
+        """Record a failure that was not caused by the text itself."""
         self._failures += 1
         if self._failures < limits.SMS_FAILURES_MAX:
             return
@@ -101,7 +104,7 @@ class ProviderHealth:
 log = logging.getLogger("tidings.identity")
 
 SHOWN_NAME_CHARS_MAX: Final = 40
-"""Maximum length of the tenant's name in a text."""
+"""Maximum length of the tenant's name in a text message."""
 _CODES: Final = 10**limits.CODE_DIGITS
 _DRAWN_BYTES: Final = 4
 
@@ -124,7 +127,7 @@ class SendCode:
     """Send a login code if the tenant, the number and the budgets allow it."""
 
     sms: Sms | None
-    """None: phone login is switched off in this deployment."""
+    """None if phone login is switched off in this deployment."""
     tenants: LoginTenants
     users: UserStore
     codes: LoginCodes
@@ -134,7 +137,7 @@ class SendCode:
     clock: Clock
     chance: Chance
     withheld: Counter[str] = field(default_factory=Counter)
-    """Number of codes withheld, by the budget that was used up."""
+    """Number of codes that were not sent because a budget was used up, by budget."""
     failed: Counter[str] = field(default_factory=Counter)
     """Number of codes that could not be sent, by reason."""
 
@@ -147,7 +150,7 @@ class SendCode:
         assert self.sms is not None, "no code is requested where phone login is off"
         try:
             if self.health.down_ms():
-                # Queued before the outage was known: it fails without being tried.
+                # The order was queued before the outage was known: fail without trying.
                 await self.budgets.give_back_address(order.address, order.asked_at)
                 self._fail("provider_down", order)
             else:
@@ -170,9 +173,9 @@ class SendCode:
             await self._send(sms, found.tenant, order, is_known=is_known)
 
     async def _send(self, sms: Sms, tenant: Tenant, order: CodeOrder, *, is_known: bool) -> None:
-        """Store the code, then send it, so that it is valid before it can be read.
+        """Store the code, then send it, so that it is valid before it arrives.
 
-        If it cannot be sent, the earlier code that is already on the phone stays valid.
+        If it cannot be sent, restore the earlier code, which may already be on the phone.
         """
         code = new_code(self.chance)
         stored = self._stored_code(order, code)
@@ -186,7 +189,8 @@ class SendCode:
                 await self.codes.restore(stored, before)
         except StoreUnavailable:
             failure = "store"
-        # Requests for made-up numbers, which the provider rejects, still count for the address.
+        # A number that the provider rejects may be made up: its request stays charged to the
+        # address.
         address = None if failure == "rejected" else order.address
         with suppress(StoreUnavailable):
             await self.budgets.give_back(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check whether credentials are valid, cached until the feed revokes them."""
+"""Check whether credentials are valid; cache the result until the feed revokes them."""
 
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
@@ -22,9 +22,10 @@ CACHED_TENANT_KEYS_MAX: Final = 10_000
 
 
 class FeedBackedCache(Generic[T]):
-    """Bounded cache by name; the least recently used values are evicted first.
+    """Bounded cache of values by name; the least recently used values are evicted first.
 
-    The owner must call `forget` for each name that the feed reports; then `get` is never stale.
+    The owner must call `forget` for each name that the feed reports, so that `get` never returns a
+    value after its revocation was reported.
     """
 
     def __init__(self, watch: RevocationWatch, most: int) -> None:
@@ -35,17 +36,18 @@ class FeedBackedCache(Generic[T]):
         return len(self._values)
 
     def get(self, name: str) -> T | None:
-        """Return the cached value; None while the feed cannot be read."""
+        """Return the cached value; None if there is none, or while the feed cannot be read."""
         return self.peek(name) if self._watch.sees else None
 
     def peek(self, name: str) -> T | None:
-        """Return the cached value, even if it may be revoked."""
+        """Return the cached value, even while the feed cannot be read and may have revoked it."""
         return self._values.get(name)
 
     def keep(self, name: str, value: T, place: int) -> None:
-        """Cache a value that was read after the watch was at this position.
+        """Cache a value whose read began when the watch was at this position.
 
-        Do nothing if the watch has advanced: it may have reported this name, and reports it once.
+        Do nothing if the watch has advanced since: it may have reported this name meanwhile, and it
+        reports each revocation only once.
         """
         if place == self._watch.place:
             self._values.put(name, value)
@@ -56,10 +58,10 @@ class FeedBackedCache(Generic[T]):
 
 
 class CredentialStatus:
-    """Validity of tenants, tenant keys, users and sessions, from consistent reads of the store.
+    """Checks whether tenants, tenant keys, users and sessions are valid, by consistent reads.
 
-    Only valid tenants and tenant keys are cached: the feed does not report when an invalid tenant
-    becomes valid again.
+    Only valid tenants and tenant keys are cached, because the feed does not report when an invalid
+    tenant becomes valid again.
     """
 
     def __init__(
@@ -97,7 +99,9 @@ class CredentialStatus:
         return True
 
     async def is_token_valid(self, caller: UserCaller) -> bool:
-        """Return whether a token with a verified signature is valid; create its user if missing.
+        """Return whether a token with a verified signature is valid.
+
+        If the token is valid and its user does not exist yet, the user is created.
 
         Raises:
             StoreUnavailable: The store cannot be read now.
@@ -161,6 +165,6 @@ def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool
 
 
 def is_user_valid(stored: StoredCredentials, issued_at: int) -> bool:
-    """Return whether the user is active and credentials issued at that time are not revoked."""
+    """Return whether the user is active, and credentials issued at that time are not revoked."""
     revoked_at = -1 if stored.revoked_at is None else stored.revoked_at
     return stored.is_known and stored.deactivated_at is None and issued_at > revoked_at

@@ -32,11 +32,11 @@ _ALGORITHM_OF: Final[dict[str, Algorithm]] = {"OKP": "EdDSA", "EC": "ES256", "RS
 
 
 class BadKey(ValueError):
-    """A key that we do not accept; the message gives the reason to the sender of the key."""
+    """A key that we do not accept. The message is shown to the sender, and gives the reason."""
 
 
 class JsonWebKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A public key with the fields that we store."""
+    """A public key, reduced to the fields that we store."""
 
     kid: str
     kty: str
@@ -103,7 +103,7 @@ def read_key(given: Mapping[str, Any]) -> JsonWebKey:
 
 
 def ed25519_key(key_id: str, key: Ed25519PublicKey) -> JsonWebKey:
-    """Return one of our keys in the form in which others verify our tokens."""
+    """Return one of our public keys as a JSON Web Key, with which others verify our tokens."""
     x = urlsafe_b64encode(key.public_bytes_raw()).decode().rstrip("=")
     return JsonWebKey(kid=key_id, kty="OKP", alg="EdDSA", crv="Ed25519", x=x, use="sig")
 

@@ -33,8 +33,8 @@ from tidings.tasks import BackgroundQueue
 class RequestCode:
     """Accept a request for a login code.
 
-    Nothing that depends on the tenant or the number is read before the answer: whether a code is
-    sent or not, the answer and the work before it are the same.
+    Nothing that depends on the tenant or the number is read before the answer. The answer and its
+    timing are therefore the same whether a code is sent or not.
     """
 
     send: SendCode
@@ -43,11 +43,11 @@ class RequestCode:
     clock: Clock
 
     async def __call__(self, tenant: str, phone_number: str, address: str | None) -> None:
-        """Queue the sending of a code; `address` is charged for the request unless it is None.
+        """Queue the sending of a code; charge the request to `address` unless it is None.
 
         Raises:
             LoginOff: This deployment sends no codes.
-            Invalid: Not a phone number.
+            Invalid: The phone number or the tenant is malformed.
             RateLimited: Too many codes were requested from this address.
             SmsUnavailable: The provider is down, or too many codes are waiting to be sent. Neither
                 depends on the number.
@@ -85,12 +85,13 @@ class RedeemCode:
     ) -> tuple[LoginTenant, LoginCode]:
         """Return the tenant and the stored code if `code` is right, without using it up.
 
-        `address` is where the attempt comes from; None if attempts are not counted by address.
+        `address` is the address of the client, or None if attempts are not counted by address.
 
         Raises:
             LoginOff: This deployment sends no codes.
-            Invalid: Not a phone number.
-            CodeWrong: In every other case: wrong, used or expired code, too many attempts, ...
+            Invalid: The phone number or the tenant is malformed.
+            CodeWrong: The code is wrong, used or expired, was tried too often, or phone login is
+                off for this tenant.
         """
         if not self.is_on:
             raise LoginOff
@@ -108,7 +109,7 @@ class RedeemCode:
         return found, stored
 
     async def use(self, code: LoginCode, *, is_known: bool) -> None:
-        """Use up a code, which opens one session. `is_known`: the number had a user before.
+        """Use up a code, because it opens a session; `is_known` if the number had a user before.
 
         Raises:
             CodeWrong: The code was used meanwhile.

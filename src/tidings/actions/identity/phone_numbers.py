@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phone numbers: their one form (E.164), and the budgets for texts to them.
+"""Phone numbers: their normal form (E.164), and the budgets that limit text messages to them.
 
 The counts are in the store: all processes share them, and they survive a restart. Each period
-starts at a fixed time of the clock, not with the first code, so up to twice the limit can be sent
-within any span as long as a period.
+starts at a fixed time of the clock, not with the first code. Around the change of a period, up to
+twice the limit can therefore be sent within the length of one period.
 
-A number is counted separately for each tenant, so that codes requested at one tenant never prevent
-a login at another. Strangers with made-up numbers can use up the budgets that protect the operator
+Each tenant has its own count for a number, so that codes requested at one tenant never prevent a
+login at another. Strangers with made-up numbers can use up the budgets that protect the operator
 (prefix, country, tenant, deployment). For this reason known numbers, which belong to a user of the
 tenant, have separate counts for prefix and country, and a reserve in the other two budgets.
 """
@@ -43,8 +43,8 @@ Kind = Literal[
     "address",
     "address_day",
 ]
-"""The subject of a count. A `known` number belongs to a user of the tenant, an `unknown` number
-does not."""
+"""The kinds of counts. A `known` number belongs to a user of the tenant; an `unknown` number does
+not."""
 
 _MOST: Final[dict[Kind, int]] = {
     "number": limits.NUMBER_CODES_MAX,
@@ -60,7 +60,7 @@ _SHORT: Final[frozenset[Kind]] = frozenset({"number", "address"})
 
 
 class Reach(NamedTuple):
-    """The groups of numbers that a number shares budgets with."""
+    """The two groups of numbers with which a number shares budgets."""
 
     prefix: str
     """The number without its last four digits."""
@@ -72,7 +72,7 @@ def normal_form(text: str, pointer: str = "/phone_number") -> str:
     """Return the number in E.164, which is the same for every way to write the number.
 
     Raises:
-        Invalid: Not a possible international number.
+        Invalid: The text is not a possible international number.
     """
     number = find_normal_form(text)
     if number is None:
@@ -110,8 +110,8 @@ def reach(number: str) -> Reach:
 def _digits(written: str) -> str | None:
     """Return the digits of a text that is written like an international number, else None.
 
-    The library alone would also accept words, extensions and parameters, and does not know every
-    space and dash that people group digits with.
+    The library is not enough: it also accepts words, extensions and parameters, and does not know
+    every space and dash that people group digits with.
     """
     if len(written) > NUMBER_CHARS_MAX or not written.startswith(_PLUS):
         return None
@@ -122,7 +122,7 @@ def _digits(written: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LoginBudgets:
-    """Counts of codes, charged before a code is sent."""
+    """The budgets of login codes, which are charged before a code is sent."""
 
     budgets: Budgets
     digests: LoginDigests
@@ -130,7 +130,7 @@ class LoginBudgets:
     """Daily limit for the whole deployment."""
 
     async def spend_for_address(self, address: str | None, now: int) -> int | None:
-        """Charge a code to the address; return None, or how long to wait in milliseconds."""
+        """Charge a code to the address; return the milliseconds to wait, or None if allowed."""
         if address is None:
             return None
         allowances = self._of_address(address, now)
@@ -138,9 +138,10 @@ class LoginBudgets:
         return next((each.expires_at - now for each in allowances if each.name == used_up), None)
 
     async def spend(self, tenant: str, number: str, now: int, *, is_known: bool) -> Kind | None:
-        """Charge a code to all budgets of this number, or return the budget that is used up.
+        """Charge a code to all budgets that apply to this number; return None on success.
 
-        In that case nothing is charged. `is_known`: the number belongs to a user of the tenant.
+        If a budget is used up, charge nothing and return that budget. `is_known` means that the
+        number belongs to a user of the tenant.
         """
         allowances = self._allowances(tenant, number, now, is_known)
         used_up = await self.budgets.spend(list(allowances.values()))
@@ -149,7 +150,7 @@ class LoginBudgets:
     async def give_back(
         self, tenant: str, number: str, address: str | None, now: int, *, is_known: bool
     ) -> None:
-        """Undo the `spend` made at `now`, and the charge of the address if there is one."""
+        """Undo the `spend` made at `now`, and the charge to the address unless it is None."""
         allowances = list(self._allowances(tenant, number, now, is_known).values())
         if address is not None:
             allowances += self._of_address(address, now)
@@ -161,8 +162,11 @@ class LoginBudgets:
             await self.budgets.give_back(self._of_address(address, now))
 
     async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
-        """Give a code that was used for a login back to the budgets of the number in all tenants,
-        of the prefix and of the country, which limit unwanted texts only."""
+        """Undo the charges that limit unwanted texts, because the code was used for a login.
+
+        These are the charges to the prefix and the country, and to an unknown number in all
+        tenants.
+        """
         subjects = _reach(number, is_known)
         await self.budgets.give_back(
             [self._allowance(kind, of, now) for kind, of in subjects.items()]
@@ -193,7 +197,7 @@ class LoginBudgets:
         )
 
     def _most(self, kind: Kind) -> int:
-        # Half of the total, so that no country or tenant takes everything from the others.
+        # Half of the total, so that no country or tenant can use it up alone.
         share = max(limits.SHARE_DAY_CODES_MIN, self.per_day // 2)
         match kind:
             case "all":
@@ -207,7 +211,7 @@ class LoginBudgets:
 
 
 def _reach(number: str, is_known: bool) -> dict[Kind, str]:
-    """Return the budgets and subjects that a code is charged to because of its destination."""
+    """Return the kinds and subjects of the budgets that depend only on a code's destination."""
     prefix, country = reach(number)
     if is_known:
         return {"known_prefix": prefix, "known_country": country}

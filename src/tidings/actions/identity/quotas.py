@@ -2,8 +2,8 @@
 """Enforce the daily quotas of tenants, counted in each process and added up in the store.
 
 A send only checks a number in memory. Every two seconds each process adds its count to the total
-in the store and reads what the other processes counted. A tenant can therefore exceed its quota by
-what it does in two seconds, in each process that it uses.
+in the store, and reads the new total. In each process, a tenant can therefore exceed its quota by
+the actions of two seconds.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.left = PLENTY
-        """Remaining quota, as known to this process."""
+        """Actions that the quota still allows, as far as this process knows."""
         self.uncounted = 0
         """Actions that are not in the store's total yet."""
 
@@ -58,7 +58,7 @@ class _TenantMeters:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether actions are uncounted or refused, or the quotas are not loaded yet."""
+        """Return whether actions are uncounted, a quota is used up, or no quota was loaded yet."""
         return not self.look_at or any(
             meter.uncounted or meter.left <= 0 for meter in self.meters.values()
         )
@@ -69,7 +69,7 @@ class _TenantMeters:
 
 
 class TenantQuotas:
-    """Meters of all active tenants; only tenants with quotas are ever refused."""
+    """Meters of all active tenants. Only actions of tenants with quotas are ever refused."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TenantQuotas:
         self._tasks = Tasks("quotas")
 
     def start(self) -> None:
-        """Start adding up in the background."""
+        """Start adding the counts to the store in the background."""
         self._tasks.repeat(self._add_up_when_due)
 
     async def close(self) -> None:
@@ -116,7 +116,7 @@ class TenantQuotas:
         """Refuse a new user if the tenant has reached its quota of users.
 
         Raises:
-            LimitReached: It has, and this user does not exist yet.
+            LimitReached: The quota is reached, and this user does not exist yet.
         """
         most = await self._users_when_full(tenant_of(user))
         if most is not None and await self._users.get(user) is None:
@@ -126,7 +126,7 @@ class TenantQuotas:
         """Refuse a new user for a phone number if the tenant has reached its quota of users.
 
         Raises:
-            LimitReached: It has, and the number belongs to no user yet.
+            LimitReached: The quota is reached, and the number belongs to no user yet.
         """
         most = await self._users_when_full(tenant)
         if most is not None and not await self._users.by_phone(tenant, [phone_number]):
@@ -150,9 +150,9 @@ class TenantQuotas:
                 await self._new_tenant.wait()
 
     async def add_up(self) -> None:
-        """Add uncounted actions to the store's totals, and update what is left.
+        """Add uncounted actions to the totals in the store, and update what the quotas still allow.
 
-        While the store is unavailable, the counts wait.
+        While the store is unavailable, the counts stay in memory.
         """
         for tenant, active in list(self._active.items()):
             if not active.is_busy:
@@ -165,7 +165,7 @@ class TenantQuotas:
                 log.warning("quotas cannot be added up", extra={"action": "quotas_wait"})
                 return
             except Exception:
-                # The other tenants are counted all the same.
+                # Continue with the other tenants.
                 extra = {"action": "quota_failed", "tenant": tenant}
                 log.exception("the quotas of a tenant cannot be added up", extra=extra)
                 continue
@@ -173,7 +173,10 @@ class TenantQuotas:
                 del self._active[tenant]  # its next action starts a new total
 
     def _forget_if_idle(self, tenant: str, active: _TenantMeters) -> None:
-        """Drop an idle tenant; a limited tenant stays for the day, as a new meter has no limit."""
+        """Drop an idle tenant, but keep a tenant with quotas until the day ends.
+
+        Otherwise its next action would start a new meter, which has no limit at first.
+        """
         if active.day != self._today() or not active.is_limited:
             del self._active[tenant]
 
@@ -192,7 +195,7 @@ class TenantQuotas:
                 meter.left, meter.uncounted = PLENTY, 0
                 continue
             name = f"quota:{tenant}:{kind}:{active.day}"
-            # Stored for a day longer: another process may be late.
+            # Keep the total for a day longer, because another process may add to it late.
             ends = (active.day + 2) * limits.DAY_MS
             total = await self._budgets.add(
                 Allowance(name=name, most=most, expires_at=ends), adding

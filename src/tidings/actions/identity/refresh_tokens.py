@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refresh tokens: their format, their stored digests, and the recovery of a lost token.
 
-A token is 192 random bits and a tag that proves that we issued it. A made-up token for another
-user's session is refused by its tag; it does not look like a stolen token, which ends the session.
+A token consists of 192 random bits and a tag that proves that we issued it. A made-up token for
+somebody else's session has a wrong tag and is simply refused. Without the tag it would look like
+the reuse of a stolen token, which ends the session.
 
 Only the client has the token; the store has its digest. For a client that loses the answer to a
-rotation, the store also has the new token, encrypted with a key that is derived from the old
-token: the store alone cannot decrypt it.
+refresh, the store also has the new token, encrypted with a key that is derived from the old token,
+so that the store alone cannot decrypt it.
 
 Also contains the keyed digests of codes, addresses and other login data.
 """
@@ -32,7 +33,7 @@ _NAME_CHARS: Final = 32
 
 
 class LoginDigests:
-    """Keyed digests of login data; the purpose is part of each digest."""
+    """Keyed digests of login data. Each digest includes its purpose, so that none fits another."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -42,11 +43,11 @@ class LoginDigests:
         return self._digest("code", tenant, phone_number, code)
 
     def tag(self, session_id: str, secret: bytes) -> bytes:
-        """Return the tag that proves that we issued a refresh token, valid or not."""
+        """Return the tag that proves that we once issued a refresh token."""
         return self._digest("refresh token", session_id, secret.hex())[:TAG_BYTES]
 
     def address(self, address: str | None) -> str | None:
-        """Return the stored pseudonym of the address that requested a code, if there is any."""
+        """Return the pseudonym of an address, which is stored with a code that it requests."""
         return None if address is None else self.name("asked by", address)
 
     def name(self, kind: str, subject: str) -> str:
@@ -93,7 +94,7 @@ def seal_next(token: str, following: str, chance: Chance) -> bytes:
 
 
 def open_next(token: str, sealed: bytes) -> str | None:
-    """Return the token that follows this token; None if `sealed` is for another or was changed."""
+    """Return the token after `token`; None if `sealed` is for another token or was changed."""
     try:
         return _cipher(token).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _PURPOSE).decode()
     except (InvalidTag, ValueError):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refresh a session: each refresh token is used once, and the reuse of a token reveals a theft.
+"""Refresh a session. Each refresh token can be used once; using it again reveals a theft.
 
-If a used token is used again, the session ends, because one of its two holders is a thief. One
-exception: for half a minute the token of the last refresh returns the same answer again, for a
-client that lost the answer. A thief who is equally quick gets the same tokens, and the next refresh
-by either of the two reveals the theft.
+If a token is used twice, the session ends, because one of the two who used it is a thief. There is
+one exception, for a client that lost the answer: for half a minute, the token of the last refresh
+gets the same answer again. A thief who is equally quick gets the same tokens; a later refresh by
+either of the two reveals the theft.
 """
 
 import hmac
@@ -54,8 +54,9 @@ class RefreshSession:
         """Return the next pair; all requests with the same token get the same pair.
 
         Raises:
-            RefreshRefused: The token is not valid, for whatever reason.
-            StoreUnavailable: Unknown outcome; the client repeats with the same token.
+            RefreshRefused: The token is not valid, for any reason.
+            StoreUnavailable: The outcome is unknown; the client repeats the request with the same
+                token.
         """
         session_id = session_of(refresh_token, self.digests)
         known = await self.sessions.get(session_id) if session_id is not None else None
@@ -79,7 +80,7 @@ class RefreshSession:
     async def _rotate(
         self, session: Session, token: str, now: int, revoked_at: int | None
     ) -> TokenPair | None:
-        """Return the next pair; None if another request was first."""
+        """Replace the session's tokens; return the new pair, or None if another request won."""
         following = new_refresh_token(session.session_id, self.digests, self.chance)
         rotated_at = max(now, session.rotated_at)
         rotated = msgspec.structs.replace(
@@ -90,7 +91,7 @@ class RefreshSession:
             rotated_at=rotated_at,
             expires_at=rotated_at + limits.SESSION_MS,
         )
-        # Sign before rotating, so that nothing can fail once the old token is used up.
+        # Sign before storing the rotation, so that nothing can fail once the old token is used up.
         pair = await make_pair(self.signing, rotated, following, revoked_at)
         return pair if await self.sessions.rotate(session, rotated) else None
 

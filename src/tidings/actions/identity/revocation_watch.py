@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the revocation feed, so that every process knows of a revocation within seconds.
 
-Contains an index of a batch of revocations, and a measurement of the event loop's lag.
+Also contains an index for a batch of revocations, and a measurement of the event loop's lag.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class RevocationIndex:
 
     def __init__(self, revocations: Iterable[Revocation]) -> None:
         self.users: dict[UserKey, int] = {}
-        """Users, with the time up to which their credentials are revoked."""
+        """The revoked users; credentials that were issued up to the given time are revoked."""
         self.sessions: set[str] = set()
         self.tenants: set[str] = set()
         self.tenant_keys: set[str] = set()
@@ -67,11 +67,11 @@ TICK_SECONDS: Final = 0.1
 
 
 class LoopLag:
-    """Measurement of the event loop's lag: how late timers fire."""
+    """Measurement of the event loop's lag, which is how late timers fire."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.seconds = 0.0
-        """Longest delay in the last measurement."""
+        """The longest delay in the last measurement."""
         self._now = now
         self._due = 0.0
         self._timer: asyncio.TimerHandle
@@ -96,7 +96,7 @@ class LoopLag:
         self._timer = self._next_tick()
 
     def _note(self) -> None:
-        # Also called at the end: a timer that is due and has not fired is late, too.
+        # Also called at the end, because a timer that is due and has not fired is late, too.
         self.seconds = max(self.seconds, self._now() - self._due)
 
 
@@ -105,9 +105,9 @@ log = logging.getLogger("tidings.identity")
 LOOK_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 0.5
-"""Lag of the event loop from which a failed read says nothing about the store."""
+"""If the event loop lags by this time or more, a failed read says nothing about the store."""
 LATE_LOOKS_MAX: Final = 3
-"""Retries of reads that failed during such a lag, before the feed is reported as unreadable."""
+"""Retries after reads that failed during such a lag, before the store is considered the cause."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
 """Time without a read of the feed after which a process no longer trusts its caches."""
 
@@ -116,25 +116,30 @@ class FeedListener(Protocol):
     """Listener for the health of the revocation feed."""
 
     def saw(self, at: float) -> None:
-        """Note that every revocation before this time (on the watch's clock) was reported."""
+        """React to a successful read: every revocation before this time was reported.
+
+        The time is on the watch's clock.
+        """
         ...
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Note that the feed was not read for too long; repeated with each read that fails.
+        """React to the fact that the feed was not read for too long.
 
-        `was_late`: this process itself was late. It reads again at once, and the store may be fine.
+        This is called again after each read that fails. `was_late` is True if the cause may be this
+        process, which was itself delayed; it reads again at once.
         """
         ...
 
 
 class RevocationWatch:
-    """Reader of the revocation feed: a consistent read every two seconds, reported to listeners.
+    """Reader of the revocation feed, which reads it every two seconds and informs listeners.
 
-    Cached tokens, tenants and keys may be used only while `sees` is true. It depends on the clock,
-    so that a process that was paused distrusts its caches even before its first read.
+    Cached tokens, tenants and keys may be used only while `sees` is true. As `sees` depends on the
+    clock, a process that was paused distrusts its caches even before its next read.
 
-    The watch goes blind only if the store does not answer. A process that was late itself reads
-    again at once; until then it trusts no cache, and closes no connection.
+    Listeners learn whether the store does not answer, or this process itself was delayed
+    (`was_late`). A delayed process reads again at once; until then it uses no cache, but closes no
+    connection.
     """
 
     def __init__(
@@ -146,8 +151,8 @@ class RevocationWatch:
         blind_seconds_max: float = BLIND_SECONDS_MAX,
     ) -> None:
         self.place = 0
-        """Position in the feed: data that was read from the store since it last changed reflects
-        every reported revocation."""
+        """Position in the feed. Data that was read from the store after `place` last changed takes
+        every reported revocation into account."""
         self._feed = feed
         self.now = now
         self._look_seconds = look_seconds
@@ -174,7 +179,7 @@ class RevocationWatch:
         self._health_listeners.append(listener)
 
     async def start(self) -> None:
-        """Start at the end of the feed: nothing is cached and no client is connected yet.
+        """Start reading at the end of the feed, as nothing is cached and nobody is connected yet.
 
         Raises:
             StoreUnavailable: The feed cannot be read.
@@ -191,7 +196,7 @@ class RevocationWatch:
         self._seen_at = -math.inf
 
     async def look(self) -> bool:
-        """Read and report new revocations; return False if that is not possible in time."""
+        """Read new revocations and report them to the listeners; return False if this fails."""
         async with self._looking:
             with on_behalf_of(REVOCATIONS), self._lag.measured():
                 return await self._look()
@@ -200,7 +205,7 @@ class RevocationWatch:
         began = self.now()
         left = self._seen_at + self._blind_seconds_max - began
         try:
-            # A process that was paused for long still gets the time for one read.
+            # A process that was paused for a long time still gets the time for one read.
             async with asyncio.timeout(left if left > 0 else LOOK_SECONDS):
                 while revocations := await self._feed.after(self.place):
                     self._report(revocations)
@@ -208,8 +213,8 @@ class RevocationWatch:
         except (Unavailable, TimeoutError):
             return False
         except Exception:
-            # A revocation that a listener did not take is as good as unread: if this lasts, the
-            # process goes blind, as it does when the feed cannot be read.
+            # A listener failed, so the revocation is treated as unread. If this lasts, the process
+            # stops trusting its caches, as it does when the feed cannot be read.
             log.exception("revocations were not reported", extra={"action": "revocations_failed"})
             return False
         return True

@@ -56,13 +56,13 @@ class OpenSession:
         """Return the first tokens of a new session; create the user if the number is unknown and
         the tenant lets unknown numbers register.
 
-        The session replaces the user's session on that device, if there is one. `address` is where
-        the attempt comes from; None if attempts are not counted by address.
+        The session replaces the user's session on that device, if there is one. `address` is the
+        address of the client, or None if attempts are not counted by address.
 
         Raises:
             LoginOff: This deployment sends no codes.
-            Invalid: Not a phone number, or not a device.
-            CodeWrong: The code is wrong or not valid (any more).
+            Invalid: The phone number or the device is malformed.
+            CodeWrong: The code is wrong, used or expired, or the user may not log in.
             LimitReached: The tenant has reached its quota of users.
         """
         check_device(device)
@@ -70,7 +70,7 @@ class OpenSession:
         user, is_new = await self._user(found, sent)
         session_id = new_ulid(self.clock, self.chance)
         refresh_token = new_refresh_token(session_id, self.digests, self.chance)
-        # A session that opens in the millisecond of a revocation must not be revoked by it.
+        # A session that opens in the same millisecond as a revocation must not be revoked by it.
         now = max(self.clock.now(), (user.revoked_at or 0) + 1)
         session = Session(
             session_id=session_id,
@@ -82,7 +82,7 @@ class OpenSession:
             expires_at=now + limits.SESSION_MS,
         )
         pair = await make_pair(self.signing, session, refresh_token, user.revoked_at)
-        # Used up last: after a failure before this line, the same code can be tried again.
+        # Use up the code last: after a failure before this line, the same code can be tried again.
         await self.redeem.use(sent, is_known=not is_new)
         await self.sessions.open(session)
         await self._check_number(session, sent)
@@ -90,7 +90,10 @@ class OpenSession:
         return pair
 
     async def _user(self, found: LoginTenant, sent: LoginCode) -> tuple[User, bool]:
-        """Return the user of the number, created if allowed, and whether the user is new."""
+        """Return the user of the number, and whether the user is new.
+
+        An unknown number gets a new user if the tenant allows it.
+        """
         if found.may_register:
             user, is_new = await self._made(sent)
         else:
@@ -113,16 +116,20 @@ class OpenSession:
         return await self.users.with_phone(made, sent.phone_number, self.clock.now())
 
     async def _check_number(self, opened: Session, sent: LoginCode) -> None:
-        """Revoke the session if the number moved to another user while it was opened: the move
-        revokes the sessions that exist at that time, and this session may have come after."""
+        """Revoke the new session if the number has moved to another user meanwhile.
+
+        The move revokes only the sessions that existed at that time, perhaps not this one.
+        """
         owners = await self.users.by_phone(sent.tenant, [sent.phone_number])
         if owners.get(sent.phone_number) != opened.user:
             await self.sessions.revoke(opened.user, opened.session_id, self.clock.now())
             raise CodeWrong
 
     async def _revoke_replaced(self, opened: Session) -> None:
-        """Revoke earlier sessions on the same device and above the limit. Only earlier sessions:
-        otherwise two that are opened at once would revoke each other."""
+        """Revoke earlier sessions on the same device, and those beyond the limit per user.
+
+        Later sessions are kept: otherwise two sessions opened at once would revoke each other.
+        """
         earlier = [
             session
             for session in await self.sessions.of(opened.user)
@@ -161,10 +168,10 @@ class RevokeSession:
     clock: Clock
 
     async def __call__(self, caller: Caller, session_id: str) -> None:
-        """Revoke it: within seconds its tokens are refused everywhere and its connections closed.
+        """Revoke the session. Within seconds its tokens are refused and its connections closed.
 
         Raises:
-            SessionNotFound: Unknown, ended, or not the caller's.
+            SessionNotFound: The session is unknown, has ended, or is not the caller's.
         """
         user = require_user(caller).user
         if SESSION.fullmatch(session_id) is None:
@@ -203,9 +210,9 @@ class RevokeSessions:
 async def make_pair(
     signing: SigningKeys, session: Session, refresh_token: str, revoked_at: int | None
 ) -> TokenPair:
-    """Return the tokens of a session since its last rotation; a repeated call returns the same.
+    """Return the current tokens of a session; a repeated call returns the same tokens.
 
-    `revoked_at` is the time of the user's last revocation.
+    `revoked_at` is the time at which the user's credentials were last revoked, if ever.
     """
     key_id, key = await signing.signer(tenant_of(session.user))
     issued_at = issue_time(session.rotated_at, revoked_at)

@@ -36,9 +36,9 @@ log = logging.getLogger("tidings.identity")
 KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.[0-9a-f]{{16}}")
 CACHED_TENANTS_MAX: Final = 10_000
 STALE_MS: Final = 1_000
-"""Minimum time between two reads of a tenant's keys for key ids that are not in the cache."""
+"""Minimum time between two reads of a tenant's keys because of a key id that is not cached."""
 SIGNS_MS_MAX: Final = 60_000
-"""Time after which a signing process checks for a newer key."""
+"""Time after which a process that signs tokens checks whether there is a newer key."""
 
 
 class _TenantSigningKeys(msgspec.Struct, frozen=True):
@@ -84,10 +84,10 @@ class SigningKeys:
         return (await self._load(tenant)).public
 
     async def signer(self, tenant: str) -> tuple[str, Ed25519PrivateKey]:
-        """Return the id and the private half of the tenant's newest key.
+        """Return the id and the private half of the tenant's newest key, which signs tokens.
 
         Raises:
-            TenantNotFound: No such tenant.
+            TenantNotFound: There is no such tenant.
             StoreUnavailable: The key cannot be read or decrypted now.
         """
         cached = self._cached.get(tenant)
@@ -143,7 +143,10 @@ class SigningKeys:
 
 
 def new_key_id(tenant: str, chance: Chance) -> str:
-    """Return the id of a new signing key; it names the tenant, so no token is trusted for that."""
+    """Return the id of a new signing key.
+
+    The id contains the tenant, so that the key determines which tenant a token may name.
+    """
     return f"{tenant}.{chance.token(8).hex()}"
 
 
@@ -156,7 +159,7 @@ class SigningKeyRow(msgspec.Struct, frozen=True):
     key_id: str
     created_at: int
     signs: bool
-    """Whether it signs new tokens; every key verifies tokens."""
+    """Whether the key signs new tokens; every listed key verifies tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +205,16 @@ class SigningKeyVerbs:
         return await self._rows(tenant)
 
     async def make(self, caller: Caller, tenant: str) -> SigningKeyRow:
-        """Add a key, which signs from now on; tokens of the earlier key stay valid.
+        """Add a key, which signs all new tokens; tokens signed with earlier keys stay valid.
 
         Raises:
-            LimitReached: The tenant must remove an old key first.
-            TenantNotFound: No such tenant.
+            LimitReached: The tenant has too many keys, and must remove an old key first.
+            TenantNotFound: There is no such tenant.
         """
         require_tenant(caller, tenant)
         newest = (await self._rows(tenant))[0]
-        # Always newer than the last key, whatever the clock says: the newest key signs.
+        # The newest key signs, so its time must be later than the last key's, even if the clock is
+        # behind.
         now = max(self.clock.now(), newest.created_at + 1)
         made: list[SigningKey] = []
 
@@ -229,7 +233,7 @@ class SigningKeyVerbs:
         Raises:
             Conflict: The key still signs.
             KeyNotFound: There is no such key.
-            TenantNotFound: No such tenant.
+            TenantNotFound: There is no such tenant.
         """
         require_tenant(caller, tenant)
         if KEY_ID.fullmatch(key_id) is None:
@@ -241,7 +245,7 @@ class SigningKeyVerbs:
         self.signing.forget(tenant)
 
     async def published(self, tenant: str) -> list[JsonWebKey]:
-        """Return the public keys for publication; empty if the tenant does not exist."""
+        """Return the tenant's public keys for publication; empty if there is no such tenant."""
         found = await self.signing.all_public(tenant)
         return [ed25519_key(key_id, key) for key_id, key in found.items()]
 

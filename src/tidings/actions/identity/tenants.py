@@ -25,7 +25,7 @@ from tidings.ports.world import Chance, Clock
 
 
 class NewTenantKey(msgspec.Struct, frozen=True):
-    """A new tenant key, which is shown only once."""
+    """A new tenant key. It is shown only this once."""
 
     key_id: str
     key: str
@@ -55,7 +55,10 @@ class PutTenant:
         quotas: Quotas | None = None,
         is_suspended: bool | None = None,
     ) -> tuple[Tenant, bool]:
-        """Return the stored tenant and whether it is new; None leaves a field unchanged."""
+        """Create or change the tenant; return the stored tenant, and whether it is new.
+
+        An argument of None leaves the field unchanged.
+        """
         require_root(caller, tenant)
         check_tenant(tenant)
         if name is not None:
@@ -93,7 +96,7 @@ class GetTenant:
 
 @dataclass(frozen=True, slots=True)
 class MakeTenantKey:
-    """Make a tenant key; it is shown once, and only its digest is stored."""
+    """Make a tenant key, which is shown once; only its digest is stored."""
 
     tenants: Tenants
     clock: Clock
@@ -113,7 +116,7 @@ class MakeTenantKey:
 
 @dataclass(frozen=True, slots=True)
 class RevokeTenantKey:
-    """Revoke a tenant key, from the next request on."""
+    """Revoke a tenant key, so that the next request with it is refused."""
 
     tenants: Tenants
     clock: Clock
@@ -127,7 +130,7 @@ class RevokeTenantKey:
 
 @dataclass(frozen=True, slots=True)
 class MakeToken:
-    """Make a token for a user, who is created if missing."""
+    """Make a token for a user; create the user if there is none yet."""
 
     users: UserStore
     sessions: Sessions
@@ -146,7 +149,8 @@ class MakeToken:
         """Return the token.
 
         Raises:
-            UserDeactivated: The token would not be valid.
+            UserDeactivated: The user is deactivated, so a token would not be valid.
+            TenantNotFound: There is no such tenant.
         """
         require_tenant(caller, tenant)
         check_user_id(user_id)

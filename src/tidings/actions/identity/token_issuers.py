@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register the public keys with which a tenant signs its users' tokens itself.
+"""Register public keys for tenants that sign their users' tokens themselves.
 
 Contains the cache of these keys, and the verbs with which a tenant reads and replaces them.
 """
@@ -33,23 +33,24 @@ from tidings.ports.sessions import Revocation
 from tidings.ports.world import Clock
 
 KNOWN_MS_MAX: Final = 60_000
-"""Maximum age of cached keys: two replacements at the same time may leave a key out of the feed."""
+"""Maximum age of cached keys. Two concurrent replacements may remove a key that the feed does not
+report as revoked."""
 
 _KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.own\.{KID.pattern}")
 _documents = msgspec.json.Decoder(JsonWebKeySet)
 
 
 class TenantIssuerKey(msgspec.Struct, frozen=True):
-    """A public key, and the issuer that its tokens must name."""
+    """A public key, and the issuer that tokens signed with it must name."""
 
     key: PublicKey
     algorithm: Algorithm
     issuer: str | None
-    """None: any issuer."""
+    """None if a token may name any issuer."""
 
 
 class _TenantIssuerKeys(msgspec.Struct, frozen=True):
-    """Cached keys of a tenant by kid; empty if the tenant has registered none."""
+    """The cached keys of a tenant, by kid; empty if the tenant has registered no keys."""
 
     keys: dict[str, TenantIssuerKey]
     loaded_at: int
@@ -104,7 +105,7 @@ class TenantIssuerKeys:
 
 
 def own_key_id(tenant: str, kid: str) -> str:
-    """Return the id of a tenant's key in the feed, which never equals the id of our keys."""
+    """Return the id of a tenant's own key in the feed, which never equals an id of our keys."""
     return f"{tenant}.own.{kid}"
 
 
@@ -119,7 +120,8 @@ def _own(key: JsonWebKey, issuer: TokenIssuer) -> TenantIssuerKey:
 
 @dataclass(frozen=True, slots=True)
 class TokenIssuerVerbs:
-    """Verbs of a tenant for its own keys; removing or changing a key revokes its tokens."""
+    """Verbs of a tenant for its own keys. Changing or removing a key revokes the tokens that it
+    signed."""
 
     tenants: Tenants
     own: TenantIssuerKeys
@@ -129,8 +131,8 @@ class TokenIssuerVerbs:
         """Return the tenant's issuer and keys.
 
         Raises:
-            KeyNotFound: No keys are registered.
-            TenantNotFound: No such tenant.
+            KeyNotFound: The tenant has registered no keys.
+            TenantNotFound: There is no such tenant.
         """
         require_tenant(caller, tenant)
         found = await self.tenants.issuer(tenant)
@@ -147,7 +149,7 @@ class TokenIssuerVerbs:
 
         Raises:
             Invalid: A key is not acceptable.
-            TenantNotFound: No such tenant.
+            TenantNotFound: There is no such tenant.
         """
         require_tenant(caller, tenant)
         if issuer is not None:
@@ -168,7 +170,7 @@ class TokenIssuerVerbs:
         """Remove the tenant's issuer and all its keys.
 
         Raises:
-            KeyNotFound: No keys are registered.
+            KeyNotFound: The tenant has registered no keys.
         """
         before = await self.get(caller, tenant)
         if not await self.tenants.remove_issuer(tenant, _ended(before, None), self.clock.now()):

@@ -80,7 +80,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str
     """Id of the key that signed the token."""
     session: str | None = None
-    """The session of the token, if any."""
+    """The session that the token belongs to, if any."""
     made_by: str | None = None
     """The tenant key that requested the token, if any."""
 
@@ -94,7 +94,7 @@ _our_claims = msgspec.json.Decoder(OurClaims)
 def issue_time(now: int, revoked_at: int | None) -> int:
     """Return the issue time for a new token: now, but after the user's last revocation.
 
-    Otherwise a token made within the second of a revocation would be revoked, too.
+    Otherwise a token that is made in the same second as a revocation would be revoked, too.
     """
     seconds = now // limits.SECOND_MS
     if revoked_at is not None:
@@ -122,10 +122,11 @@ def sign(key: Ed25519PrivateKey, token: Token) -> str:
 
 
 async def verify(token: str, keys: SigningKeys, own: TenantIssuerKeys, now: int) -> Token:
-    """Return the content of a token with a valid signature. The caller limits its length.
+    """Verify the signature and times of a token; return its content. The caller limits its length.
 
     Raises:
-        Unauthenticated: Malformed, changed, signed with an unknown key, expired or not valid yet.
+        Unauthenticated: The token is malformed, changed, signed with an unknown key, expired or
+            not valid yet.
         StoreUnavailable: The keys cannot be read now.
     """
     header = _read(_headers, _part(token, 0))
@@ -151,7 +152,7 @@ async def _verify_ours(token: str, header: Header, keys: SigningKeys, now: int) 
 
 
 async def _verify_own(token: str, header: Header, own: TenantIssuerKeys, now: int) -> Token:
-    """Verify a token that a tenant signed, with the registered keys of the tenant that it claims.
+    """Verify a token that a tenant signed, with a key that this tenant registered.
 
     Only tokens that we signed may name a session or a tenant key: both are ignored here.
     """
@@ -166,8 +167,8 @@ async def _verify_own(token: str, header: Header, own: TenantIssuerKeys, now: in
         raise Unauthenticated
     _check(claims, now // limits.SECOND_MS)
     proven = _token(claims, own_key_id(tenant, header.kid))
-    # The tenant's clock may be ahead by the leeway: a token that was signed before a revocation
-    # must never appear to be issued after it.
+    # The tenant's clock may be ahead by the leeway. Subtract it, so that a token that was signed
+    # before a revocation never seems to be issued after it.
     issued_at = proven.issued_at - limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
     return msgspec.structs.replace(proven, issued_at=issued_at)
 
@@ -182,7 +183,7 @@ def _part(token: str, index: int) -> bytes:
 
 
 def _signed(token: str, key: PublicKey, algorithm: Algorithm) -> bytes:
-    """Return the payload if this key signed it, with the one algorithm of the key."""
+    """Return the payload of a token that was signed with this key and its algorithm."""
     try:
         signed: bytes = _jws.decode(token, key, algorithms=[algorithm])
     except (jwt.PyJWTError, ValueError, RecursionError):

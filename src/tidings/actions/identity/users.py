@@ -39,8 +39,8 @@ class PutUser:
     ) -> tuple[User, bool]:
         """Create or change a user; return the stored user and whether it is new.
 
-        `display_name` and `is_active`: None leaves the field unchanged. `phone_number`: UNSET
-        leaves it unchanged, None removes it.
+        A `display_name` or `is_active` of None leaves the field unchanged. A `phone_number` of
+        UNSET leaves the number unchanged; None removes it.
 
         Changing or removing the number revokes all credentials of the user.
         """
@@ -105,7 +105,7 @@ class PatchProfile:
 
 @dataclass(frozen=True, slots=True)
 class EraseUserContent:
-    """Destroy the data keys of a user: everything the user wrote is shown as `erased`."""
+    """Destroy the data keys of a user, so that everything the user wrote is shown as `erased`."""
 
     users: UserStore
     vault: Vault
@@ -123,7 +123,7 @@ class EraseUserContent:
 async def ensure_user(
     users: UserStore, user: UserKey, now: int, quotas: TenantQuotas | None = None
 ) -> None:
-    """Create the user if missing.
+    """Create the user if there is none yet.
 
     Raises:
         LimitReached: The tenant has reached its quota of users.
@@ -166,7 +166,7 @@ async def _existing(users: UserStore, user: UserKey) -> User:
 
 
 class Contact(msgspec.Struct, frozen=True):
-    """A phone number as requested, and its user."""
+    """A phone number, as it was written in the request, and the user whom it belongs to."""
 
     phone_number: str
     user: UserKey
@@ -177,8 +177,8 @@ class Contact(msgspec.Struct, frozen=True):
 class FindContacts:
     """Find users of the caller's tenant by phone number.
 
-    The lookups of a user are limited per day, because unlimited lookups would soon reveal all
-    users of the tenant.
+    Each user has a daily limit of lookups, because unlimited lookups would reveal all users of the
+    tenant.
     """
 
     users: UserStore
@@ -186,7 +186,9 @@ class FindContacts:
     clock: Clock
 
     async def __call__(self, caller: Caller, numbers: Sequence[str]) -> list[Contact]:
-        """Return the numbers that have a user, in the order given; malformed numbers have none.
+        """Return a contact for each number that has a user, in the given order.
+
+        Malformed numbers are skipped.
 
         Raises:
             RateLimited: The daily limit of lookups is reached.

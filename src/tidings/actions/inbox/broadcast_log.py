@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of broadcasts of each inbox: appending to it, and a bounded cache of it.
+"""Each inbox has a log of its broadcasts: append to it, and read it through a bounded cache.
 
-The engine sets the maximum age of a view. The age is measured from the start of the read, so that
-a view contains every entry that was in the log by then.
+A view is the cached content of a log. The engine sets the maximum age of a view. The age is
+measured from the start of the read, so a view contains every entry that was in the log by then.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ PAGE_ENTRIES: Final = 200
 READINGS_MAX: Final = 3
 _KEPT_MS_MAX: Final = limits.KEEP_DAYS_MAX * limits.DAY_MS
 _ENTRY_BYTES: Final = 400
-"""Approximate memory of an entry without its content."""
+"""Approximate size of an entry in memory, without its content."""
 
 _Key = tuple[str, str]
 
@@ -33,7 +33,7 @@ _Key = tuple[str, str]
 class _Known(msgspec.Struct, frozen=True):
     view: LogView
     begun: float
-    """Start of its read, on the monotonic clock."""
+    """When the read of the view began, on the monotonic clock."""
     size: int
 
 
@@ -43,7 +43,7 @@ class _LogReading(msgspec.Struct, frozen=True, eq=False):
 
 
 class LogViews:
-    """Cache of the latest view of each inbox; the least recently used are evicted first."""
+    """Cache of the latest view of each inbox's log; the least recently used are evicted first."""
 
     def __init__(self, notifications: Notifications, clock: Clock) -> None:
         self._notifications = notifications
@@ -56,7 +56,7 @@ class LogViews:
         self._readings: dict[_Key, _LogReading] = {}
 
     async def get(self, tenant: str, inbox: str, *, age_ms: int | None = None) -> LogView:
-        """Return a view no older than `age_ms`, or than the engine's maximum if `age_ms` is None.
+        """Return a view that is at most `age_ms` old; None means the engine's maximum age.
 
         Raises:
             StoreUnavailable: The log cannot be read now.
@@ -71,14 +71,14 @@ class LogViews:
             reading = self._readings.get(key) or self._begin(key)
             if reading.begun >= since:
                 return await asyncio.shield(reading.task)
-            # This read began too early, but only one runs at a time: wait for its end.
+            # The current read began too early, but only one may run at a time: wait for its end.
             await asyncio.wait([reading.task])
 
     async def now(self, tenant: str, inbox: str) -> LogView:
-        """Return a view that is fresh now, valid only until the caller's next await.
+        """Return a view that is fresh at the moment of return, until the caller's next await.
 
         Raises:
-            StoreUnavailable: The log cannot be read now, or only too slowly.
+            StoreUnavailable: The log cannot be read now, or is read too slowly to be fresh.
         """
         for _ in range(READINGS_MAX):
             await self.get(tenant, inbox)
@@ -88,7 +88,8 @@ class LogViews:
 
     def _is_fresh(self, known: _Known) -> bool:
         age_ms = self._notifications.broadcasts_age_ms
-        # At 0 no other process writes: the view is complete, because `learn` gets every entry.
+        # An age of 0 means that no other process writes. `learn` gets every entry of this process,
+        # so the view is complete.
         return age_ms == 0 or known.begun >= monotonic() - age_ms / limits.SECOND_MS
 
     def learn(self, entry: Broadcast) -> None:
@@ -99,7 +100,7 @@ class LogViews:
             self._keep(key, fold(known.view, [entry], self._clock.now()), known.begun)
 
     def _begin(self, key: _Key) -> _LogReading:
-        # A separate task: a caller that is cancelled must not cancel the read for the others.
+        # Use a separate task, so that a cancelled caller does not cancel the read for the others.
         begun = monotonic()
         task = asyncio.get_running_loop().create_task(self._read(key, begun))
         reading = self._readings[key] = _LogReading(begun, task)
@@ -109,7 +110,7 @@ class LogViews:
     def _end(self, key: _Key, task: "asyncio.Task[LogView]") -> None:
         del self._readings[key]
         if not task.cancelled():
-            task.exception()  # mark it as retrieved: callers that wait get it anyway
+            task.exception()  # mark the error as retrieved; callers that wait get it anyway
 
     async def _read(self, key: _Key, begun: float) -> LogView:
         known = self._known.peek(key)
@@ -125,7 +126,7 @@ class LogViews:
                 return view
 
     async def _read_back(self, key: _Key) -> LogView:
-        """Read a log that is not cached, from its end back as far as entries can be visible."""
+        """Read a log that is not cached, backwards from its end to the oldest visible entry."""
         now = self._clock.now()
         found: list[Broadcast] = []
         broadcasts, before = 0, None
@@ -160,7 +161,7 @@ def _size(view: LogView) -> int:
 
 
 def is_never_same(_: Broadcast) -> bool:
-    """Return False, for a draft that no other request can have appended."""
+    """Return False: the `is_same` of a draft that no other request can have appended."""
     return False
 
 
@@ -188,14 +189,14 @@ class BroadcastAppender:
         after: int | None = None,
         is_same: Callable[[Broadcast], bool] = is_never_same,
     ) -> tuple[Broadcast, bool]:
-        """Append the draft with a sequence and a time; return the entry, and True if it existed.
+        """Append the draft with a sequence and a time, unless the log already contains its entry.
 
-        It existed if `is_same` holds for an entry after the sequence `after`, or for an entry that
-        another request appends meanwhile.
+        Return the entry, and whether it was already there. It was if `is_same` is true for an entry
+        after the sequence `after`, or for an entry that another request appends meanwhile.
 
         Raises:
             InboxBusy: Other requests took every sequence that was tried.
-            StoreUnavailable: Unknown outcome.
+            StoreUnavailable: The outcome is unknown.
         """
         key = draft.tenant, draft.inbox
         async with self._locks.setdefault(key, asyncio.Lock()):

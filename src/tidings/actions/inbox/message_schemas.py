@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the tenant's own fields against the inbox's JSON Schema, and its cost.
+"""Check the tenant's own fields in a message against the inbox's JSON Schema.
 
-A schema is untrusted and runs on our event loop, so we accept only what is fast for any message:
-no references, a bounded number of checks per value, and a few small regular expressions without
-backtracking. Schemas that were stored before this bound existed, and numbers that are expensive to
-divide, are checked in a separate process.
+A schema is untrusted, and validation runs on our event loop. We therefore accept only schemas that
+are fast for any message: no references, a bounded number of checks per value, and a few small
+regular expressions without backtracking. Some checks run in a separate process instead: those with
+a schema that was stored before this bound existed, and those of numbers that are slow to divide.
 
-A validator checks a value once for each schema that applies to it. Different fields and items do
-not add up, since a value is in only one of them. Keywords that check the same value again multiply:
-`anyOf` of two `items`, each an `anyOf` of two, applies four checks to the innermost values. The
-work for a message is at most this number times the number of its values.
+A validator checks a value once for each schema that applies to it. Schemas for different fields or
+items apply to different values, so their checks do not add up. Keywords that apply several schemas
+to the same value multiply the checks: an `anyOf` of two `items`, each with an `anyOf` of two,
+checks the innermost values four times. The work for a message is at most the maximum number of
+checks per value, times the number of values.
 
-References are not allowed, so a schema is a tree, and one walk is enough.
+References are not allowed, so a schema is a tree, and one walk over it is enough.
 """
 
 from collections.abc import Iterable
@@ -37,9 +38,9 @@ _UNCHECKED: Final = frozenset(
     }
 )  # fmt: skip
 
-# Cost of expensive keywords, in checks of a plain keyword (about 25 ns).
+# The costs of expensive keywords. The unit is the check of a plain keyword (about 25 ns).
 _COMPARED_CHECKS: Final = 12
-"""Cost of a comparison, per value within a list or an object."""
+"""Cost of a comparison with a list or an object, per value in it."""
 _SCALARS_A_CHECK: Final = 4
 _DIVISION_CHECKS: Final = 50
 _STRANGE_DIVISION_CHECKS: Final = 2_000
@@ -60,25 +61,25 @@ _POINTER: Final = "/message_schema"
 
 
 def checks_per_value(schema: object) -> int:
-    """Return the most checks that validation applies to each value of a message."""
+    """Return the maximum number of checks that validation applies to one value of a message."""
     if not isinstance(schema, dict):
         return 1
     again = sum(checks_per_value(part) for name in _SAME_VALUE for part in _list(schema, name))
     again += sum(checks_per_value(schema[name]) for name in _SAME_VALUE_ONE if name in schema)
     again += sum(map(checks_per_value, _object(schema, "dependentSchemas").values()))
-    # The checks of a value and those of the values below it do not add up: take the larger.
+    # Checks of a value and checks of the values inside it do not add up: use the larger number.
     return again + max(_own(schema), _of_items(schema), _of_fields(schema))
 
 
 def can_divide(schema: object) -> bool:
-    """Return whether the schema divides numbers, whose cost also depends on the number."""
+    """Return whether the schema divides numbers, which is slow for some numbers in a message."""
     if isinstance(schema, dict):
         return "multipleOf" in schema or any(map(can_divide, schema.values()))
     return isinstance(schema, list) and any(map(can_divide, schema))
 
 
 def has_alternatives(schema: object) -> bool:
-    """Return whether an explanation has to cover several alternatives."""
+    """Return whether the schema has alternatives, which make an error expensive to explain."""
     if isinstance(schema, dict):
         return bool({"anyOf", "oneOf"} & schema.keys()) or any(
             map(has_alternatives, schema.values())
@@ -87,7 +88,7 @@ def has_alternatives(schema: object) -> bool:
 
 
 def is_plain_number(number: float) -> bool:
-    """Return whether a division by it is cheap: it is neither very large nor very small."""
+    """Return whether a number is cheap to divide, because it is neither very large nor small."""
     return number == 0 or 1e-9 <= abs(number) <= 1e15
 
 
@@ -188,7 +189,9 @@ class MessageSchemas:
     """Separate process for checks that would block the event loop."""
 
     async def check(self, message: Json, schema: Json | None) -> None:
-        """Refuse a message whose own fields do not match the schema, or exist without a schema.
+        """Refuse a message whose own fields do not match the schema.
+
+        Without a schema, refuse any message that has fields of its own.
 
         Raises:
             Invalid: The message does not match, or takes too long to check.
@@ -219,7 +222,7 @@ class MessageSchemas:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """A compiled schema, with what determines its cost."""
+    """A compiled schema, with the properties that determine its cost."""
 
     validator: Draft202012Validator
     checks: int
@@ -232,10 +235,10 @@ class _Rules:
         return not is_within or (self.can_divide and not _are_plain(extras))
 
     def complaint(self, extras: Json) -> Invalid:
-        """Return a refusal, with the exact error if that is cheap to find.
+        """Return the refusal of an invalid message, with the exact error if that is cheap to find.
 
-        For alternatives the library explains the failure of each, for every value: a hundred times
-        the work of finding out that the message is invalid.
+        If a schema has alternatives, the library explains for every value why each alternative
+        failed. This takes a hundred times as long as finding out that the message is invalid.
         """
         most = limits.EXPLAINED_CHECKS_MAX
         is_cheap = not self.has_alternatives or self.checks * _values_in(extras) <= most
@@ -283,7 +286,7 @@ def _patterns_in(value: object) -> int:
         return sum(_patterns_in(item) for item in value)
     if not isinstance(value, dict):
         return 0
-    # The keyword has a text; a field that is named `pattern` has a schema.
+    # The value of the keyword `pattern` is text; that of a field named `pattern` is a schema.
     own = 1 if isinstance(value.get("pattern"), str) else 0
     by_name = value.get("patternProperties")
     own += len(by_name) if isinstance(by_name, dict) else 0

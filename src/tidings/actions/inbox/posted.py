@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Posted notifications: find, follow their delivery, retract; dead letters of delivery."""
+"""Find posted notifications, report their delivery, retract them; manage dead letters."""
 
 import asyncio
 import re
@@ -36,7 +36,10 @@ Status = Literal["queued", "running", "done", "redacted"]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterJobs:
-    """Dead letters of the delivery queue. The caller's rights are not checked here."""
+    """Lists, replays and deletes dead letters of the delivery queue.
+
+    It does not check rights; its callers do.
+    """
 
     dead_letter: DeadLetters
     jobs: Jobs
@@ -58,7 +61,7 @@ class DeadLetterJobs:
 
         Raises:
             JobNotFound: There is no such dead letter.
-            QueueUnavailable: The dead letter remains; its job may have been queued all the same.
+            QueueUnavailable: The dead letter remains, but its job may have been queued.
         """
         found = await self._get(aside_id)
         try:
@@ -69,7 +72,7 @@ class DeadLetterJobs:
         return found
 
     async def drop(self, aside_id: str) -> None:
-        """Delete a dead letter; its users get no copy, except those who already have it.
+        """Delete a dead letter. Its users get no copy, except those who already have one.
 
         Raises:
             JobNotFound: There is no such dead letter.
@@ -93,7 +96,7 @@ class PostProgress(msgspec.Struct, frozen=True, kw_only=True):
     recipients: int
     delivered: int
     label: str | None
-    """The tenant's label for the audience; None without a label or after a retraction."""
+    """The tenant's label for the audience; None if there is none, or after a retraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class FindNotification:
         """Return the notification or broadcast.
 
         Raises:
-            InboxNotFound, NotificationNotFound: It does not exist, or has expired.
+            InboxNotFound: There is no such inbox.
+            NotificationNotFound: The notification does not exist, or has expired.
         """
         await self.configs.get(tenant, inbox)
         found = await self._read(tenant, inbox, notification_id)
@@ -134,7 +138,10 @@ class FindNotification:
 
 @dataclass(frozen=True, slots=True)
 class GetProgress:
-    """Report how many users have a notification, from its finished jobs; a retry counts once."""
+    """Report how many users have received a notification, computed from its finished jobs.
+
+    A job that was retried is counted once.
+    """
 
     find: FindNotification
     notifications: Notifications
@@ -172,7 +179,7 @@ class GetProgress:
 
 @dataclass(frozen=True, slots=True)
 class RetractNotification:
-    """Retract a notification: no request that starts after the answer shows it."""
+    """Retract a notification, so that no request that starts after the answer shows it."""
 
     find: FindNotification
     notifications: Notifications
@@ -183,11 +190,12 @@ class RetractNotification:
     chance: Chance
 
     async def __call__(self, tenant: str, inbox: str, notification_id: str) -> None:
-        """Retract it for good; repeating the call changes nothing and gives the same answer.
+        """Retract the notification for good; a repeated call changes nothing and also succeeds.
 
         Raises:
-            InboxNotFound, NotificationNotFound: There is none, or it has expired.
-            StoreUnavailable, InboxBusy: Unknown outcome.
+            InboxNotFound: There is no such inbox.
+            NotificationNotFound: The notification does not exist, or has expired.
+            StoreUnavailable, InboxBusy: The outcome is unknown.
         """
         found = await self.find(tenant, inbox, notification_id)
         view = await self.views.get(tenant, inbox, age_ms=0)
@@ -199,7 +207,7 @@ class RetractNotification:
                 is_same=lambda entry: entry.target == notification_id,
             )
         durable_at = monotonic()
-        if is_whole:  # completes an earlier attempt that broke off; repeating does no harm
+        if is_whole:  # also if an earlier attempt was interrupted; repeating does no harm
             self.bus.publish(Retracted(tenant, inbox, notification_id))
             await self._empty(found)
         await _until(durable_at + self.notifications.broadcasts_age_ms / limits.SECOND_MS)
@@ -224,7 +232,10 @@ class RetractNotification:
 
 
 def delivered_by(finished: set[int], recipients: int) -> int:
-    """Return the number of users in the finished jobs: a hundred each, in the last job the rest."""
+    """Return the number of users in the finished jobs.
+
+    Each job has a hundred users, except the last, which has the rest.
+    """
     last, rest = divmod(recipients - 1, limits.JOB_USERS_MAX)
     return sum(rest + 1 if number == last else limits.JOB_USERS_MAX for number in finished)
 
@@ -236,6 +247,6 @@ def _status(delivered: int, recipients: int, is_for_everyone: bool) -> Status:
 
 
 async def _until(time: float) -> None:
-    # The loop may measure a sleep from the start of its turn: sleep again for what is left.
+    # The loop may measure a sleep from the start of its turn, so it may end early: sleep again.
     while (left := time - monotonic()) > 0:  # noqa: ASYNC110 - waits for a time
         await asyncio.sleep(left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post a notification: to listed users through a queue, or as a broadcast with one write."""
+"""Post a notification to listed users through a queue, or as a broadcast with one write."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from tidings.ports.people import UserStore
 from tidings.ports.world import Chance, Clock, new_ulid
 
 SLICE_USERS: Final = 2_000
-"""User ids checked in one turn of the event loop, which takes about a millisecond."""
+"""Number of user ids checked per turn of the event loop, which takes about a millisecond."""
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,13 +67,15 @@ class PostNotification:
     chance: Chance
 
     async def __call__(self, tenant: str, inbox: str, posting: Posting, key: str | None) -> Posted:
-        """Post once per key: within a day a repeated request gets the answer of the first.
+        """Post the notification. A request repeated with the same key within a day posts nothing.
+
+        It gets the same answer as the first request.
 
         Raises:
             InboxNotFound: There is no such inbox.
             Invalid, TooLarge, SchemaVersionConflict: The inbox does not accept the posting.
             RequestConflict: The key was used for another request.
-            StoreUnavailable, QueueUnavailable, InboxBusy: Unknown outcome.
+            StoreUnavailable, QueueUnavailable, InboxBusy: The outcome is unknown.
         """
         config = await self.configs.get(tenant, inbox)
         text = check_posting(posting, config)
@@ -221,16 +223,16 @@ class PostNotification:
         return self.vault.digest("notification", tenant, inbox, key).hex()
 
     def _digest(self, posting: Posting, users: list[str] | None) -> bytes:
-        # In the order given, which decides the job of each user.
+        # The users are digested in the given order, which decides the job of each user.
         rest = msgspec.structs.replace(posting, users=None)
         encoded = msgspec.json.encode(rest, order="sorted").decode()
         return self.vault.digest_of_lines(encoded, ["everyone"] if users is None else users)
 
 
 async def distinct_users(uids: list[str]) -> list[str]:
-    """Return each user once, in the order given; only distinct users count for the limit.
+    """Return each user once, in the given order; refuse malformed ids, and too many distinct users.
 
-    The event loop gets a turn after each slice.
+    Long lists are checked in slices, so that the event loop is not blocked.
     """
     if not uids:
         raise Invalid("uids must contain at least one user", "/audience/uids")

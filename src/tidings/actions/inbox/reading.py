@@ -36,7 +36,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     category: str | None = None
     unread: bool | None = None
-    """True: only unread notifications; False: only read ones; None: all."""
+    """True to list only unread notifications, False to list only read ones, None to list all."""
 
     @property
     def is_filtered(self) -> bool:
@@ -44,7 +44,7 @@ class ListFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self.category is not None or self.unread is not None
 
     def takes(self, item: InboxItem) -> bool:
-        """Return whether the filter lets this item pass."""
+        """Return whether the list includes this item."""
         if self.category is not None and item.category != self.category:
             return False
         return self.unread is None or self.unread == (item.read_at is None)
@@ -58,7 +58,10 @@ class ListedNotification(msgspec.Struct, frozen=True):
 
 
 class _Start(msgspec.Struct, frozen=True, array_like=True):
-    """Start of a page: below a place, with `passed` copies of the user above it."""
+    """The start of a page: the position of the last item on the page before.
+
+    `passed` is the number of the user's copies that are newer than this page.
+    """
 
     time: int
     notification_id: str
@@ -79,7 +82,7 @@ class ListNotifications:
     async def __call__(
         self, user: UserKey, inbox: str, wanted: ListFilter
     ) -> tuple[list[ListedNotification], str | None]:
-        """Return a page and the cursor of the next. Only a page without a cursor is the last.
+        """Return a page, and the cursor of the next page, or None after the last page.
 
         Raises:
             InboxNotFound: There is no such inbox.
@@ -92,7 +95,7 @@ class ListNotifications:
         await self.configs.get(tenant, inbox)
         purpose = _purpose(inbox, wanted)
         start = self._start(purpose, user, wanted.cursor)
-        # Read the log first: whatever was retracted by now must not be shown.
+        # Read the log first: notifications that are retracted by now must not be shown.
         view = await self.views.get(tenant, inbox)
         found = await self._listed(user, inbox, view, wanted, start)
         if found is None:
@@ -118,10 +121,10 @@ class ListNotifications:
         *,
         is_whole: bool = False,
     ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
-        """Return the items of the page, plus one if there are more, and the places of the copies.
+        """Return the items of the page, and one more if there are more; also the copies' positions.
 
-        Return None if too many of the newest copies are hidden to know what comes next: then all
-        copies of the user must be read (`is_whole`).
+        Normally only the newest copies are read. Return None if so many of them are hidden that
+        they do not fill the page: the caller must then read all copies of the user (`is_whole`).
         """
         below: NotificationPosition | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)
@@ -148,7 +151,7 @@ class ListNotifications:
             if wanted.takes(item) and not view.hides(item.notification_id, item.expires_at, now)
         ]
         if len(copies) == most < left:
-            # Unread copies may belong between the broadcasts that are older than the last copy.
+            # Copies that were not read here may belong between broadcasts older than the last copy.
             listed = [item for item in listed if item.place >= places[-1]]
             if len(listed) <= wanted.limit:
                 return None
@@ -194,7 +197,7 @@ class CountUnread:
     clock: Clock
 
     async def __call__(self, user: UserKey, inbox: str) -> UnreadCount:
-        """Return the unread count, which is counted on every call.
+        """Return the unread count, which is computed anew on every call.
 
         Raises:
             InboxNotFound: There is no such inbox.
@@ -210,7 +213,7 @@ class CountUnread:
 
 @dataclass(frozen=True, slots=True)
 class MarkRead:
-    """Mark listed notifications as read, or all up to a time."""
+    """Mark listed notifications as read, or all notifications up to a time."""
 
     configs: InboxConfigs
     copies: Copies
@@ -221,7 +224,7 @@ class MarkRead:
     count: CountUnread
 
     async def some(self, user: UserKey, inbox: str, notification_ids: Sequence[str]) -> UnreadCount:
-        """Mark these as read, ignoring unknown ids; return the unread count."""
+        """Mark these notifications as read and ignore unknown ids; return the unread count."""
         if not 1 <= len(notification_ids) <= limits.READ_IDS_MAX:
             raise Invalid(f"ids must contain 1 to {limits.READ_IDS_MAX} ids", "/ids")
         await self.configs.get(tenant_of(user), inbox)
@@ -243,14 +246,14 @@ class MarkRead:
         await self.configs.get(tenant_of(user), inbox)
         view = await self.views.get(tenant_of(user), inbox, age_ms=0)
         now = self.clock.now()
-        # Broadcasts of a burst have times a little ahead of the clock.
+        # Broadcasts that were posted in a burst have times a little ahead of the clock.
         until = max(now, view.head_at) if time >= now else time
         announced = view.last_broadcast_until(until)
         await self.copies.read_before(user, inbox, min(time, now), announced)
         return await self._unread(user, inbox)
 
     async def _view_with(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
-        """Return a view that includes these broadcasts, which another process may have shown."""
+        """Return a view that includes these broadcasts, even if only another process knows them."""
         view = await self.views.get(tenant, inbox)
         if max(broadcast_sequence(each) or 0 for each in ids) > view.head:
             view = await self.views.get(tenant, inbox, age_ms=0)

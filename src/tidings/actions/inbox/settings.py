@@ -37,14 +37,18 @@ class TtlCache(Generic[K, V]):
         self._forgotten = 0
 
     async def get(self, key: K) -> V | None:
-        """Return the value, read if needed. A missing value is not cached: it may soon exist."""
+        """Return the value; read it if it is not cached.
+
+        The absence of a value is not cached, because the value may be created at any time.
+        """
         now, forgotten = monotonic(), self._forgotten
         known = self._values.get(key)
         if known is not None and now - known[1] < limits.INBOX_CONFIG_AGE_MS / limits.SECOND_MS:
             return known[0]
         value = await self._read(key)
         if value is not None and forgotten == self._forgotten:
-            # The age starts with the read; nothing is cached if the value may have changed since.
+            # The age is measured from the start of the read. Nothing is cached if a value changed
+            # during the read.
             self._values.put(key, (value, now))
         return value
 
@@ -75,7 +79,7 @@ class Settings:
         return known or {}
 
     async def put(self, tenant: str, settings: Json) -> None:
-        """Replace all settings of a tenant. Only the parts that the server uses are checked."""
+        """Replace all settings of a tenant; check only the parts that the server uses."""
         check_open_json(settings, "")
         if len(msgspec.json.encode(settings)) > limits.TENANT_SETTINGS_BYTES_MAX:
             most = limits.TENANT_SETTINGS_BYTES_MAX
@@ -92,14 +96,17 @@ class Settings:
             self._invites_cache.forget(tenant)
 
     async def asks_strangers(self, tenant: str) -> bool:
-        """Return whether strangers must accept before they join a group; at most a second old."""
+        """Return whether strangers must accept an invitation before they join a group.
+
+        The setting is at most a second old.
+        """
         return await self._invites_cache.get(tenant) == "ask"
 
     async def terms(self, tenant: str, config: InboxConfig) -> tuple[int, bool]:
         """Return the lifetime of a new notification in milliseconds, and if late joiners see it.
 
-        The inbox decides, else its tenant, else our default. The tenant's settings are at most a
-        second old.
+        Each comes from the inbox's configuration, else from the tenant's settings, else from our
+        default. The settings are at most a second old.
         """
         defaults = await self._cache.get(tenant)
         assert defaults is not None
@@ -114,7 +121,7 @@ class Settings:
         try:
             return invites_in(await self._settings.settings(tenant) or {})
         except Invalid:
-            return "open"  # stored before `invites` had a meaning
+            return "open"  # the value was stored before `invites` had a meaning
 
 
 def defaults_in(settings: Json) -> Defaults:

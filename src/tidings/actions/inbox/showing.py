@@ -41,7 +41,7 @@ class NotificationTexts:
     async def open(
         self, tenant: str, inbox: str, name: str, box: bytes | None, box_key: int
     ) -> Text | None:
-        """Return the text; None if it was removed, or belongs to another notification."""
+        """Decrypt a text; return None if it was removed, or belongs to another notification."""
         if box is None:
             return None
         text = await self._vault.open_text(
@@ -51,7 +51,10 @@ class NotificationTexts:
 
 
 class NotificationReader:
-    """Reader of notifications that may be shown: never retracted or expired ones."""
+    """Reader of notifications, which returns only those that may be shown.
+
+    Retracted and expired notifications are not shown.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,10 @@ class NotificationReader:
     async def copy_texts(
         self, tenant: str, inbox: str, notification_ids: Sequence[str]
     ) -> dict[str, OpenedNotification]:
-        """Return notifications that have content, by id; the caller excludes retracted ones."""
+        """Return notifications by id; leave out those that have expired or have no content.
+
+        The caller must leave out retracted notifications.
+        """
         if not notification_ids:
             return {}
         found = await self._notifications.get(tenant, inbox, notification_ids)
@@ -89,11 +95,11 @@ class NotificationReader:
         return {each.notification_id: each for each in opened if each is not None}
 
     async def broadcast_text(self, broadcast: Broadcast) -> OpenedNotification | None:
-        """Return a broadcast with its text, if it has content."""
+        """Return a broadcast with its text; None if it has expired or has no content."""
         return await self._shown(broadcast, broadcast.mark)
 
     async def joined_at(self, user: UserKey) -> int:
-        """Return when the user was created; the end of time for an unknown user."""
+        """Return when the user was created; the maximum time if the user is unknown."""
         joined = self._joined.get(user)
         if joined is not None:
             return joined
