@@ -14,7 +14,7 @@ from tidings.ports.buckets import Bucket
 
 
 class Admission:
-    """Limits on new sockets. A socket counts from the moment it opens, before any hello."""
+    """Limits new sockets per address. A socket is counted from the moment it opens."""
 
     def __init__(
         self,
@@ -22,21 +22,21 @@ class Admission:
         rate_limits: RateLimits | None = None,
         trusted_proxies: Networks = (),
     ) -> None:
-        """Admit every socket if there are no rate limits."""
+        """Set up admission. Without rate limits every socket is admitted."""
         self._jitter_ms = jitter_ms
         self._limits = rate_limits
         self._trusted = trusted_proxies
         self._open: Counter[str] = Counter()
-        """Open sockets per address."""
+        """Number of open sockets per address."""
 
     def address(self, peer: str | None, forwarded: Sequence[str]) -> str | None:
-        """Return the address that a client is counted under; None if it is exempt."""
+        """Return the address under which a client is counted, or None if it is exempt."""
         return counted_address(peer, forwarded, self._trusted)
 
     def wait_seconds(self, address: str | None) -> int:
-        """Count an attempt to open a socket; return 0, or the seconds to wait before the next one.
+        """Count an attempt to open a socket; return 0 if it is admitted, else the seconds to wait.
 
-        The wait is partly random: clients refused together would otherwise come back together.
+        The wait is random: clients that are refused together would otherwise come back together.
         """
         if self._limits is None:
             return 0
@@ -63,16 +63,16 @@ class Admission:
 
 
 class ConnectionCharges:
-    """Rate limits of one connection, which is closed if it keeps sending after refusals."""
+    """Rate limits of one connection. It is closed if too many requests in a row are refused."""
 
     def __init__(self, rate_limits: RateLimits | None) -> None:
         self._limits = rate_limits
         self._sends: Bucket | None = None
-        """Bucket of the user's messages; None before the first one."""
+        """Token bucket for the user's messages; None before the first message."""
         self._sends_refused = 0
-        """Messages refused in a row."""
+        """Number of messages refused in a row."""
         self._reads_refused = 0
-        """Reads refused in a row; accepted messages in between do not reset this."""
+        """Number of reads refused in a row. Accepted messages do not reset it."""
 
     @property
     def is_leaving(self) -> bool:
@@ -83,7 +83,7 @@ class ConnectionCharges:
         )
 
     def send(self, user: UserKey) -> int:
-        """Count a message; return 0, or the milliseconds to wait before sending it again."""
+        """Count a message; return 0 if it is accepted, else the milliseconds to wait."""
         if self._limits is None:
             return 0
         if self._sends is None:
@@ -93,7 +93,7 @@ class ConnectionCharges:
         return wait_ms
 
     async def read(self, user: UserKey, tokens: int = 1) -> None:
-        """Charge a read of the store to the bucket of the user's requests.
+        """Charge the cost of a read to the token bucket for the user's requests.
 
         Raises:
             RateLimited: The bucket has fewer tokens than the read costs, or the connection is being

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catch-up: hello plans it for each chat, and the pump reads the entries from the log.
+"""Catch-up: at hello a plan is made for each chat; then the pump reads the missing entries.
 
-A chat is never caught up in part without saying so.
+If too many entries of a chat are missing, none is sent, and the client is asked to load the chat
+again. A gap is never hidden from the client.
 """
 
 import asyncio
@@ -70,17 +71,21 @@ class CatchUpPlan(msgspec.Struct, frozen=True):
     """How each chat of a device catches up."""
 
     gone: list[ChatId]
-    """Chats that the device has but its user is not a member of."""
+    """Chats that the device has stored, but of which the user is not a member."""
     resync: list[ChatHead]
-    """Chats with too many missing entries, or with a copy that cannot be continued."""
+    """Chats that the device must load again: too many entries are missing, or the entries that the
+    device has do not match the log."""
     follow: list[tuple[ChatHead, int]]
-    """Chats with the last entry that the device has; all later ones are sent, in this order."""
+    """Chats to catch up, in this order, each with the sequence after which entries are sent."""
 
 
 def plan_catch_up(
     chats: Sequence[ChatHead], have: Mapping[str, int], *, is_same_epoch: bool
 ) -> CatchUpPlan:
-    """Decide how each chat catches up, newest activity first, within the limits of one hello."""
+    """Decide how each chat catches up, within the limits of one hello.
+
+    `chats` is sorted by latest activity, so that the most recent chats use the limit first.
+    """
     present = {row.chat_id for row in chats}
     gone = [ChatId(chat) for chat in have if chat not in present]
     resync: list[ChatHead] = []
@@ -98,7 +103,7 @@ def plan_catch_up(
 
 
 def _start(row: ChatHead, have: Mapping[str, int], *, is_same_epoch: bool) -> int | None:
-    """Return the last entry the device has or does not need; None if it has to start over."""
+    """Return the sequence after which entries are sent, or None if the device must start over."""
     head = row.head.sequence
     if row.chat_id not in have:
         return max(0, head - limits.CATCH_UP_CHAT_ENTRIES_MAX)
@@ -109,15 +114,15 @@ def _start(row: ChatHead, have: Mapping[str, int], *, is_same_epoch: bool) -> in
 
 
 class Pump:
-    """Catch-up for chats that are behind, one page at a time."""
+    """Reads the missing entries of chats that are behind and sends them, one page at a time."""
 
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
         self._is_busy = True
-        """Whether pages are being read; true during hello, which reads them itself."""
+        """Whether pages are being read. It is true during hello, which uses `bring_to`."""
         self._has_room: asyncio.Event | None = None
-        """Set only while a page waits for room."""
+        """Event for which a page waits if the window has no room; None if no page waits."""
         self._stalled_at: int | None = None
 
     @property
@@ -127,12 +132,12 @@ class Pump:
         return user
 
     def start(self) -> None:
-        """Read chats that fall behind from now on."""
+        """Begin to read the chats that are behind, and those that fall behind later."""
         self._is_busy = False
         self.wake()
 
     def wake(self) -> None:
-        """Continue if the window has room or a chat is behind."""
+        """Continue a waiting page if the window has room; start to read if a chat is behind."""
         if self._connection.progress.room > 0:
             self._stalled_at = None
             if self._has_room is not None:
@@ -142,13 +147,13 @@ class Pump:
             self._connection.start(self._work())
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether the window was full, or the socket unread, for too long."""
+        """Return whether a page has waited too long, since the client confirms or reads nothing."""
         return (
             self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
         )
 
     async def bring_to(self, head: int, chat: ChatId, position: Position) -> None:
-        """Send the missing entries up to a head."""
+        """Send the missing entries of a chat up to this head."""
         while position.sent < head and self._is_open():
             await self._send_page(chat, position)
 
@@ -170,7 +175,7 @@ class Pump:
             self._is_busy = False
 
     async def _send_page(self, chat: ChatId, position: Position) -> None:
-        """Send a page from the log while there is room, then the entries that arrived meanwhile."""
+        """Send a page from the log as far as there is room, then the entries that arrived since."""
         progress = self._connection.progress
         await self._wait_for_room()
         position.kept = []

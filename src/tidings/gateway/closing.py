@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closes connections: those of revoked credentials, and all of them before a restart."""
+"""Closes connections whose credentials are revoked, and all connections before a restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,10 +17,10 @@ from tidings.wire.codes import Close
 
 
 class RevocationCloser:
-    """Listener of the revocation feed that closes the sockets of revoked credentials.
+    """Listens to the revocation feed, and closes sockets whose credentials are revoked.
 
     A process that cannot read the revocation feed for five seconds cannot know which credentials
-    are still valid: it closes its sockets and admits no new ones until it can.
+    are still valid. It closes its sockets, and admits no new ones until it can read the feed again.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class RevocationCloser:
         if caller is None or caller.issued_at <= at:
             connection.close(Close.NOT_AUTHENTICATED)
         else:
-            # Issued later, by its own timestamp; but a deactivated user may do nothing, whatever
-            # the issuer's clock said. Ask the store.
+            # According to its timestamp, the token was issued after the revocation. The issuer's
+            # clock may be wrong, and a deactivated user may do nothing: ask the store.
             self._tasks.start(self._ask(connection, caller))
 
     async def _ask(self, connection: ClientConnection, caller: UserCaller) -> None:
@@ -66,15 +66,16 @@ class RevocationCloser:
             connection.close(Close.OVERLOADED)
 
     def saw(self, at: float) -> None:
-        """Renew the lease: the feed was read at this time and its revocations were applied."""
+        """Renew the lease, since the feed was read at this time and its revocations applied."""
         self._write_lease.renew_feed(at)
         self._write_lease.is_blind = False
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Stop serving: valid credentials cannot be distinguished from revoked ones.
+        """Stop serving, since valid credentials cannot be distinguished from revoked ones.
 
-        If the process may only have been late, no socket is closed yet: until the feed is read
-        again, no socket is admitted, nothing is written, and no message is accepted.
+        With `was_late`, the process itself may have been slow, so no socket is closed yet. Until
+        the feed is read again, no socket is admitted, nothing is written, and no message is
+        accepted.
         """
         self._write_lease.is_blind = True
         if was_late:
@@ -90,9 +91,10 @@ PAUSE_SECONDS_MAX = 0.05
 
 
 async def drain(hub: Hub, seconds: float, jitter_ms: Callable[[int], int]) -> None:
-    """Close every connection with 1012, spread over the window, with a random time to reconnect.
+    """Close every connection with code 1012, spread over `seconds`.
 
-    A few connections are closed faster: they do not need the whole window.
+    Each client gets a random time to wait before it reconnects. If there are few connections, the
+    last one is closed sooner.
     """
     connections = list(hub)
     if not connections:

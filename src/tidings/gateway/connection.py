@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One WebSocket connection: reads frames, batches writes, and closes what has to end."""
+"""One WebSocket connection: reads frames, writes frames in batches, and closes on errors."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ CLOSE_SECONDS_MAX = 2.0
 FRAMES_UNLIMITED = 1 << 62
 
 WRITE_BYTES_MAX = 32 * limits.KIB
-"""Queued bytes above which a connection writes before the end of the turn."""
+"""Number of queued bytes above which they are written before the turn of the event loop ends."""
 
 
 class Connection(WSListener):
@@ -48,19 +48,20 @@ class Connection(WSListener):
         self._frames_left = self._frames_most = (
             FRAMES_UNLIMITED if context.limits is None else limits.CONNECTION_FRAMES_BURST
         )
-        """Frames the client may still send; each tick adds some."""
+        """Number of frames that the client may still send; each tick adds some."""
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
         self._parts: bytearray | None = None
         """Fragments of an unfinished message."""
         self._unwritten: list[bytes] = []
-        """Headers and payloads of this turn, sent in one write. A system call for each would be a
-        sixth of the cost of a message."""
+        """Headers and payloads that wait for the end of the event loop turn, to be sent in one
+        write. One system call per frame would be a sixth of the cost of a message."""
         self._unwritten_bytes = 0
         self._is_leaving = False
         """Whether the close frame was sent and the client was still connected at the last tick."""
         self._takes_more: asyncio.Event | None = None
-        """Set only while the socket is full: 0.8 KB that most connections never need."""
+        """Event for which senders wait while the socket is full; otherwise None, because an event
+        takes 0.8 KB and most connections never need one."""
         self._tasks = Tasks("connection")
         self.conversation = Conversation(self.now())
         self.progress = DeliveryProgress()
@@ -170,16 +171,19 @@ class Connection(WSListener):
         self.stream.offer(entry, frame, is_small=is_small)
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Send a frame without a sequence, unless the user has left the chat."""
+        """Send a frame that has no sequence, if the connection follows the chat."""
         if self.progress.get(chat) is not None:
             self.send(frame)
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """Compare with current heads and read missing entries from the log."""
+        """Compare the entries sent with the current heads; read missing entries from the log."""
         return self.stream.reconcile(heads)
 
     def send(self, frame: bytes) -> None:
-        """Send a frame at the end of the turn. A client with a megabyte unread is disconnected."""
+        """Send a frame at the end of the event loop turn.
+
+        A client that leaves more than a megabyte unread is disconnected.
+        """
         self._queue(TEXT, frame)
 
     def _queue(self, kind: int, payload: bytes) -> None:
@@ -221,7 +225,7 @@ class Connection(WSListener):
         self._context.writes.defer(Connection.flush, self)
 
     def _disconnect(self, transport: WSTransport) -> None:
-        """Close without the queued frames: after the lease has ended they may not be written."""
+        """Close without the queued frames, which may not be written after the lease has ended."""
         if backlog(transport):
             self._drop(transport)
         else:
@@ -265,7 +269,7 @@ class Connection(WSListener):
             self.close(overdue)
 
     def _drop_if_lingering(self, transport: WSTransport) -> None:
-        """Disconnect a client that does not answer the close frame: it would keep the socket."""
+        """Disconnect a client that does not answer the close frame, so that the socket is freed."""
         if self._is_leaving:
             transport.disconnect(False)
         self._is_leaving = True

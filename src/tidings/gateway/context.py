@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dependencies that all connections of a gateway share, and the lease on their writes."""
+"""The dependencies that all connections of a gateway share, and the lease that allows writing."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,9 @@ from tidings.wire.codes import Close
 
 
 class WriteLease:
-    """Lease on writing to sockets. It ends unless the process runs and reads the revocation feed.
+    """Lease that allows a process to write to its sockets.
+
+    It ends if the process is paused, or cannot read the revocation feed, for too long.
 
     By default it never ends.
     """
@@ -33,9 +35,10 @@ class WriteLease:
         blind_seconds_max: float = math.inf,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """`now` is read on each check: the clock of a blocked event loop does not advance."""
+        """Start with a valid lease. `now` must advance even while the event loop is blocked."""
         self.is_blind = False
-        """Whether revocations cannot be read: no socket is admitted and no message accepted."""
+        """Whether revocations cannot be read. If so, no socket is admitted and no message is
+        accepted."""
         self.now = now
         self._pause_seconds_max = pause_seconds_max
         self._blind_seconds_max = blind_seconds_max
@@ -43,11 +46,11 @@ class WriteLease:
         self._sees_until = now() + blind_seconds_max
         self._until = min(self._awake_until, self._sees_until)
         self._deferred: dict[Callable[[], None], None] = {}
-        """Writes that wait until the feed is read again, in order."""
+        """Writes that wait until the revocation feed is read again, in order."""
 
     @property
     def was_away(self) -> bool:
-        """Whether the process was paused for longer than its registrations last."""
+        """Whether the process was paused for so long that its registrations may have expired."""
         return self.now() > self._awake_until
 
     @property
@@ -60,15 +63,15 @@ class WriteLease:
         return Close.RESTARTING if self.was_away else Close.OVERLOADED
 
     def defer(self, write: Callable[[], None]) -> None:
-        """Call `write` as soon as revocations were read again.
+        """Call `write` when revocations have been read again.
 
-        Load alone may make a process late: nothing is written until it has read the feed, but
-        valid connections are not closed for it.
+        A process may be late only because of load. Nothing is written until it has read the feed,
+        but its connections are not closed.
         """
         self._deferred[write] = None
 
     def renew_awake(self) -> None:
-        """Record that the process runs."""
+        """Record that the process is running now."""
         self._awake_until = self.now() + self._pause_seconds_max
         self._until = min(self._awake_until, self._sees_until)
 
@@ -82,7 +85,7 @@ class WriteLease:
 
 
 async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
-    """Accept: in a single process the hub knows every connection."""
+    """Accept every connection: in a single process the hub counts the connections of a user."""
     return True
 
 
@@ -113,11 +116,12 @@ class GatewayContext:
     jitter_ms: Callable[[int], int]
     """Returns a random number of milliseconds up to a maximum."""
     register: Callable[[UserKey, str], Awaitable[bool]] = _needs_no_registering
-    """Registers a connection for other processes; False if the user has too many. Never fails."""
+    """Registers a connection, so that other processes find it. Returns False if the user has too
+    many connections; never raises."""
     unregister: Callable[[UserKey, str], None] = _needs_no_unregistering
     gap_seconds: float = 0.0
-    """Time to wait for an entry that another process delivers before the log is read; up to twice
-    as long if other entries are late already."""
+    """Time to wait for an entry that another process delivers, before it is read from the log. If
+    other entries are late already, the wait is up to twice as long."""
     limits: RateLimits | None = None
-    """Rate limits; None for none."""
+    """Rate limits, or None if there are none."""
     write_lease: WriteLease = field(default_factory=WriteLease)

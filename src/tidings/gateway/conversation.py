@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of one connection: turns frames into actions. No socket, no clock, no awaits."""
+"""The protocol of one connection: turns frames into actions, without a socket, clock or await."""
 
 from enum import Enum
 
@@ -60,12 +60,12 @@ class Conversation:
         self.connection = ""
         """The connection's id; empty before `welcome`."""
         self.caller: UserCaller | None = None
-        """Identity proved by the token that is valid now."""
+        """Identity that the connection's latest token proves."""
         self._opened_at = now
         self._heard_at = now
         self._bad_frames = 0
         self._early: list[ClientFrame] = []
-        """Frames between hello and welcome; carried out once the user is known."""
+        """Frames that arrived between hello and welcome. They are carried out after welcome."""
 
     def receive(
         self, payload: bytes | memoryview, now: int
@@ -126,7 +126,10 @@ class Conversation:
         return refused(refusal, request)
 
     def choose_device(self, fixed: str | None, named: str | None) -> str | Close:
-        """Return the device of the token if it names one, else that of hello."""
+        """Return the device named by the token or, if it names none, by hello.
+
+        Returns a close code if both name different devices or the name is not valid.
+        """
         if fixed is not None:
             return fixed if named in (None, fixed) else Close.FORBIDDEN
         if named is None or DEVICE.fullmatch(named) is None:
@@ -141,7 +144,7 @@ class Conversation:
         return early
 
     def renew(self, caller: UserCaller) -> Close | None:
-        """Use a new token, which must be for the same user and for no other device."""
+        """Use a new token; return a close code if it is for another user or device."""
         if caller.user != self.user or caller.device not in (None, self.device):
             return Close.FORBIDDEN
         self.caller = caller
@@ -150,7 +153,8 @@ class Conversation:
     def overdue(self, now: int, wall: int) -> Close | None:
         """Return why the connection has to be closed now, or None.
 
-        `now` is monotonic and measures silence; `wall` is the time of day and measures the token.
+        `now` is monotonic and shows how long the client was silent; `wall` is the time of day and
+        shows whether the token has expired.
         """
         if self.state is State.GREETING:
             return Close.SILENT if now - self._opened_at > limits.HELLO_MS_MAX else None
@@ -166,7 +170,7 @@ class Conversation:
 
 
 def refused(refusal: Refusal, request: str | None) -> Refused:
-    """Return the frame of a refusal."""
+    """Convert a refusal to a frame."""
     wait_ms = refusal.retry_after_ms if isinstance(refusal, TooMany) else None
     return Refused(refusal.code, refusal.detail, refusal.retryable, request, wait_ms)
 
@@ -186,7 +190,7 @@ def _text(raw: msgspec.Raw) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong with a frame; it names the field and the rule, never the value."""
+    """Return the reason why a frame is invalid: the field and the rule, but never the value."""
     if isinstance(error, msgspec.ValidationError):
         return explain(str(error), "the frame")[0]
     return "the frame is not valid JSON"

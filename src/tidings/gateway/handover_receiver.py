@@ -13,7 +13,7 @@ from tidings.tasks import TurnBudget
 
 USERS_AT_ONCE: Final = 20
 WAITING_USERS_MAX: Final = 50_000
-"""Users queued above which a gateway accepts no handover and reconciles heads instead."""
+"""Maximum number of queued users. Further handovers are dropped, and heads are compared instead."""
 
 
 class _Job:
@@ -34,13 +34,13 @@ class _Job:
 
 
 class HandoverReceiver:
-    """Receiving side of a gateway: queues handovers and delivers them, a few users per turn."""
+    """Queues the handovers that a gateway receives, and delivers them to a few users per turn."""
 
     def __init__(
         self, hub: Hub, request_reconcile: Callable[[], None], hint: Callable[[InboxEvent], None]
     ) -> None:
         self.dropped = 0
-        """Handovers refused because too many users were queued."""
+        """Number of handovers dropped because too many users were queued."""
         self._hub = hub
         self._request_reconcile = request_reconcile
         self._hint = hint
@@ -59,7 +59,7 @@ class HandoverReceiver:
             return
         self._waiting_users += len(users)
         job = _Job(encoded_entries, len(users), answer)
-        # All parts are queued at once, so a later handover for the same user stays behind.
+        # All parts are queued now, so a later handover for the same user is delivered later.
         for start in range(0, len(users), USERS_AT_ONCE):
             part = job, users[start : start + USERS_AT_ONCE]
             self._slices.defer(self._deliver, part)

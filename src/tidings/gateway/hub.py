@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the connections of this process by user, each behind an interface that tests can fake."""
+"""Keeps the connections of this process by user, behind an interface that tests can implement."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ class ClientConnection(Protocol):
 
     @property
     def address(self) -> str | None:
-        """Address that the client is counted under; None if it is exempt."""
+        """Address under which the client is counted; None if it is exempt."""
         ...
 
     @property
@@ -52,13 +52,13 @@ class ClientConnection(Protocol):
         ...
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Send a frame without a sequence if the connection follows the chat."""
+        """Send a frame that has no sequence, if the connection follows the chat."""
         ...
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """Compare with the current heads of the user's chats and read missing entries from the log.
+        """Compare the entries sent with the current heads; read missing entries from the log.
 
-        Returns False before the chats of hello are known.
+        Returns False if the connection has not read the user's chats yet.
         """
         ...
 
@@ -124,7 +124,7 @@ _NONE: Final[tuple[ClientConnection, ...]] = ()
 
 
 class Hub:
-    """All connections of this process, by user, and watchers of users who come and go."""
+    """All connections of this process, by user, with watchers of users who come and go."""
 
     def __init__(self) -> None:
         self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
@@ -162,7 +162,7 @@ class Hub:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def enter(self, user: UserKey, connection: ClientConnection) -> bool:
-        """Assign the connection to a user; False if the user has too many in this process.
+        """Assign the connection to a user; return False if the user has too many in this process.
 
         The registry counts the user's connections in other processes.
         """
@@ -197,7 +197,10 @@ class Hub:
         return {user for user in users if user in self._by_user}
 
     def of_tenant(self, tenant: str) -> list[UserKey]:
-        """Return the tenant's users with a connection here: a millisecond for ten thousand."""
+        """Return the tenant's users who have a connection in this process.
+
+        With ten thousand users this takes a millisecond.
+        """
         prefix = f"{tenant}:"
         return [user for user in self._by_user if user.startswith(prefix)]
 
@@ -206,7 +209,7 @@ class Hub:
             changed(user, is_online)
 
     def _tick(self) -> None:
-        """Tick all connections from one timer instead of one each: 0.3 µs per connection."""
+        """Tick all connections from one timer. This takes 0.3 µs per connection."""
         self._ticking = None
         if self._all:
             self._ticking = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
@@ -214,7 +217,7 @@ class Hub:
             connection.tick()
 
     async def emptied(self, seconds_max: float) -> None:
-        """Wait until the last connection has closed, at most one second longer than this."""
+        """Wait until the last connection has closed, for at most `seconds_max` and one second."""
         self._empty = asyncio.Event()
         if self._all:
             with suppress(TimeoutError):

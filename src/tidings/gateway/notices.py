@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames about inboxes and invitations for connected users: new, retracted, unread, invited.
+"""Sends connected users frames about notifications, unread counts and invitations.
 
-An event is only a hint, wherever it comes from. This module looks up the notification itself and
-checks it again for each batch of users, so that no retracted notification leaves in a frame.
+An event is only a hint, whether it comes from this process or another. This module looks up the
+notification itself, and checks it again for each batch of users. Therefore it never sends a
+notification that is already retracted.
 """
 
 import asyncio
@@ -35,18 +36,21 @@ from tidings.wire.frames import InboxUnread, InvitedFrame, NotificationFrame, Re
 
 RECOUNTS_WAITING_MAX: Final = 50_000
 COUNTED_AT_ONCE: Final = 4
-"""Limit on concurrent counts. Each may query a thousand rows, and retracting a notification that
-many users have requests a count for all of them."""
+"""Limit on concurrent counts. Each may query a thousand rows, and when a notification is retracted,
+a count is requested for every user who has it."""
 
 
 class InboxUnreadCounts:
-    """Queue of users whose unread count is computed and sent to all their devices. Best effort."""
+    """Queue of users whose unread count is to be computed and sent to all their devices.
+
+    If the queue is full or the store fails, no count is sent.
+    """
 
     def __init__(
         self, hub: Hub, count_unread: Callable[[UserKey, str], Awaitable[UnreadCount]]
     ) -> None:
         self.dropped = 0
-        """Requests dropped because the queue was full."""
+        """Number of requests dropped because the queue was full."""
         self._hub = hub
         self._count_unread = count_unread
         self._waiting: OrderedDict[tuple[UserKey, str], None] = OrderedDict()
@@ -78,7 +82,7 @@ class InboxUnreadCounts:
             while self._waiting:
                 key, _ = self._waiting.popitem(last=False)
                 if key in self._under_way:
-                    # With two counts at a time, the older result might be sent last.
+                    # If two counts for one user ran at a time, the older might be sent last.
                     self._again.add(key)
                 else:
                     await self._count(key)
@@ -88,7 +92,7 @@ class InboxUnreadCounts:
     async def _count(self, key: tuple[UserKey, str]) -> None:
         self._under_way.add(key)
         try:
-            with suppress(Refusal):  # no frame is sent; REST requests count anew
+            with suppress(Refusal):  # no frame is sent; a REST request will count again
                 await self._send(*key)
         finally:
             self._under_way.discard(key)
@@ -104,14 +108,15 @@ class InboxUnreadCounts:
 
 
 USERS_AT_ONCE: Final = 100
-"""Users served before other tasks run."""
+"""Number of users who are served before other tasks run."""
 AT_ONCE: Final = 16
 WAITING_MAX: Final = 2_000
-"""Events beyond this are dropped; users find what they missed in the list of notifications."""
+"""Limit on waiting events. Further events are dropped; their users still see the notifications in
+the list."""
 
 
 class InboxFrames:
-    """Subscriber that sends inbox events, of this process and of others, to connections."""
+    """Sends frames about inbox events, from this process and from others, to connections."""
 
     def __init__(
         self,
@@ -124,7 +129,7 @@ class InboxFrames:
         recounts: InboxUnreadCounts,
     ) -> None:
         self.dropped = 0
-        """Events dropped because too many were waiting."""
+        """Number of events dropped because too many were waiting."""
         self._hub = hub
         self._views = views
         self._showing = showing
@@ -179,7 +184,7 @@ class InboxFrames:
         if shown is None:
             return
         frame = _frame(event.inbox, shown, event.received_at)
-        # Checked last: it may have been retracted while the text was looked up.
+        # This check comes last: the notification may have been retracted during the lookup.
         view = await self._views.now(event.tenant, event.inbox)
         if not view.is_retracted(event.notification_id):
             self._send(users, frame)
@@ -200,7 +205,7 @@ class InboxFrames:
         sequence = broadcast_sequence(notification_id)
         frame = encode(RetractedFrame(inbox, notification_id))
         if sequence is None:
-            # Counting uses the cached view of the inbox log: refresh it to include this event.
+            # Counting uses the cached view of the inbox log, which must include the retraction.
             await self._views.get(tenant, inbox, age_ms=0)
             for batch in _batches(self._hub.of_tenant(tenant)):
                 holders = await self._copies.holders(batch, inbox, notification_id)
@@ -217,7 +222,7 @@ class InboxFrames:
     async def _audience(
         self, tenant: str, inbox: str, sequence: int
     ) -> AsyncIterator[tuple[Broadcast, list[UserKey]]]:
-        """Yield the tenant's connected users in batches, each with the broadcast as stored then."""
+        """Yield the tenant's connected users in batches, each with the current broadcast."""
         await self._views.get(tenant, inbox, age_ms=0)
         for batch in _batches(self._hub.of_tenant(tenant)):
             view = await self._views.get(tenant, inbox)
@@ -255,7 +260,7 @@ def _frame(inbox: str, shown: OpenedNotification, received_at: int) -> bytes:
 
 
 class InviteFrames:
-    """Subscriber that sends invitations to connected users; others see them in their list."""
+    """Sends invitations to connected users. Other users find them in their list of invitations."""
 
     def __init__(self, bus: Bus, hub: Hub) -> None:
         self._hub = hub

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends presence to users who share a small chat. Coalesced, best effort, apart from messages.
+"""Sends presence to users who share a small chat. Frames may be lost.
 
-Presence never delays a message: changes are collected and sent about once a second, and a user who
-reconnects within that second was never offline.
+Presence never delays a message: changes are collected and sent about once a second. A user who
+reconnects within that second is not reported as offline.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from tidings.tasks import Tasks
 from tidings.wire.frames import Presence, encode
 
 CHANGES_PER_TICK_MAX = 500
-"""Further changes, such as after a restart, wait for the next tick."""
+"""Limit on changes per tick. Further changes, such as after a restart, wait for the next tick."""
 
 
 class PresenceTracker:
-    """Watcher of the hub that sends changes of presence to peers."""
+    """Watches the hub, and sends changes of a user's presence to the user's peers."""
 
     def __init__(
         self,
@@ -41,8 +41,9 @@ class PresenceTracker:
         self._tasks = Tasks("presence")
         self._changed: dict[UserKey, bool] = {}
         self._announced: set[UserKey] = set()
-        """Users last announced as online. A connected user missing here is about to be announced;
-        `greet` leaves that to the announcement, so that no peer receives it twice."""
+        """Users who were last announced as online. A connected user who is missing here will be
+        announced at the next tick. `greet` leaves such users out: otherwise their peers would
+        receive the same presence twice."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         hub.watch(self._noticed)
@@ -50,8 +51,9 @@ class PresenceTracker:
     async def greet(self, user: UserKey, connection: ClientConnection) -> None:
         """Send the presence of the user's peers to a device that has just become live.
 
-        Peers are sent in slices, at the pace of the socket: all at once would look as if the
-        device did not read. A peer who leaves meanwhile is left to the newer announcement.
+        Peers are sent in slices, as fast as the socket accepts them. If all were sent at once, the
+        device would seem not to read. A peer who disconnects meanwhile is left out, because the
+        announcement of that change follows.
         """
         peers = await self._users.peers(user)
         at_first = online = await self._online(list(peers))
@@ -120,7 +122,7 @@ class PresenceTracker:
         return await self._remote_gateways.find(users) if self._remote_gateways is not None else {}
 
     async def close(self) -> None:
-        """Stop; store when the users who have just left were last seen."""
+        """Stop, and store the last-seen time of users who have just disconnected."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

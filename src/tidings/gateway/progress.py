@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracks which entries of each chat one connection was sent, and whether it may get more. No I/O.
+"""Tracks which entries of each chat were sent on one connection, and whether more may be sent.
 
-Entries of a chat go out in order, without a gap, each at most once. An entry that cannot go out
-now (the window is full, the socket does not drain, earlier entries are still being read from the
-log) is not kept: the chat is behind, and is read from the log later. Therefore a slow client costs
-no memory. Only the few entries that arrive while a page is being read are kept until the page is
-there; otherwise a busy chat that fell behind once would be read without end.
+Entries of a chat are sent in order, without a gap, and each at most once. Sometimes an entry cannot
+be sent now: the window is full, the socket accepts no bytes, or earlier entries are still being
+read from the log. Such an entry is not kept. Instead the chat is marked as behind, and is read from
+the log later. Therefore a slow client costs no memory.
+
+Only the few entries that arrive while a page is being read are kept until that page was read.
+Otherwise a busy chat that fell behind once would be read without end.
 """
 
 from collections.abc import Mapping
@@ -36,10 +38,10 @@ def is_last(offer: Offer, user: UserKey) -> bool:
 
 
 def start_before(offer: Offer, user: UserKey) -> int:
-    """Return where to start in a chat whose first entry on this connection is `offer`.
+    """Return the sequence after which to start in a chat that is new to the connection.
 
-    That is the entry that made the user a member; if it has not arrived yet, the place where a
-    device without any entries of the chat would start.
+    `offer` is the first entry that arrived. If it made the user a member, the connection starts
+    with it; otherwise it starts like a device without any entries of the chat.
     """
     if is_first(offer, user):
         return offer.sequence - 1
@@ -58,7 +60,7 @@ def _names(entry: Entry, user: UserKey) -> bool:
 Verdict = Literal["send", "drop", "later"]
 
 KEPT_MAX: Final = 32
-"""Limit on entries kept while a page is being read; beyond it another page is read."""
+"""Limit on entries kept while a page is being read. If more arrive, another page is read."""
 
 
 class Position:
@@ -68,16 +70,17 @@ class Position:
 
     def __init__(self, start: int, head: int, is_small: bool) -> None:
         self.sent = start
-        """Last entry that the client was sent or said it has."""
+        """Sequence of the last entry that was sent to the client, or that the client had before."""
         self.head = head
-        """Last entry known to exist."""
+        """Sequence of the last entry that is known to exist."""
         self.received = start
         self.unacknowledged = 0
-        """Entries sent since the last `received`; the window limits their number."""
+        """Number of entries sent since the last `received`; the window limits it."""
         self.is_behind = start < head
         self.is_small = is_small
         self.kept: list[tuple[int, bytes]] | None = None
-        """Frames that arrived while a page is being read; None if nothing may be kept."""
+        """Frames that arrived while a page is being read; None if no page is being read, or if too
+        many frames arrived."""
 
     def keep(self, sequence: int, frame: bytes) -> None:
         """Keep an entry that arrives while a page is being read."""
@@ -99,7 +102,7 @@ class DeliveryProgress:
 
     @property
     def room(self) -> int:
-        """Entries that may be sent before the client has to confirm with `received`."""
+        """Number of entries that may be sent before the client has to confirm with `received`."""
         return 0 if self.is_paused else self._window - self._unacknowledged
 
     @property
@@ -127,14 +130,14 @@ class DeliveryProgress:
             self._unacknowledged -= position.unacknowledged
 
     def is_early(self, position: Position, sequence: int) -> bool:
-        """Return whether earlier entries are still missing; if so, note that this one exists."""
+        """Return whether earlier entries may still arrive; if so, remember that this one exists."""
         if position.is_behind or sequence <= position.sent + 1 or self.room <= 0:
             return False
         position.head = max(position.head, sequence)
         return True
 
     def waiting(self) -> dict[ChatId, int]:
-        """Return the chats that wait for entries from other processes, and up to which sequence."""
+        """Return the chats that wait for other processes, with the last sequence awaited."""
         return {
             chat: position.head
             for chat, position in self._positions.items()
@@ -142,14 +145,14 @@ class DeliveryProgress:
         }
 
     def fall_behind(self, awaited: Mapping[ChatId, int]) -> None:
-        """Mark chats as behind whose awaited entries have not arrived."""
+        """Mark chats as behind if their awaited entries have not arrived."""
         for chat, sequence in awaited.items():
             position = self._positions.get(chat)
             if position is not None and position.sent < sequence:
                 position.is_behind = True
 
     def offer(self, position: Position, sequence: int) -> Verdict:
-        """Decide what to do with a new entry."""
+        """Return whether to send a new entry, to drop it, or to read it from the log later."""
         if sequence > position.head:
             position.head = sequence
         if sequence <= position.sent:
@@ -167,7 +170,7 @@ class DeliveryProgress:
         self._unacknowledged += 1
 
     def sent_own(self, chat: ChatId, sequence: int) -> None:
-        """Record the sequence of the client's own message: it needs no copy of it."""
+        """Record the sequence of the client's own message, which is not sent to the client."""
         position = self._positions.get(chat)
         if position is not None and not position.is_behind and sequence == position.sent + 1:
             position.sent = sequence
@@ -184,7 +187,7 @@ class DeliveryProgress:
         position.unacknowledged = left
 
     def caught_up(self, position: Position) -> bool:
-        """Return whether no entry is missing any more; if so, live entries are sent again."""
+        """Return whether no entry is missing any more; if so, the chat is no longer behind."""
         position.is_behind = position.sent < position.head
         return not position.is_behind
 

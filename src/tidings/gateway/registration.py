@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps this gateway's registrations alive, and reconciles connections after gaps.
 
-An entry reaches a connection because a worker finds the connection in the registry, or because the
-gateway compares heads: after a connection was unregistered for a while, after a handover may have
-been lost, and repeatedly while the registry does not answer.
+Normally an entry reaches a connection because a worker finds the connection in the registry. If
+that may have failed, the gateway compares the entries that it has sent with the heads of the chats:
+after a connection was not registered for a while, after a handover may have been lost, and
+repeatedly while the registry does not answer.
 """
 
 import asyncio
@@ -25,7 +26,8 @@ from tidings.wire.codes import Close
 
 AGAIN_SECONDS: Final = 1.0
 CONNECTIONS_AT_ONCE: Final = 1_000
-"""Limits the memory of a comparison, at the price of reading some heads more than once."""
+"""Number of connections that are compared at once. The limit bounds memory, but a head may be read
+more than once."""
 CHATS_AT_ONCE: Final = 1_000
 USERS_AT_ONCE: Final = 8
 CONNECTIONS_PER_TURN: Final = 100
@@ -33,24 +35,25 @@ CONNECTIONS_PER_TURN: Final = 100
 log = logging.getLogger("tidings.gateway")
 
 BEAT_SECONDS: Final = 2.5
-"""A registration lasts 10 seconds: three beats may fail before it expires."""
+"""Interval of refreshing the registrations. A registration lasts 10 seconds, so three attempts may
+fail before it expires."""
 BEAT_SECONDS_MIN: Final = 0.05
 COMPARE_SECONDS: Final = 10.0
 THOROUGH_EVERY: Final = 6
-"""While the registry is down every sixth comparison is thorough: one a minute."""
+"""While the registry does not answer, every sixth comparison is thorough, which is one a minute."""
 PULSE_SECONDS: Final = 1.0
 
 
 class HeadReconciler:
-    """Background task that compares connections with heads, one comparison at a time.
+    """Background task that compares the entries sent on connections with the heads of the chats.
 
-    A quick comparison covers the chats that connections follow; a thorough one also reads which
-    chats their users are members of.
+    A quick comparison covers the chats that the connections follow. A thorough comparison also
+    reads the list of chats of each user, and so finds chats that are new.
     """
 
     def __init__(self, hub: Hub, chats: Chats) -> None:
         self.compared = 0
-        """Number of connections compared."""
+        """Number of connections compared so far."""
         self._hub = hub
         self._chats = chats
         self._wanted: set[ClientConnection] = set()
@@ -69,7 +72,7 @@ class HeadReconciler:
     def request(
         self, connections: Iterable[ClientConnection] | None = None, *, is_thorough: bool
     ) -> None:
-        """Queue a comparison of these connections, or of all, with heads read after this call."""
+        """Queue a comparison of these connections, or of all. Heads are read after this call."""
         self._wanted.update(self._hub if connections is None else connections)
         self._is_thorough |= is_thorough
         self._requested.set()
@@ -82,7 +85,7 @@ class HeadReconciler:
         try:
             left = await self._compare_all(connections, is_thorough)
         except Exception:
-            # The next step compares the connections that a failed step did not.
+            # The next round compares the connections that this round did not.
             self.request(connections, is_thorough=is_thorough)
             raise
         if left:
@@ -129,7 +132,7 @@ class HeadReconciler:
     async def _memberships(
         self, connections: Sequence[ClientConnection]
     ) -> dict[UserKey, list[ChatId]]:
-        """Return the chats of the users, some of whom may have been added without an event."""
+        """Return the chats of each user, including chats of which no entry arrived here."""
         users = {
             user for connection in connections if (user := connection.conversation.user) is not None
         }
@@ -175,7 +178,7 @@ class GatewayRegistration:
         self._beat_seconds = beat_seconds
         self._compare_seconds = compare_seconds
         self._needs_reconcile = False
-        """Whether entries may have missed this gateway."""
+        """Whether this gateway may have missed entries."""
         self._soon = asyncio.Event()
         self._down_comparisons = 0
         self._compare_at = 0.0
@@ -194,16 +197,16 @@ class GatewayRegistration:
         await self._reconciler.close()
 
     async def register(self, user: UserKey, connection: str) -> bool:
-        """Register a connection; False if the user has too many over all gateways.
+        """Register a connection; return False if the user has too many on all gateways together.
 
-        A connection is served even if the registry does not answer. Then each gateway counts its
-        own connections, and closes surplus ones when the registry is back.
+        A connection is served even if the registry does not answer. Then each gateway counts only
+        its own connections, and closes surplus connections when the registry answers again.
         """
         try:
             return await self._registry.enter(user, connection)
         except RegistryUnavailable:
-            # It is unknown whether and when it was registered: only a later comparison can show
-            # which entries it missed.
+            # It is unknown whether and when the connection was registered: only a later comparison
+            # can show which entries it missed.
             self.request_reconcile()
             return True
 
@@ -240,7 +243,7 @@ class GatewayRegistration:
             self._compare_now_and_then()
             return
         except Exception:
-            self._needs_reconcile = True  # still owed, whatever failed
+            self._needs_reconcile = True  # still needed, whatever failed
             raise
         self._down_comparisons, self._compare_at = 0, 0.0
         for key in refreshed.surplus:
@@ -263,7 +266,10 @@ class GatewayRegistration:
         self._reconciler.request(is_thorough=is_thorough)
 
     async def _pulse(self) -> None:
-        """Detect a pause of the process; a write that comes first detects it by itself."""
+        """Close all connections if the process was paused; then renew the lease.
+
+        A write that comes before this check detects the pause itself.
+        """
         if self._write_lease.was_away:
             code = self._write_lease.close_code()
             log.warning("the process was paused", extra={"action": "was_paused", "code": code})

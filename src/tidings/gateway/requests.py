@@ -201,14 +201,17 @@ class Requests:
         self._context.receipts.note(move, interval)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
-        """Store a receipt for entries not sent here, perhaps fetched; the log has to confirm it."""
+        """Store a receipt for entries that were not sent on this connection: they may be fetched.
+
+        The store checks that the log has these entries.
+        """
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user)
         await self._context.verbs.mark(self._user, chat, delivered, read)
         position = self._connection.progress.get(chat)
         if position is not None:
-            # A client that has an entry beyond those sent here has all of them.
+            # A client that has received a later entry has received all entries sent here.
             self._make_room(position, min(delivered, position.sent))
 
     # Typing.
@@ -256,8 +259,8 @@ class Requests:
         if CHAT.fullmatch(chat) is None:
             raise ChatNotFound
         await self._charges.read(self._user, rate_limits.page_cost(frame.limit))
-        # One at a time, at the pace of the client: a hundred at once, which it may request after
-        # a long time offline, would look as if it did not read at all.
+        # Pages are sent one at a time, as fast as the client reads. After a long time offline it
+        # may request a hundred pages; if all were sent at once, it would seem not to read at all.
         async with self._fetching:
             await self._connection.drained()
             page = await self._context.verbs.read.entries(
@@ -269,8 +272,8 @@ class Requests:
 
     async def _renew(self, token: str) -> None:
         try:
-            # One at a time: the first invalid token ends the connection, and the store is not
-            # asked about the others.
+            # Tokens are checked one at a time: the first invalid token ends the connection, and
+            # the store is not asked about the others.
             async with self._renewing:
                 if self._connection.conversation.state is State.CLOSED:
                     return
@@ -287,7 +290,7 @@ class Requests:
 
 
 def page_frame(frame: Fetch, page: Page) -> PageFrame:
-    """Return as much of the page as fits into a frame, in the order of the log."""
+    """Return a frame with as many entries of the page as fit, in the order of the log."""
     raws: list[msgspec.Raw] = []
     size = 0
     for entry in page.entries:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends the entries of one connection: hello, catch-up, live, and chats that fall behind."""
+"""Sends entries on one connection: during catch-up, live, and in chats that fall behind."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,20 +22,22 @@ from tidings.wire.codes import Close
 from tidings.wire.frames import LIVE, GoneFrame, Hello, Resync, encode
 
 ENDING: Final = frozenset({"removed", "deleted"})
-"""Kinds of entries after which a user may follow the chat no longer."""
+"""Kinds of entries after which a user may no longer follow the chat."""
 
 
 class Stream:
-    """Entries for one connection, from live events if possible, otherwise from the log."""
+    """Sends entries on one connection, from live events if possible, otherwise from the log."""
 
     def __init__(self, context: GatewayContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
-        """During hello: start, last sequence and size of chats whose entries arrived meanwhile."""
+        """Chats whose entries arrived during hello, each with the sequence after which to start,
+        the last sequence, and whether the chat is small. None after hello."""
         self._pump = Pump(context, connection)
         self._awaited: dict[ChatId, int] = {}
-        """Sequences that other processes had yet to deliver when the wait began."""
+        """Last sequence of each chat that other processes had yet to deliver when the current wait
+        began."""
 
     @property
     def _user(self) -> UserKey:
@@ -52,8 +54,8 @@ class Stream:
             if wait_ms := await self._too_soon(found[0].user):
                 self._connection.close(Close.TOO_FAST, wait_ms)
                 return
-            # Again, and without a wait after it: a revocation during the lookup of the limit
-            # found no socket of this user to close.
+            # Identify the user again, and await nothing afterwards: a revocation during the lookup
+            # of the limit found no socket of this user to close.
             found = await identify(self._context, self._connection, hello)
         if isinstance(found, Close):
             self._connection.close(found)
@@ -61,13 +63,14 @@ class Stream:
             await self._welcome(*found, hello)
 
     async def _too_soon(self, user: UserKey) -> int:
-        """Return the wait for a user who reconnects too often, otherwise 0."""
+        """Return the milliseconds to wait if the user reconnects too often, otherwise 0."""
         rate_limits = self._context.limits
         wait_ms = 0 if rate_limits is None else await rate_limits.connect(user)
         return wait_ms and wait_ms + self._context.jitter_ms(wait_ms // 4)
 
     async def _welcome(self, caller: UserCaller, device: str, hello: Hello) -> None:
-        # Register first, read second: an entry appended in between is seen by one of the two.
+        # Register first and read the chats second: then an entry that is appended in between is
+        # either delivered or read.
         if not self._context.hub.enter(caller.user, self._connection):
             self._connection.close(Close.TOO_MANY_CONNECTIONS)
             return
@@ -108,9 +111,10 @@ class Stream:
         self._pump.start()
 
     async def _reaching(self, row: ChatHead, have: int) -> ChatHead:
-        """Return the chat with its head raised to what the device has, if the log has that entry.
+        """Return the chat, with its head raised to the device's last entry if the log has it.
 
-        A head copy means "delivered up to here", so it is written after the entries were sent.
+        The head comes from a head copy, which is written after the entries were sent. Therefore a
+        device may have later entries.
         """
         if have <= row.head.sequence:
             return row
@@ -132,7 +136,10 @@ class Stream:
         return self._connection.progress.start(row.chat_id, have, head, is_small=is_small)
 
     def _follow_new_chats(self) -> None:
-        """Follow chats that the user joined after the list was read, known from their entries."""
+        """Follow chats that the user joined after the list of chats was read.
+
+        These are known because their entries arrived during hello.
+        """
         assert self._early is not None
         for chat, (start, last, is_small) in self._early.items():
             self._connection.progress.start(chat, start, last, is_small=is_small)
@@ -171,7 +178,7 @@ class Stream:
                 pass
 
     def _note(self, entry: Offer, is_small: bool) -> None:
-        """Note that an entry arrived during hello; entries may arrive in any order."""
+        """Record that an entry arrived during hello. Entries may arrive in any order."""
         assert self._early is not None
         start = start_before(entry, self._user)
         first, last, _ = self._early.get(entry.chat_id, (start, 0, False))
@@ -181,8 +188,8 @@ class Stream:
         """Follow a chat that is new to the connection."""
         start = start_before(entry, self._user)
         position = self._connection.progress.start(entry.chat_id, start, start, is_small=is_small)
-        # Only the entry that made the user a member, appended by this process, is proof. Any other
-        # may date from before the user was removed: the log decides.
+        # Only an entry that made the user a member, and that this process appended, proves the
+        # membership. Any other entry may be older than the user's removal, so the log is read.
         position.is_behind = isinstance(entry, EncodedEntry) or not is_first(entry, self._user)
         return position
 
@@ -194,10 +201,10 @@ class Stream:
             loop.call_later(self._context.gap_seconds, self._end_wait)
 
     def _end_wait(self) -> None:
-        """Read overdue entries from the log; entries missing since then get their own wait.
+        """Read overdue entries from the log; wait anew for entries that were missed since then.
 
-        In a busy chat some entry is always missing for a moment: reading the log for each would
-        never end.
+        In a busy chat some entry is always missing for a moment. If each of them were read from the
+        log at once, reading would never end.
         """
         awaited, self._awaited = self._awaited, {}
         self._connection.progress.fall_behind(awaited)
@@ -205,10 +212,10 @@ class Stream:
         self.wake()
 
     def reconcile(self, heads: Mapping[ChatId, int]) -> bool:
-        """Compare with the current heads of the user's chats; read missing entries from the log.
+        """Compare the entries sent with the current heads; read missing entries from the log.
 
-        Chats that are new to the connection are read, too. Returns False before the chats of
-        hello are known.
+        Chats that are new to the connection are read, too. Returns False if the connection has not
+        read the user's chats yet.
         """
         if self._early is not None:
             return False
@@ -226,9 +233,9 @@ class Stream:
     # Behind.
 
     def wake(self) -> None:
-        """Continue if the window has room or a chat is behind."""
+        """Continue a waiting page if the window has room; start to read if a chat is behind."""
         self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether the window was full, or the socket unread, for too long."""
+        """Return whether a page has waited too long, since the client confirms or reads nothing."""
         return self._pump.is_stalled(now)

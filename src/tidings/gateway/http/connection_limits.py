@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits the open connections of the process: total, per address, per kind.
+"""Limits the open connections of the process: in total, per address and per kind.
 
 All limits follow from the file descriptors that the process may open. They are divided once:
 
 - some for the process itself (files, connections to the engines);
 - some for connections that have not sent their request yet;
-- a reserve for health checks and the root key, one request per connection;
+- a reserve for health checks and requests with the root key, one request per connection;
 - the rest, shared by sockets and HTTP. HTTP never uses more than half of it, to leave room for
   sockets, and sockets leave an eighth of it to HTTP.
 
-When HTTP is full, the connection that has been idle longest is closed for a new one.
+When there is no room for HTTP, a new connection replaces the one that has been idle longest.
 
-Above a limit the oldest connection is closed. An address over its own limit closes its own
-connections first: otherwise one address that opens connections and sends nothing would push out
-those of everybody else.
+When too many connections have not sent their request yet, the oldest of them is closed. An address
+also has a limit of its own, above which its own oldest connection is closed. Otherwise one address
+that opens connections and sends nothing would displace those of everybody else.
 """
 
 import asyncio
@@ -27,14 +27,15 @@ from tidings.model import limits
 from tidings.model.addresses import Networks, counted_address, is_trusted
 
 Waiting = asyncio.Future[None]
-"""Done when the first bytes are there; fails with a TimeoutError if it has to make room."""
+"""Future of a connection that has not sent its first bytes yet. It is done when they arrive, and
+fails with a TimeoutError if the connection must make room for another."""
 
 DESCRIPTORS_UNLIMITED: Final = 1 << 20
 """Assumed number of descriptors if the system sets no limit."""
 
 
 class Undecided:
-    """Waiting connections, oldest first, in total and per counted address."""
+    """Connections that have not sent their first bytes yet, oldest first."""
 
     def __init__(self, most: int, address_most: int) -> None:
         self._most = most
@@ -43,7 +44,7 @@ class Undecided:
         self._of_address: dict[str, dict[Waiting, None]] = {}
 
     def enter(self, address: str | None) -> Waiting:
-        """Add a connection; `address` is None if it is exempt."""
+        """Add a connection; `address` is None if it is exempt from the limit per address."""
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._all[waiting] = None
         if address is not None:
@@ -82,14 +83,14 @@ class ConnectionClass(Enum):
 
 
 class Slot:
-    """One open connection, as the limits count it."""
+    """An open connection that is counted."""
 
     __slots__ = ("address", "close", "is_open", "kind")
 
     def __init__(self, kind: ConnectionClass, address: str | None) -> None:
         self.kind = kind
         self.address = address
-        """Counted address; None if the connection is exempt."""
+        """Address under which the connection is counted; None if it is exempt."""
         self.close: Callable[[], None] = _nothing
         """Closes the connection; set by its protocol."""
         self.is_open = True
@@ -100,7 +101,7 @@ def _nothing() -> None:
 
 
 class ConnectionLimits:
-    """Counts of the open connections of this process, and their limits."""
+    """Counts the open connections of this process, and limits their number."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class ConnectionLimits:
         self._open: Counter[ConnectionClass] = Counter()
         self._by_address: Counter[str] = Counter()
         self._idle: dict[str | None, dict[Slot, None]] = {}
-        """Idle HTTP connections per counted address, longest idle first."""
+        """Idle HTTP connections per address, longest idle first."""
         self._idle_all: dict[Slot, None] = {}
         self._reserve_unused: dict[Slot, None] = {}
         """Connections in the reserve that have not sent their request yet, oldest first."""
@@ -151,7 +152,7 @@ class ConnectionLimits:
         )
 
     def enter(self, kind: ConnectionClass, peer: str | None) -> Slot | None:
-        """Count a new connection; None if there is no room for it."""
+        """Count a new connection and return its slot, or None if there is no room for it."""
         if kind is ConnectionClass.SOCKET:
             return self._enter_socket(peer)
         address = self.address(peer)
@@ -165,7 +166,7 @@ class ConnectionLimits:
         return self._taken(Slot(ConnectionClass.HTTP, address))
 
     def move_to_sockets(self, slot: Slot) -> bool:
-        """Count a connection as a socket; False if there is no room for another socket."""
+        """Count a connection as a socket from now on; return False if there is no room for it."""
         is_counted = slot.kind is ConnectionClass.SOCKET
         is_full = self._open[ConnectionClass.SOCKET] >= self._sockets_max
         if not is_counted and (is_full or slot.kind is ConnectionClass.RESERVE):
@@ -187,7 +188,7 @@ class ConnectionLimits:
         self._uncount(slot)
 
     def idle(self, slot: Slot) -> None:
-        """Mark a connection as idle: it may be closed in favour of a new one."""
+        """Mark a connection as idle, so that it may be closed to make room for a new one."""
         if slot.is_open and slot.kind is ConnectionClass.HTTP:
             self._idle_all[slot] = None
             self._idle.setdefault(slot.address, {})[slot] = None
@@ -203,7 +204,7 @@ class ConnectionLimits:
             del self._idle[slot.address]
 
     def use_reserve(self, slot: Slot) -> None:
-        """Mark a connection of the reserve as used by a request that may use it."""
+        """Keep a connection in the reserve open, because it has sent a permitted request."""
         self._reserve_unused.pop(slot, None)
 
     def _enter_socket(self, peer: str | None) -> Slot | None:
@@ -218,9 +219,9 @@ class ConnectionLimits:
         return self._taken(Slot(ConnectionClass.SOCKET, address))
 
     def _enter_reserve(self, address: str | None) -> Slot | None:
-        """Take a place in the reserve, if need be from the oldest connection without a request.
+        """Enter the reserve; if it is full, close its oldest connection without a request.
 
-        Therefore occupying the reserve gains nothing.
+        Therefore a client cannot occupy the reserve with connections that send nothing.
         """
         if self._open[ConnectionClass.RESERVE] >= self._reserve_max:
             if not self._reserve_unused:
@@ -241,10 +242,10 @@ class ConnectionLimits:
         return True
 
     def address(self, peer: str | None) -> str | None:
-        """Return the address that a connection is counted under; None if it is exempt.
+        """Return the address under which a connection is counted, or None if it is exempt.
 
-        Trusted proxies are exempt, because they serve many clients; so is this machine, which may
-        run the proxy.
+        Trusted proxies are exempt, because they serve many clients. This machine is exempt, because
+        it may run a proxy.
         """
         return None if is_trusted(peer, self._trusted) else counted_address(peer, (), ())
 

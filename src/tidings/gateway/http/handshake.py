@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WebSocket handshake, and the protocol of one socket, made from internals of picows.
+"""The WebSocket handshake, and the protocol of one socket, which uses internals of picows.
 
-picows opens its own listening port; our listener hands over open connections, so this module makes
-the protocol itself. A new release may change the order of the arguments or the methods we rely on:
-the version is capped in `pyproject.toml`, and a unit test compares the source of each of them with
-the one we have read.
+picows can only listen on a port of its own. Our listener has open connections, so this module makes
+the protocol of picows itself. A new release of picows may change the arguments or methods that we
+use. Therefore its version is capped in `pyproject.toml`, and a unit test compares the source of
+these functions with the source that we have read.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from tidings.gateway.http.head import (
 )
 
 SOCKET_BYTES_MAX: Final = 256 * 1024
-"""Limit of the socket layer. A frame between the protocol's own limit and this one is answered with
-4413; beyond it the socket layer closes with 1009, before it has read the frame."""
+"""Maximum size of a frame that picows reads; for a larger frame it closes with 1009 without reading
+it. Our own limit is lower: a frame between the two limits is read and answered with 4413."""
 READ_BUFFER_BYTES: Final = 2_048
 HANDSHAKE_SECONDS_MAX: Final = 10
 PING_SECONDS: Final = 20
@@ -66,7 +66,7 @@ def make_socket_protocol(
     limits: ConnectionLimits | None,
     slot: Slot | None,
 ) -> SocketProtocol:
-    """Return the protocol for an open connection; it expects the request for the socket first."""
+    """Return the protocol for an open connection. It expects to read the upgrade request first."""
     protocol = SocketProtocol(
         None,  # host_port
         None,  # ws_path
@@ -89,7 +89,7 @@ def make_socket_protocol(
 
 
 class Handshake:
-    """Check of requests for a socket, and factory of the protocols of accepted sockets."""
+    """Checks requests for a socket, and makes the protocol of each accepted socket."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Handshake:
         self.is_draining = False
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
-        """Return the answer to a request that is refused; None if it is accepted."""
+        """Return the answer if the request is refused, or None if it is accepted."""
         if self._context.write_lease.is_blind:
             return REVOCATIONS_UNREAD
         if self.is_draining:
@@ -129,7 +129,7 @@ class Handshake:
     ) -> tuple[asyncio.BufferedProtocol, bytes]:
         """Return a WebSocket protocol, and the head of the request that it expects first.
 
-        The head is written anew: the key is all it takes from the client's request.
+        The head is newly written: only the key is copied from the client's request.
         """
         address = self._address(headers, peer)
 
@@ -145,7 +145,7 @@ class Handshake:
         return self._admission.address(peer, forwarded)
 
     def _is_allowed(self, headers: Headers) -> bool:
-        """Return whether the origin is exactly this host or an allowed one."""
+        """Return whether the origin is absent, or exactly this host, or an allowed one."""
         origins = [v.decode("latin-1") for v in header_values(headers, b"origin")]
         if not origins:
             return True

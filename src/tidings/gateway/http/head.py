@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The head of a request: rules that the parser does not check, and early refusals.
+"""The head of an HTTP request: rules that the parser does not check, and refusals.
 
-They are fixed texts in the format of every other refusal and repeat nothing of the request.
+The refusals are fixed texts, in the same format as all other refusals. They contain nothing from
+the request.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ SOCKET_PATH: Final = b"/v1/ws"
 HEALTH_PATHS: Final = (b"/healthz", b"/readyz")
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""Lower-case names, and values."""
+"""Pairs of a name in lower case and a value."""
 
 _DIGITS: Final = re.compile(rb"[0-9]+")
 
@@ -128,12 +129,12 @@ class RequestHead:
 
     @property
     def is_for_socket(self) -> bool:
-        """Whether method and path are those of the socket."""
+        """Whether this is a request for a socket, by its method and path."""
         return self.method == b"GET" and self.path == SOCKET_PATH
 
     @property
     def is_for_health(self) -> bool:
-        """Whether it is a health check. A body is not allowed: it could take any time."""
+        """Whether this is a health check without a body, which could take any time to arrive."""
         has_body = bool(self.content_length) or self.is_chunked
         return self.path in HEALTH_PATHS and self.method in (b"GET", b"HEAD") and not has_body
 
@@ -149,7 +150,7 @@ class RequestHead:
         return int(lengths[0]) if lengths and _DIGITS.fullmatch(lengths[0]) else None
 
     def refusal(self, *, has_sockets: bool) -> bytes | None:
-        """Return the answer to a head that breaks a rule; None if it breaks none."""
+        """Return the answer if the head breaks a rule, or None if it breaks none."""
         if sum(len(name) + len(value) for name, value in self.headers) > limits.HEAD_BYTES_MAX:
             return HEAD_TOO_LARGE
         if self.version not in ("1.0", "1.1"):
@@ -178,7 +179,7 @@ def read_head(parser: httptools.HttpRequestParser, target: bytes, headers: Heade
 
 
 class ReadGate(FlowControl):
-    """Flow control by the protocol, which parses what it has before it reads more."""
+    """Flow control for a protocol that parses all bytes it has before it reads more."""
 
     def __init__(self, transport: asyncio.Transport, read_on: Callable[[], None]) -> None:
         super().__init__(transport)
@@ -226,10 +227,10 @@ def hand_over(
 
 
 class SocketMaker(Protocol):
-    """Interface of the WebSocket handshake, as HTTP connections see it."""
+    """The WebSocket handshake, as HTTP connections use it."""
 
     def refusal(self, headers: Headers, peer: str | None) -> bytes | None:
-        """Return the answer to a request that is refused; None if it is accepted."""
+        """Return the answer if the request is refused, or None if it is accepted."""
         ...
 
     def protocol(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listens on one port for sockets and HTTP, and makes the protocol of each connection.
 
-The first bytes of each connection are peeked at: `GET /v1/ws` is counted as a socket if the process
-serves sockets, anything else as HTTP. Without room for another connection the client gets 503. The
-kernel wakes the process only when enough bytes for the decision are there, so a client that sends
-one byte and waits costs nothing.
+The listener peeks at the first bytes of each connection: `GET /v1/ws` is counted as a socket if the
+process serves sockets, anything else as HTTP. If there is no room for another connection, the
+client gets 503. The kernel wakes the process only when enough bytes for the decision have arrived,
+so a client that sends one byte and waits costs nothing.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tidings.tasks import Tasks
 
 DRAIN_SECONDS_MAX: Final = 10.0
 CHECK_SECONDS: Final = 2.0
-"""Interval of the check for clients that read nothing: 0.2 µs per connection."""
+"""Interval of the check for clients that do not read. It takes 0.2 µs per connection."""
 
 log = logging.getLogger("tidings.listener")
 
@@ -59,11 +59,11 @@ class Http:
         limits: ConnectionLimits,
         is_root: Callable[[bytes], bool] = nobody_is_root,
     ) -> None:
-        """Answer a request for a socket with 404 if there are no sockets.
+        """Set up the connections.
 
         Args:
             app: Answers the requests.
-            sockets: Accepts or refuses requests for a socket.
+            sockets: Accepts or refuses requests for a socket. If None, they are answered with 404.
             limits: Limits on open connections.
             is_root: Checks whether an `Authorization` header carries the root key.
         """
@@ -152,7 +152,7 @@ class Listener:
         return port
 
     async def open(self, host: str, port: int) -> None:
-        """Listen. Raises OSError if the address is not available."""
+        """Start to listen. Raises OSError if the address is not available."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
@@ -221,7 +221,7 @@ class Listener:
         connection.close()
 
     async def _first_bytes(self, connection: socket.socket, address: str | None) -> bytes:
-        """Peek at enough bytes to decide the kind; none if the client closes without any."""
+        """Return the first bytes, without consuming them; empty if the client sends none."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PEEK_BYTES)
         ready = self._undecided.enter(address)
         try:
@@ -244,8 +244,8 @@ class Listener:
 def kind_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
     """Return the kind of a connection whose first request starts like this.
 
-    A process without sockets answers a request for a socket like any other request. There it must
-    not use the room of sockets, nor bypass the limits of HTTP.
+    A process without sockets answers a request for a socket like any other request. Therefore it
+    counts such a request as HTTP: otherwise the request would bypass the limits on HTTP.
     """
     is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
     return ConnectionClass.SOCKET if has_sockets and is_socket else ConnectionClass.HTTP

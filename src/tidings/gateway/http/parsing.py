@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses the requests of one connection piece by piece, with bounded memory.
 
-The parser cannot be stopped inside a piece. Wherever requests may begin, pieces are small: one
-piece never holds more heads than requests may wait. Inside a body, where no request can begin,
-pieces are large.
+The parser cannot be stopped inside a piece. Where requests may begin, pieces are so small that one
+piece cannot contain more requests than may wait. Inside a body, where no request can begin, pieces
+are large.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from tidings.model import limits
 HEAD_PIECE_BYTES: Final = 200
 BODY_PIECE_BYTES: Final = 64 * limits.KIB
 CHUNK_FRAMING_BYTES: Final = 20
-"""Bytes for the size and line ends of a chunk; any more are counted as an extension."""
+"""Bytes allowed for the size and line ends of a chunk. Further bytes are counted as extensions."""
 
 _SHORTEST_REQUEST: Final = b"GET / HTTP/1.1\r\nHost:\r\n\r\n"
 _LAST_CHUNK: Final = b"\n0"
-"""Bytes before the end of a chunked body, which may also occur elsewhere in it."""
+"""Bytes with which the last chunk of a body begins. They may also occur elsewhere in the body."""
 _ZERO: Final = b"0"[0]
 
 assert 1 + (HEAD_PIECE_BYTES - 1) // len(_SHORTEST_REQUEST) <= limits.PIPELINED_REQUESTS_MAX, (
@@ -53,7 +53,7 @@ class RequestFraming:
         self._is_chunked = False
         """Whether the parser is inside a chunked body or its trailers."""
         self._is_chunk_empty = False
-        """Whether the current chunk has no bytes yet: it may be the end of the body."""
+        """Whether the current chunk has no bytes yet, so that it may be the last chunk."""
         self._head_bytes = 0
         self._body_left = 0
         """Missing bytes of a body of known length."""
@@ -69,7 +69,7 @@ class RequestFraming:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is incomplete."""
+        """Whether the parser is between two requests."""
         return not self._is_in_head and not self.is_in_body
 
     @property
@@ -83,7 +83,7 @@ class RequestFraming:
         return self._excess_bytes > limits.TRAILER_BYTES_MAX
 
     def piece_size(self, data: bytes, start: int) -> int:
-        """Return how many bytes of the data, from `start` on, the parser may get."""
+        """Return the maximum number of bytes from `start` on that the parser may get at once."""
         if self._body_left:
             return min(self._body_left, BODY_PIECE_BYTES)
         if not self._is_chunked or self._is_chunk_empty or data[start] == _ZERO:
@@ -136,7 +136,7 @@ class RequestFraming:
 
 
 class RequestRefused(Exception):
-    """Raised to end the parsing; the protocol already has the answer."""
+    """Raised in a callback of the parser to stop the parser; the protocol sends the answer."""
 
 
 class ParsingProtocol(HttpToolsProtocol):
@@ -183,7 +183,7 @@ class ParsingProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse(self) -> None:
-        """Parse until a request waits, the body is ahead of its reader, or nothing is left."""
+        """Parse until no bytes are left, or until a request or body that waits pauses reading."""
         while self._at < len(self._data) and not self._is_over and not self.flow.read_paused:
             size = self._framing.piece_size(self._data, self._at)
             self._feed(memoryview(self._data)[self._at : self._at + size])
@@ -211,7 +211,7 @@ class ParsingProtocol(HttpToolsProtocol):
             self._refuse(TRAILERS_TOO_LARGE)
 
     def _read_on(self) -> None:
-        """Parse what is left, then read more, unless a request waits for the answer to another."""
+        """Parse the remaining bytes, then read more, unless a request waits for its turn."""
         if not self.flow.read_paused or self.pipeline or self.transport.is_closing():
             return
         self.flow.read_paused = False
@@ -229,7 +229,7 @@ class ParsingProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers arrive here, too. They are not headers: no rule was applied to them.
+        # Trailers arrive here, too. They are ignored: the rules for headers do not apply to them.
         if not self._framing.is_in_body:
             super().on_header(name, value)
 
@@ -260,6 +260,6 @@ class ParsingProtocol(HttpToolsProtocol):
     def _time_is_up(self) -> None:
         self._deadline = None
         if self.flow.read_paused:
-            self._start_clock()  # this process has paused reading
+            self._start_clock()  # the client is not late: this process has paused reading
         else:
             self.transport.close()

@@ -29,8 +29,8 @@ from tidings.model import limits
 
 UNREAD_SECONDS_MAX: Final = limits.UNREAD_ANSWER_MS_MAX / limits.SECOND_MS
 LINGER_SECONDS: Final = 5.0
-"""Time to read from a refused client: closing with unread bytes resets the connection, and the
-client might never see the refusal."""
+"""Time during which bytes from a refused client are read and dropped. Closing with unread bytes
+would reset the connection, and the client might never see the refusal."""
 
 
 class HttpProtocol(ParsingProtocol):
@@ -85,10 +85,10 @@ class HttpProtocol(ParsingProtocol):
         self._let_go()
 
     def _let_go(self) -> None:
-        """Drop waiting requests, and every reference that leads back here.
+        """Drop waiting requests, and all references that form cycles with this object.
 
-        Objects in a cycle stay until the garbage collector visits the oldest generation, which is
-        rare: after a flood of requests, hundreds of megabytes waited for that.
+        Objects in a cycle stay in memory until the garbage collector visits the oldest generation,
+        which is rare: without this, hundreds of megabytes stayed after a flood of requests.
         """
         self._unset_keepalive_if_required()
         self.pipeline.clear()
@@ -124,7 +124,7 @@ class HttpProtocol(ParsingProtocol):
         return refusal
 
     def _refusal_in_reserve(self, head: RequestHead) -> bytes | None:
-        """Refuse all but health checks and the root key: no other connection is free."""
+        """Refuse all requests except health checks and those with the root key."""
         credentials = head.values(b"authorization")
         is_root = len(credentials) == 1 and self._is_root(credentials[0])
         if not head.is_for_health and not is_root:
