@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler in front of a store, which decides which request runs next and which waits.
 
-It does no I/O and reads no clock. Tenants take turns, and within a tenant its users, so that a
-user with a thousand requests at once delays nobody else by more than a few of them. Both the
-running and the waiting requests of a user are bounded.
+It does no I/O and reads no clock. Tenants take turns, and so do the users within a tenant. A user
+with a thousand simultaneous requests therefore delays nobody else by more than a few of them. A
+user can have only a limited number of running requests and of waiting requests.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tidings.model.refusals import RateLimited, Refusal, StoreUnavailable
 from tidings.ports.store import Requester
 
 DEBT_TURNS_MAX: Final = 20.0
-"""Most turns that a user or tenant is skipped, however expensive its requests were."""
+"""Maximum number of turns that a user or tenant has to skip after expensive requests."""
 
 
 class Turn:
@@ -43,16 +43,16 @@ class Turn:
         self._go(self)
 
     def turn_away(self, refusal: Refusal) -> None:
-        """End a waiting request, to make room for a request of another tenant."""
+        """Refuse a waiting request, to make room for a request from another tenant."""
         self.is_over = True
         self._turn_away(refusal)
 
 
 class RingMember(Protocol):
-    """A user or a tenant that takes turns in a ring."""
+    """A user or a tenant that takes turns with the other members of a ring."""
 
     debt: float
-    """Turns still to be skipped, because earlier requests cost more than one turn each."""
+    """Turns that the member still has to skip, because earlier requests cost more than a turn."""
     is_listed: bool
 
     @property
@@ -65,7 +65,7 @@ M = TypeVar("M", bound=RingMember)
 
 
 class Ring(Generic[M]):
-    """Round-robin over its members; a member whose requests were expensive skips turns."""
+    """Members that take turns in order; a member whose requests were expensive skips turns."""
 
     def __init__(self) -> None:
         self._members: deque[M] = deque()
@@ -74,7 +74,7 @@ class Ring(Generic[M]):
         return bool(self._members)
 
     def add(self, member: M) -> None:
-        """Add the member at the end, unless it is in the ring."""
+        """Add the member at the end, unless it is already in the ring."""
         if not member.is_listed:
             member.is_listed = True
             self._members.append(member)
@@ -96,7 +96,7 @@ class Ring(Generic[M]):
 
 
 class UserQueue:
-    """Requests of one user, or of the tenant itself."""
+    """The requests of one user, or those that the tenant makes with its own key."""
 
     __slots__ = ("at_once", "debt", "is_listed", "requester", "running", "tenant", "waiting")
 
@@ -115,7 +115,7 @@ class UserQueue:
 
 
 class TenantQueue:
-    """Users of one tenant that have requests running or waiting."""
+    """The users of one tenant who have running or waiting requests."""
 
     __slots__ = ("debt", "is_listed", "ring", "users", "waiting")
 
@@ -132,7 +132,7 @@ class TenantQueue:
 
 
 def charge(member: RingMember, cost: float) -> None:
-    """Add the cost of a request beyond its one turn to the turns the member has to skip."""
+    """Make the member skip turns if a request cost more than one turn."""
     member.debt = min(DEBT_TURNS_MAX, member.debt + max(0.0, cost - 1.0))
 
 
@@ -153,7 +153,7 @@ class Scheduler:
         report_queue(name, self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many requests run and wait, and of how many tenants."""
+        """Return the numbers of running requests, of waiting requests and of their tenants."""
         return {"running": self._running, "waiting": self._waiting, "tenants": len(self._tenants)}
 
     @property
@@ -172,18 +172,19 @@ class Scheduler:
         go: Callable[[Turn], None],
         turn_away: Callable[[Refusal], None],
     ) -> Turn:
-        """Request a turn; `go` is called once, now or when the turn comes.
+        """Request a turn; `go` is called once, either immediately or when the turn comes.
 
-        `turn_away` is called instead if the place is needed for a tenant with fewer waiting
-        requests. The caller must call `leave` once in either case.
+        `turn_away` is called instead if a tenant with fewer waiting requests needs the place in
+        the queue. In either case the caller must call `leave` once.
 
         Raises:
-            RateLimited: Too many requests of this user wait already.
-            StoreUnavailable: Too many requests wait in all.
+            RateLimited: Too many requests of this user are already waiting.
+            StoreUnavailable: Too many requests are waiting in total.
         """
         user = self._user(requester)
         turn = Turn(user, go, turn_away)
-        # While a slot is free, a request waits only because its own user has no slot left.
+        # If a slot is free, the only waiting requests are from users who have no slot left, so
+        # this request overtakes nobody who could start.
         if self._running < self._slots and user.running < user.at_once:
             self._start(turn)
             return turn
@@ -199,7 +200,7 @@ class Scheduler:
         return turn
 
     def leave(self, turn: Turn, cost: float = 1.0) -> None:
-        """End a finished or cancelled request. `cost` is in turns of ordinary requests."""
+        """End a finished or cancelled request. An ordinary request has a `cost` of one turn."""
         if turn.is_over:
             return
         turn.is_over = True
@@ -228,7 +229,10 @@ class Scheduler:
         return user
 
     def _at_once(self, requester: Requester) -> int:
-        """Return the user's slots: more for background work and tenant keys, which serve many."""
+        """Return how many requests of this requester may run at once.
+
+        Background work and tenant keys get more than one user does, because they serve many users.
+        """
         if not requester.tenant:
             return self._slots
         return self._user_slots if requester.user else max(self._user_slots, self._slots // 2)
@@ -288,7 +292,7 @@ async def wait_for_turn(
 
     Raises:
         TimeoutError: The turn did not come before `until`, a time on the event loop's clock.
-        RateLimited, StoreUnavailable: Too many requests wait.
+        RateLimited, StoreUnavailable: Too many requests are waiting.
     """
     started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -315,7 +319,7 @@ async def wait_for_turn(
 async def in_turn(
     scheduler: Scheduler, requester: Requester, until: float | None = None
 ) -> AsyncIterator[None]:
-    """Run the body in a turn: wait as `wait_for_turn` does, and leave afterwards."""
+    """Wait for a turn as `wait_for_turn` does, run the body, and end the turn."""
     turn = await wait_for_turn(scheduler, requester, until)
     try:
         yield

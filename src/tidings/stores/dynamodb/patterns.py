@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every access pattern, declared once.
+"""The only declaration of the access patterns.
 
-A request names its pattern and takes table, index and consistency from it, so no request can differ
-from its declaration. The matrix in the docs, the rights of each role and the tests of invariants
-read this list. The patterns of the inbox, of identity with the audit trail, and of chat deletion
-are declared in those packages.
+The client reads the table, the index and the consistency of each request from its pattern, so no
+request can differ from its declaration. The matrix in the docs and the rights of each role are
+generated from the patterns, and tests check their invariants. The patterns for the inbox, for
+identity and the audit trail, and for chat deletion are declared in separate files.
 """
 
 from typing import Final
@@ -339,7 +339,7 @@ IMPORT_HEAD: Final = Pattern(
 
 
 def declared() -> tuple[Pattern, ...]:
-    """Return all patterns: first those of this file, then those of the other files, in order."""
+    """Return all patterns in the order of their declaration, those of this file first."""
     others = (inbox_patterns, identity_patterns, deletion_patterns)
     return of_module(globals().values()) + tuple(
         pattern for module in others for pattern in of_module(vars(module).values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open the store: check the tables, then build the adapter of every store port on one client."""
+"""Opens the store: checks the tables, then builds an adapter for every store port on one client."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ IMPORT: Final = value_key("import")
 
 
 async def first_answer(dynamo: Dynamo) -> str | None:
-    """Return the epoch, if there is one, and thereby check that the tables exist.
+    """Return the stored epoch or None; this first read also checks that the tables exist.
 
     Raises:
         SetupError: The tables do not exist.
@@ -73,7 +73,7 @@ async def refuse_unfinished(dynamo: Dynamo) -> None:
 
 
 class DynamoSweeping:
-    """Sweeping without work: DynamoDB deletes expired items by their TTL."""
+    """Sweeping that does nothing, because DynamoDB itself deletes expired items by their TTL."""
 
     async def empty_expired(self, now: int, limit: int) -> list[tuple[ChatId, int]]:
         return []
@@ -90,7 +90,7 @@ _conforms: type[Sweeping] = DynamoSweeping
 
 @dataclass(frozen=True, slots=True)
 class DynamoStore:
-    """Every store port, on the tables of one deployment."""
+    """The adapters of all store ports, on the tables of one deployment."""
 
     log: DynamoLog
     chats: DynamoChats
@@ -131,8 +131,9 @@ async def open_store(
 ) -> AsyncIterator[DynamoStore]:
     """Open the existing tables with this prefix, on AWS or at the given endpoint.
 
-    With `writes_heads` this process writes the head copy of each chat it appends to. Use it only
-    without delivery workers: a head copy means "delivered up to here".
+    With `writes_heads`, this process writes the head copy of each chat to which it appends. Use it
+    only if there are no delivery workers: with workers, a head copy means "delivered up to here",
+    and only delivery may write it.
 
     Raises:
         SetupError: There are no credentials or no such tables, or an import is not finished.

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The relay's source of changes: the DynamoDB streams of the tables of messages and bodies.
+"""The relay's source of changes: the DynamoDB streams of the tables `messages` and `bodies`.
 
-A stream reports the keys of written items for a day. It consists of shards, which end and are
-followed by others; shards are read independently, without an order among them. That is enough,
-because the relay compares sequences, and an entry never changes its sequence.
-Reading begins with the oldest record. No position is stored, so a new process reads a day of keys,
-a thousand at a time, and compares each chat once for all of its keys.
+A stream keeps the keys of changed items for a day. It consists of shards; when a shard ends, others
+follow it. Shards are read independently, so their records arrive in no particular order. The relay
+does not need an order, because it compares sequences, and an entry never changes its sequence.
+
+Positions are not stored: a new process begins with the oldest record and reads the keys of a whole
+day. That is cheap, because it reads a thousand keys at a time, and the relay compares each chat
+once for all keys of that chat.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ _ITERATOR_LOST: Final = frozenset({"ExpiredIteratorException", _POSITION_LOST})
 _SHARD_LOST: Final = "ResourceNotFoundException"
 
 Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Function that sends an operation, with retries; raises Rejected and StoreUnavailable."""
+"""Function that sends an operation with retries; may raise Rejected or StoreUnavailable."""
 
 
 class Shard:
@@ -43,14 +45,14 @@ class Shard:
         self._name = name
         self._iterator: str | None = None
         self._last: str | None = None
-        """Number of the last record read, to resume from: an iterator expires after 15 minutes."""
+        """Number of the last record read, from which reading resumes when the iterator expires."""
         self.is_ended = False
 
     async def read(self) -> list[dict[str, Any]]:
         """Return the next records, if there are any.
 
         Raises:
-            StoreUnavailable: Nothing could be read now; the next call resumes here.
+            StoreUnavailable: Nothing could be read; the next call continues at the same record.
         """
         try:
             return await self._read()
@@ -108,16 +110,16 @@ class TableStream:
         self._listed_at: float | None = None
 
     async def poll(self) -> list[Change]:
-        """Return some changes of each shard; none if there are no more at the moment.
+        """Return the next changes of every shard, or an empty list if there are none at present.
 
         Raises:
-            StoreUnavailable: Nothing could be read. No record is lost by it.
+            StoreUnavailable: Nothing could be read; the next call continues at the same records.
         """
         await self._list_shards()
         shards = [shard for shard in self._shards.values() if not shard.is_ended]
         pages = await gather_bounded(partial(_read_or_none, shard.read) for shard in shards)
         if any(shard.is_ended for shard in shards):
-            self._listed_at = None  # other shards have replaced those
+            self._listed_at = None  # list the shards again, to find those that follow
         changes = (self._to_change(record) for record in _all_read(pages))
         return [change for change in changes if change is not None]
 
@@ -144,7 +146,7 @@ class TableStream:
 
 
 async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | None:
-    """Return what `read` returns, or None if the store fails: other parts are still read."""
+    """Call `read`; return None if the store fails, so that the other parts are still read."""
     try:
         return await read()
     except StoreUnavailable:
@@ -152,7 +154,7 @@ async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | N
 
 
 def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
-    """Join the parts that were read; raise only if nothing was read and some part failed."""
+    """Join the parts that were read; raise only if there is no record and some part failed."""
     parts = list(parts)
     found = [record for part in parts if part is not None for record in part]
     if not found and None in parts:
@@ -161,7 +163,10 @@ def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
 
 
 def to_written(record: _Record) -> Change | None:
-    """Convert a record of the log's stream. Only inserts matter: later changes are no new entry."""
+    """Convert an insert from the log's stream; return None for other records.
+
+    Later changes of an item are not new entries.
+    """
     if record["eventName"] != "INSERT":
         return None
     change = record["dynamodb"]
@@ -171,7 +176,10 @@ def to_written(record: _Record) -> Change | None:
 
 
 def to_cleaned(record: _Record) -> Change | None:
-    """Convert a record of the bodies' stream. Engines name a deletion by TTL differently."""
+    """Convert a deletion from the bodies' stream; return None for other records.
+
+    Engines have different names for a deletion by TTL, so this accepts every other event.
+    """
     if record["eventName"] in {"INSERT", "MODIFY"}:
         return None
     key = item_from_wire(record["dynamodb"]["Keys"])
@@ -180,7 +188,7 @@ def to_cleaned(record: _Record) -> Change | None:
 
 
 class DynamoChanges:
-    """Changes from the streams of both tables."""
+    """The changes from the streams of both tables."""
 
     def __init__(self, streams: Sequence[TableStream]) -> None:
         self._streams = streams

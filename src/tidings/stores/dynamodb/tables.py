@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables, declared once.
+"""The only declaration of the tables.
 
-Creating and checking them, the CloudFormation and Terraform files, the alarms, the rights of each
-role and the page about them in the docs all come from here. The real name of a table is the prefix
-of the deployment followed by the name below.
+It is used to create and check the tables. The CloudFormation and Terraform files, the alarms, the
+rights of each role and a page in the docs are generated from it. A table's real name is the
+deployment's prefix followed by the name below.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ Projection = Literal["ALL", "KEYS_ONLY"]
 StreamView = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
 
 TTL: Final = "ttl"
-"""Attribute with the time, in seconds, after which DynamoDB deletes an item at its own pace. Reads
-therefore check `expires_at`, in milliseconds."""
+"""Attribute with the expiry of an item, in seconds. DynamoDB deletes the item some time after its
+expiry, so reads also check `expires_at`, in milliseconds."""
 
 BACKUP_DAYS: Final = 90
 KEY_BACKUP_DAYS: Final = 7
-"""How long a destroyed data key may still exist: in backups, and nowhere else."""
+"""Days for which a destroyed data key may still exist in backups, and nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Units per second: the minimum that is always provisioned, and the maximum under load."""
+    """Capacity units per second: the minimum that is always provisioned, and the maximum."""
 
     least: int
     most: int
@@ -50,7 +50,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """Capacity paid by the hour; the same for the table and each of its indexes."""
+    """Capacity that is paid by the hour; the table and each of its indexes have the same range."""
 
     read: Range
     write: Range
@@ -66,12 +66,12 @@ class Table:
     sort: TableKey | None = None
     indexes: tuple[Index, ...] = ()
     capacity: Provisioned | None = None
-    """None: billed on demand."""
+    """Provisioned capacity, or None if the table is billed on demand."""
     ttl: str | None = None
     stream: StreamView | None = None
     pitr: bool = True
     backup_days: int | None = BACKUP_DAYS
-    """Days that each daily backup is kept; None: no backups."""
+    """Days for which each daily backup is kept, or None if there are no backups."""
 
 
 _CHAT: Final = TableKey("chat_id")
@@ -197,15 +197,21 @@ TABLES: Final[tuple[Table, ...]] = (
 
 
 def ttl_seconds(expires_at: int) -> int:
-    """Convert an expiry in milliseconds to a TTL: the first full second not before it."""
+    """Convert an expiry in milliseconds to a TTL in seconds, rounded up."""
     return -(-expires_at // 1_000)
 
 
 def invites_of(user: str) -> str:
-    """Return the partition of a user's invitations among the claimed keys, distinct by its `#`."""
+    """Return the partition of a user's invitations in the table of claimed keys.
+
+    The `#` distinguishes it from partitions whose name is a chat id.
+    """
     return f"i#{user}"
 
 
 def request_keys_of(user: str) -> str:
-    """Return the partition of a user's request keys among the claimed keys, distinct by its `#`."""
+    """Return the partition of a user's request keys in the table of claimed keys.
+
+    The `#` distinguishes it from partitions whose name is a chat id.
+    """
     return f"r#{user}"

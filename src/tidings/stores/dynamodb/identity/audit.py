@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail on DynamoDB: a partition for each tenant and month, and an index over all.
+"""The audit trail on DynamoDB: one partition per tenant and month, and an index over all tenants.
 
-The index spreads each month over several partitions, so that no single one has to take all writes:
-a partition takes a thousand small items a second.
+The index spreads each month over several partitions, because one partition accepts only a thousand
+small items per second.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -23,16 +23,16 @@ from tidings.stores.dynamodb.identity import identity_patterns as patterns
 from tidings.stores.dynamodb.tables import TTL, ttl_seconds
 
 SHARDS: Final = 4
-"""Partitions of one month in the index."""
+"""Number of partitions for one month in the index."""
 PAGE_ITEMS: Final = 500
 DEPLOYMENT: Final = "*"
-"""Stands for the deployment in place of a tenant, whose name never has this character."""
+"""Replaces the tenant in entries about the whole deployment; no tenant id has this character."""
 
 _acts = msgspec.json.Decoder(tuple[Act, ...])
 
 
 class DynamoAuditLog:
-    """The audit trail: each item is written once and completed once."""
+    """The audit trail: each entry is written once, and completed once with its outcome."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -96,14 +96,18 @@ class DynamoAuditLog:
         )
 
     async def oldest_first(self, since: int, until: int) -> AsyncIterator[list[AuditEntry]]:
-        """Read all entries of a stopped deployment, in order and in bounded memory."""
+        """Yield the entries between two times in pages, oldest first.
+
+        The deployment must be stopped, because the index may lack entries that were just written.
+        """
         for month in reversed(list(months_down(since, until))):
             after = _name((since, ""))
             while after:
                 shards = await gather_bounded(
                     partial(self._shard_after, shard, after) for shard in _shards_of(month)
                 )
-                # Beyond the last item of an unfinished shard, the next may come from that shard.
+                # A shard that filled its page may have more items after that page. Only items up
+                # to the earliest end of such a page can be yielded in order now.
                 ends = [_sort_key(items[-1]) for items in shards if len(items) == PAGE_ITEMS]
                 last = min(ends, default="")
                 merged = merge(*shards, key=_sort_key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of the audit trail, sessions, logins, phone numbers and tenants."""
+"""Access patterns for the audit trail, sessions, logins, phone numbers and tenants."""
 
 from typing import Final
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of tenants, keys, users and sessions to items and back, for export too."""
+"""Converts tenants, keys, users and sessions to items and back, also for exports and imports."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
@@ -25,18 +25,18 @@ SIGNING: Final = "s#"
 ISSUER: Final = "issuer"
 
 IS_SESSION: Final = "attribute_exists(#user_id)"
-"""Condition for a session in a table that also contains codes and budgets."""
+"""Condition that an item is a session: the table also contains login codes and budgets."""
 
 _IS_VALID: Final = f"{IS_SESSION} AND attribute_not_exists(#revoked_at) AND #expires_at > :now"
 
 
 def partition(tenant: str) -> str:
-    """Return the partition of everything of a tenant except its tenant keys."""
+    """Return the partition that stores everything about a tenant except its tenant keys."""
     return TENANT + tenant
 
 
 def tenant_key(tenant: str) -> Item:
-    """Return the key of a tenant."""
+    """Return the key of a tenant's item."""
     return {"pk": partition(tenant), "sk": "tenant"}
 
 
@@ -64,18 +64,21 @@ def to_tenant(item: Item) -> Tenant:
 
 
 def quotas_value(quotas: Quotas) -> Item:
-    """Convert quotas to a map, without those that are not set."""
+    """Convert quotas to a map that contains only the quotas that are set."""
     fields = {name: getattr(quotas, name) for name in quotas.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def api_key_key(key_id: str) -> Item:
-    """Return the key of a tenant key's item: its id alone, as callers do not name the tenant."""
+    """Return the key of a tenant key's item.
+
+    It contains only the tenant key's id, because callers do not name their tenant.
+    """
     return {"pk": TENANT_KEY + key_id, "sk": "key"}
 
 
 def api_key_item(key: TenantKey) -> Item:
-    """Convert a valid tenant key to its item."""
+    """Convert a tenant key that is not revoked to its item."""
     return {
         **api_key_key(key.key_id),
         "tenant": key.tenant,
@@ -124,7 +127,7 @@ def to_signing_key(item: Item) -> SigningKey:
 
 
 def issuer_key(tenant: str) -> Item:
-    """Return the key of a tenant's own token issuer."""
+    """Return the key of the item with a tenant's own token issuer."""
     return {"pk": partition(tenant), "sk": ISSUER}
 
 
@@ -152,13 +155,13 @@ def to_issuer(item: Item) -> TokenIssuer:
 
 
 def to_tenant_item(fact: TenantFact) -> Item:
-    """Convert a tenant from an export to its item."""
+    """Convert an exported tenant to its item."""
     quotas = {name: getattr(fact, f"quota_{name}") for name in Quotas.__struct_fields__}
     return tenant_item(converted(Tenant, fact, quotas=Quotas(**quotas)))
 
 
 def to_tenant_fact(item: Item) -> TenantFact:
-    """Convert an item to a tenant for an export."""
+    """Convert a tenant's item to a fact for an export."""
     tenant = to_tenant(item)
     names = Quotas.__struct_fields__
     quotas = {f"quota_{name}": getattr(tenant.quotas, name) for name in names}
@@ -166,15 +169,15 @@ def to_tenant_fact(item: Item) -> TenantFact:
 
 
 def to_issuer_item(fact: IssuerFact) -> Item:
-    """Convert a tenant's token issuer from an export to its item.
+    """Convert an exported token issuer to its item.
 
-    An issuer has the tenant's own public keys.
+    An issuer contains the public keys with which the tenant's own tokens are verified.
     """
     return issuer_item(converted(TokenIssuer, fact))
 
 
 def to_issuer_fact(item: Item) -> IssuerFact:
-    """Convert an item to a token issuer for an export."""
+    """Convert a token issuer's item to a fact for an export."""
     return converted(IssuerFact, to_issuer(item))
 
 
@@ -182,12 +185,12 @@ def to_issuer_fact(item: Item) -> IssuerFact:
 
 
 def to_session_item(fact: SessionFact) -> Item:
-    """Convert a session from an export to its item."""
+    """Convert an exported session to its item."""
     return session_item(converted(Session, fact, user=fact.user_id, revoked_at=None))
 
 
 async def session_facts(dynamo: Dynamo, now: int) -> AsyncIterator[list[SessionFact]]:
-    """Yield all sessions that have not ended, in order."""
+    """Yield all valid sessions for an export, in the order of their ids."""
     ids = await ids_of(dynamo, SCAN_SESSIONS, "session_id", _IS_VALID, {":now": now})
     for start in range(0, len(ids), BATCH_GET_MAX):
         keys = [{"session_id": session} for session in ids[start : start + BATCH_GET_MAX]]
@@ -200,9 +203,9 @@ async def session_facts(dynamo: Dynamo, now: int) -> AsyncIterator[list[SessionF
 
 
 def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
-    """Yield the facts, where a number remains only with the first of several users who have it.
+    """Yield the facts; if several users have the same phone number, only the first keeps it.
 
-    Facts of one batch are written concurrently, so the store could not decide who is first.
+    The facts of one batch are written concurrently, so the store cannot know which user is first.
     """
     taken: set[str] = set()
     for fact in facts:
@@ -215,7 +218,7 @@ def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
 
 
 async def put_user(dynamo: Dynamo, fact: UserFact) -> None:
-    """Write a user, and claim the number unless another user has it already."""
+    """Write an imported user, without the phone number if another user has already claimed it."""
     fields = {name: getattr(fact, name) for name in fact.__struct_fields__}
     item: Item = {name: value for name, value in fields.items() if value is not None}
     if fact.phone_number is not None:

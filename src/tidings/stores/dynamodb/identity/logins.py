@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login codes and SMS budgets on DynamoDB: items that expire, in the table of sessions."""
+"""Login codes and SMS budgets on DynamoDB, stored as expiring items in the table of sessions."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,13 +28,13 @@ CODES: Final = "c#"
 BUDGETS: Final = "b#"
 
 _NOBODY: Final = "-"
-"""Value for attempts from an address that is not counted: no digest looks like this."""
+"""Replaces the digest of an unknown address; no digest has this value, so it matches none."""
 _IS_VALID: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
 _ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
 
 
 class DynamoLoginCodes:
-    """Login codes, one item for each number of a tenant; a new code overwrites it."""
+    """Login codes, one item for each phone number of a tenant; a new code replaces the old one."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -63,7 +63,7 @@ class DynamoLoginCodes:
     async def attempt(
         self, tenant: str, phone_number: str, now: int, tried_by: str | None = None
     ) -> LoginCode | None:
-        # An attempt whose answer was lost is counted twice: that allows fewer attempts, not more.
+        # An attempt whose answer was lost may be counted twice, which only allows fewer attempts.
         key = _code_key(tenant, phone_number)
         values: Item = {":one": 1, ":now": now, ":most": limits.CODE_ATTEMPTS_MAX}
         values[":tried_by"] = tried_by or _NOBODY
@@ -94,7 +94,7 @@ class DynamoLoginCodes:
             return None
 
     async def use(self, code: LoginCode) -> bool:
-        # The code is marked, not deleted: after a lost answer, the retry recognises its own mark.
+        # The code is marked, not deleted, so that a retry after a lost answer finds its own mark.
         mark = self._dynamo.chance.token(16)
         try:
             await self._dynamo.update(
@@ -111,7 +111,7 @@ class DynamoLoginCodes:
 
 
 class DynamoBudgets:
-    """Budgets, one item for each allowance with the amount spent."""
+    """Budgets: for each allowance, one item that stores the amount spent."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -124,14 +124,14 @@ class DynamoBudgets:
         return allowances[used_up[0]].name if used_up else None
 
     async def give_back(self, allowances: Sequence[Allowance]) -> None:
-        # A transaction is carried out once even if an answer is lost: an amount that is given back
-        # twice could be spent twice.
+        # A transaction is carried out only once even if its answer is lost. An amount that is
+        # given back twice could be spent twice.
         left = list(allowances)
         while at_zero := await self._count(GIVE_BACK, [_give_back(each) for each in left]):
             left = [each for index, each in enumerate(left) if index not in at_zero]
 
     async def _count(self, pattern: Pattern, writes: Sequence[Update]) -> list[int]:
-        """Carry out all writes, or none; return the indexes of those whose condition failed."""
+        """Carry out all writes or none; return the indexes of writes whose condition failed."""
         if not writes:
             return []
         async for _ in self._dynamo.retrying.attempts():
@@ -146,7 +146,7 @@ class DynamoBudgets:
         raise StoreUnavailable
 
     async def add(self, allowance: Allowance, count: int) -> int:
-        # An addition whose answer was lost may be in the sum twice: a little too much is harmless.
+        # An addition whose answer was lost may be counted twice. A slightly high sum is harmless.
         item = await self._dynamo.update(
             ADD_UP, _budget_key(allowance), _ADD, values=_added(allowance, count)
         )

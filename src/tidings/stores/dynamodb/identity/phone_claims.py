@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The item of a user, the claims on phone numbers, and counts of users.
+"""Items of users, claims on phone numbers, and user counts.
 
-A claim is a separate item, written in one transaction with the profile. An index on the number
-would not do: its reads are eventually consistent, so two logins at once with a new number would
-both find no owner and create two users.
+A claim is a separate item, written in the same transaction as the profile. An index on the number
+would not be enough, because reads from an index are eventually consistent: two simultaneous logins
+with a new number would both find no owner and create two users.
 
-An exact count would scan the whole table. A process that dies loses what it has not added yet, and
-an addition whose answer was lost may be counted twice: the number is only ever an estimate.
+User counts are estimates, because an exact count would have to scan the whole table. A process that
+dies loses the users that it has not added yet. An addition whose answer was lost may be counted
+twice.
 """
 
 import asyncio
@@ -38,9 +39,9 @@ ADD_SECONDS: Final = 5.0
 
 CLAIMS: Final = "p#"
 IS_USER: Final = "attribute_exists(#created_at)"
-"""Condition: the item is a user, not a claim."""
+"""Condition that the item is a user, not a claim."""
 REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
-"""Condition: `revoked_at` only moves forward, so revoked tokens never become valid again."""
+"""Condition that `revoked_at` moves forward, so that revoked tokens never become valid again."""
 
 
 class UserCounts:
@@ -61,7 +62,7 @@ class UserCounts:
             self._tasks.start(self._add_all())
 
     async def about(self, tenant: str) -> int:
-        """Return the stored count plus what this process has not added yet."""
+        """Return the stored count plus the users that this process has not added to it yet."""
         item = await self._dynamo.get(SHOW_USER_COUNT, _key(tenant)) or {}
         return int(item.get("users", 0)) + self._new[tenant]
 
@@ -90,13 +91,13 @@ class UserCounts:
             del self._new[tenant]
 
     async def close(self) -> None:
-        """Add what is left; give up if the store does not answer."""
+        """Add the remaining users to the counts; give up if the store does not answer."""
         self._closing.set()
         await self._tasks.finish()
 
 
 def count_item(tenant: str, users: int) -> Item:
-    """Build the item of a tenant's counter."""
+    """Build the item that stores a tenant's user count."""
     return {**_key(tenant), "users": users}
 
 
@@ -105,7 +106,7 @@ def _key(tenant: str) -> Item:
 
 
 def key_of(user: UserKey) -> Item:
-    """Return the key of a user."""
+    """Return the key of a user's item."""
     return {"user_id": user}
 
 
@@ -124,17 +125,17 @@ def to_user(item: Item) -> User:
 
 
 def revocation_of(user: UserKey, found: Item, now: int) -> Revocation:
-    """Build the revocation of all credentials that the user has received."""
+    """Build the revocation of all credentials that were issued to the user so far."""
     return Revocation(kind="user", subject=user, at=revoked_up_to(now, found.get("revoked_at")))
 
 
 def claim_key(tenant: str, phone_number: str) -> Item:
-    """Return the key of the claim of a number."""
+    """Return the key of the item that claims a phone number."""
     return {"user_id": f"{CLAIMS}{tenant}#{phone_number}"}
 
 
 def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
-    """Build the item of the claim of a number."""
+    """Build the item that claims a phone number for its owner."""
     return {**claim_key(tenant, phone_number), "owner": owner}
 
 
@@ -142,7 +143,7 @@ _IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
 class PhoneClaims:
-    """Claims of phone numbers."""
+    """Claims, each of which assigns a phone number to one user."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -162,14 +163,15 @@ class PhoneClaims:
     async def claim(
         self, user: UserKey, before: Item | None, fields: Item, now: int
     ) -> Item | None:
-        """Create or change a user with these fields, among them the phone number.
+        """Create or change a user with these fields, which include the phone number.
 
-        `before` is the user as it was read; None if there is none yet. Returns the new state, or
-        None after a concurrent change: then the user must be read again. A previous number is
-        released, and all credentials of the user are revoked with it.
+        `before` is the user's item as the caller read it, or None if the user does not exist yet.
+        Returns the new item, or None after a concurrent change; the caller must then read the user
+        again. If the user had another number, that number is released and all of the user's
+        credentials are revoked.
 
         Raises:
-            PhoneTaken: The number is another user's; nothing was changed.
+            PhoneTaken: The number belongs to another user; nothing was changed.
         """
         changes = {**fields, "updated_at": now}
         claim = Put("users", claim_item(tenant_of(user), fields["phone_number"], user), _IS_FREE)
@@ -197,9 +199,9 @@ class PhoneClaims:
         return None
 
     async def release(self, user: UserKey, before: Item, now: int) -> Item | None:
-        """Release the number in `before`, and revoke all credentials of the user.
+        """Release the phone number in `before`, and revoke all credentials of the user.
 
-        Returns the new state; None after a concurrent change.
+        Returns the user's new item, or None after a concurrent change.
         """
         ending = revocation_of(user, before, now)
         changed = {"updated_at": now, "revoked_at": ending.at}
@@ -211,13 +213,16 @@ class PhoneClaims:
 
 
 def _first(user: UserKey, changes: Item) -> Update:
-    """Build the profile change, on condition that the user still has no number."""
+    """Build the profile change, with the condition that the user still has no phone number."""
     condition = "attribute_exists(#user_id) AND attribute_not_exists(#phone_number)"
     return Update("users", key_of(user), _setting(changes), condition, _values(changes))
 
 
 def _leaving(user: UserKey, number: str, update: str, changed: Item) -> Iterator[Write]:
-    """Build the writes that change the profile and release its number, if it is unchanged."""
+    """Build the writes that change the profile and release its number.
+
+    They fail if the user has another number by now.
+    """
     values = {**_values(changed), ":number": number}
     yield Update("users", key_of(user), update, f"#phone_number = :number AND {REVOKES}", values)
     old = claim_key(tenant_of(user), number)

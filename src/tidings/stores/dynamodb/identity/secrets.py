@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrapped data keys, the list of master keys that wrap them, and values of the deployment."""
+"""Wrapped data keys, the list of master keys that wrap them, and the deployment's secrets."""
 
 from functools import partial
 from typing import Final
@@ -27,25 +27,22 @@ class MasterList:
         self._listed: set[str] = set()
 
     async def before_wrapping(self, master_key_id: str) -> None:
-        """List the key, unless this process has already done so.
+        """Add the key to the list, unless this process has already done so.
 
-        `after_wrapping` checks that it is still listed.
+        The caller calls `after_wrapping` later, which checks that the key is still listed.
         """
         if master_key_id not in self._listed:
             await self.after_wrapping(master_key_id)
 
     async def after_wrapping(self, master_key_id: str) -> None:
-        """Ensure that the key is listed and not about to be removed from the list."""
+        """Ensure that the key is on the list and not marked for removal."""
         found = await self._dynamo.get(patterns.READ_VALUE, _key(master_key_id))
         if found is None or "closing" in found:
             await self._dynamo.put(patterns.KEEP_VALUE, _key(master_key_id))
         self._listed.add(master_key_id)
 
     async def others(self, master_key_id: str) -> list[str]:
-        """Return the ids of all listed master keys except this one.
-
-        Data keys may still be wrapped by them.
-        """
+        """Return the ids of all other listed master keys, which may still wrap data keys."""
         items = await self._dynamo.query(
             patterns.LIST_MASTER_KEYS,
             "#pk = :pk AND begins_with(#sk, :listed)",
@@ -55,7 +52,7 @@ class MasterList:
         return [key_id for key_id in listed if key_id != master_key_id]
 
     async def close(self, master_key_ids: list[str]) -> str:
-        """Mark keys as about to be removed; return the mark, which is unique to this call."""
+        """Mark keys for removal from the list; return the mark, which is unique to this call."""
         mark = self._chance.token(8).hex()
         for key_id in master_key_ids:
             await self._dynamo.update(
@@ -67,7 +64,10 @@ class MasterList:
         return mark
 
     async def strike_off(self, master_key_ids: list[str], mark: str) -> bool:
-        """Remove keys that wrap nothing; return False if one was listed again after its marking."""
+        """Remove keys that wrap no data key any more from the list.
+
+        Returns False if a key remains because it was listed or marked again since `close`.
+        """
         is_done = True
         for key_id in master_key_ids:
             try:
@@ -92,7 +92,7 @@ EPOCH_BYTES: Final = 8
 class DynamoDataKeys:
     """Data keys, one item for each author.
 
-    The item outlives the key in it, because generations are never reused.
+    The item remains after its key was destroyed, so that generation numbers are never reused.
     """
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
@@ -136,7 +136,7 @@ class DynamoDataKeys:
             {":true": True},
         )
         if await self.current(author) is not None:
-            # If this fails, another caller has ended the key, and that is in the feed.
+            # If the condition fails, another caller has ended the key, and the feed contains that.
             await self._revocations.append_with([revocation], [ending])
         key = await self.current(author)
         return key.generation if key is not None and key.is_ending else None
@@ -192,7 +192,7 @@ class DynamoDataKeys:
 
 
 class DynamoDeployment:
-    """Values of the deployment as a whole."""
+    """Values that exist once in a deployment: the epoch and encrypted secrets."""
 
     def __init__(self, dynamo: Dynamo, epoch: str) -> None:
         self._dynamo = dynamo
@@ -222,7 +222,7 @@ class DynamoDeployment:
 
 
 async def ensure_epoch(dynamo: Dynamo, chance: Chance) -> str:
-    """Return the store's epoch; the first process that opens the store creates it at random."""
+    """Return the store's epoch; the first process that opens the store chooses a random one."""
     found = await dynamo.get(patterns.READ_VALUE, _value("epoch"))
     if found is None:
         found = {**_value("epoch"), "value": chance.token(EPOCH_BYTES).hex()}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions and the feed of revocations, on DynamoDB.
 
-Login codes and budgets share the table. They have no user, so the index does not contain them, and
-their keys have a `#`, which no session id has.
+Login codes and budgets are stored in the table of sessions too. They have no user, so the index
+does not contain them. Their keys contain a `#`, which no session id does.
 
-Times cannot serve as positions: readers that have already read further would miss a revocation
-that a slow process writes late.
+Positions in the feed are numbers, not times. With times, a slow process could write a revocation
+before the position that readers have already reached, and they would miss it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _PARTITION: Final = "revocations"
 _IS_FREE: Final = "attribute_not_exists(#pk)"
 
 REVOKED_KEPT_MS: Final = DAY_MS
-"""How long a revoked session is stored, for inspection. A session without item is invalid too."""
+"""How long a revoked session is stored for inspection; an unknown session is invalid too."""
 
 
 class DynamoRevocations:
@@ -51,7 +51,7 @@ class DynamoRevocations:
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._turn = asyncio.Lock()
-        """Lock for appends of this process: two at once would claim the same position."""
+        """Lock for appends by this process: two at once would try to claim the same position."""
 
     async def append(self, revocation: Revocation) -> None:
         await self.append_with([revocation], [])
@@ -59,12 +59,12 @@ class DynamoRevocations:
     async def append_with(
         self, revocations: Sequence[Revocation], changes: Sequence[Write]
     ) -> bool:
-        """Append revocations and carry out their changes, in one transaction.
+        """Append revocations to the feed and carry out `changes`, in one transaction.
 
-        Returns False if the condition of one of the changes failed.
+        Returns False, and writes nothing, if the condition of one of the changes fails.
 
         Raises:
-            StoreUnavailable: Unknown outcome, or too many callers at once.
+            StoreUnavailable: The outcome is unknown, or too many callers append at once.
         """
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
@@ -192,7 +192,7 @@ class DynamoSessions:
 
 
 def session_item(session: Session) -> Item:
-    """Convert a session to its item. None is left out: only revoked sessions have `revoked_at`."""
+    """Convert a session to its item, without the fields that are None."""
     fields = {name: getattr(session, name) for name in session.__struct_fields__}
     item: Item = {name: value for name, value in fields.items() if value is not None}
     return {"user_id": item.pop("user"), **item, TTL: ttl_seconds(session.expires_at)}

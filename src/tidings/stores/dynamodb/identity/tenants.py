@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants, their keys, and the keys that verify their users' tokens, on DynamoDB."""
+"""Tenants, their tenant keys, and the keys that verify their users' tokens, on DynamoDB."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -41,7 +41,7 @@ from tidings.stores.dynamodb.patterns import Pattern
 
 
 class TokenKeys:
-    """Signing keys and the tenant's own issuer, in the tenant's partition."""
+    """Each tenant's signing keys and its own token issuer, stored in the tenant's partition."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -139,7 +139,7 @@ class DynamoTenants(TokenKeys):
         return to_tenant(renamed), False
 
     async def _create(self, tenant: Tenant, signing: SigningKey) -> Tenant | None:
-        """Create the tenant; return the stored tenant if there is already one."""
+        """Create the tenant and return None; if the tenant exists, return the stored tenant."""
         writes = [
             Put("tenants", tenant_item(tenant), "attribute_not_exists(#pk)"),
             Put("tenants", signing_item(signing)),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users and their profiles, on DynamoDB.
 
-Profiles come from eventually consistent reads: a name that is a moment old harms nobody. Only a
-strong read decides that a user does not exist.
+Profiles come from eventually consistent reads, because a slightly outdated name does no harm. A
+user is reported as missing only after a strong read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 from tidings.tasks import Tasks
 
 CHATS_AT_ONCE: Final = 32
-"""Small chats whose members are read concurrently."""
+"""Number of small chats whose members are read concurrently."""
 
 
 class DynamoUsers:
@@ -64,7 +64,7 @@ class DynamoUsers:
     async def _put(
         self, user: UserKey, found: Item | None, fields: Item, now: int
     ) -> tuple[User, bool]:
-        """Create or update a user without a change of the phone number."""
+        """Create or update a user without changing the phone number."""
         if found is None:
             made: Item = {**key_of(user), **fields, "created_at": now, "updated_at": now}
             found = await self._create(made)
@@ -88,7 +88,7 @@ class DynamoUsers:
         return to_user(item), is_new
 
     async def _create(self, made: Item) -> Item | None:
-        """Create the user; return the stored user if there is already one."""
+        """Create the user and return None; if the user exists, return the stored item."""
         try:
             await self._dynamo.put(patterns.CREATE_USER, made, "attribute_not_exists(#user_id)")
         except ConditionFailed as failed:
@@ -141,7 +141,11 @@ class DynamoUsers:
         user: UserKey,
         change: Callable[[UserKey, Item], Awaitable[Item | None]],
     ) -> User | None:
-        """Change the user if the field is set, or is not set; repeat after a concurrent change."""
+        """Call `change` if the user has the field, or with `is_there=False` if it is missing.
+
+        If `change` returns None because of a concurrent change, this reads the user again and
+        repeats. Returns the user, or None if the user does not exist.
+        """
         async for _ in self._dynamo.retrying.attempts():
             found = await self._dynamo.get(patterns.FIND_USER, key_of(user))
             if found is None or (field in found) != is_there:
@@ -175,7 +179,8 @@ class DynamoUsers:
             f"{IS_USER} AND {REVOKES}",
             {":revoked_at": ending.at},
         )
-        # If this fails, another caller has revoked up to that moment: that is in the feed as well.
+        # If the condition fails, another caller has already revoked these tokens, and the feed
+        # contains that revocation.
         await self._revocations.append_with([ending], [change])
         return True
 
@@ -210,7 +215,7 @@ class DynamoUsers:
         return {peer: seen.get(peer) for peer in peers}
 
     async def _members_of(self, chats: list[Item], user: UserKey) -> list[UserKey]:
-        """Return the other members of these chats; read no more chats than needed."""
+        """Return the other members of these chats, and stop reading at the limit of peers."""
         peers: dict[UserKey, None] = {}
         for start in range(0, len(chats), CHATS_AT_ONCE):
             some = chats[start : start + CHATS_AT_ONCE]
@@ -221,7 +226,7 @@ class DynamoUsers:
         return list(peers)[: limits.PRESENCE_PEERS_MAX]
 
     async def _members(self, chat: Item) -> list[UserKey]:
-        """Return the members of a small chat; often its own item names all of them."""
+        """Return the members of a small chat; often the chat's item already names all of them."""
         if len(chat["first_members"]) == chat["member_count"]:
             named: list[UserKey] = chat["first_members"]
             return named
@@ -259,10 +264,10 @@ class DynamoUsers:
                 {":time": time},
             )
         except (ConditionFailed, StoreUnavailable):
-            return  # seen later than that, no such user, or the store is overloaded
+            return  # a later time is stored, the user does not exist, or the store is overloaded
 
     async def close(self) -> None:
-        """Wait until last-seen times and user counts are written, or given up."""
+        """Wait until last-seen times and user counts are written or given up."""
         await self._background.finish()
         await self._user_counts.close()
 
