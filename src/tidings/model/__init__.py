@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nouns and rules of messaging: values and pure functions, without I/O."""
+"""The values and rules of chats and inboxes: types and pure functions, without I/O."""

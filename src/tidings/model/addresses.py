@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a client's address behind trusted proxies, and the network it is rate-limited by."""
+"""Finds a client's address behind trusted proxies, and the network to which rate limits apply."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Networks = tuple[Network, ...]
 
 HOUSEHOLD_BITS: Final = 64
-"""IPv6 prefix of one client, who can use any address within it."""
+"""Bits of the IPv6 prefix of one client, who can use any address within it."""
 SITE_BITS: Final = 48
-"""IPv6 prefix that many providers give to any customer: 65,536 networks of the size above."""
+"""Bits of the IPv6 prefix that many providers give to each customer: 65,536 networks of /64."""
 HOPS_MAX: Final = 32
 """Most forwarded addresses that are examined; no deployment has as many proxies."""
 
 
 def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Networks) -> str | None:
-    """Return the name under which a client is counted: its IPv4 address or its IPv6 network.
+    """Return the IPv4 address or IPv6 network to which a client's rate limits apply.
 
     Args:
         peer: Address of the other end of the connection.
@@ -28,7 +28,7 @@ def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Network
             in them; anybody may have written the addresses before it.
 
     Returns:
-        None if the client is not counted: it is this machine itself, or unknown.
+        None if the client is this machine itself, or is unknown.
     """
     client = _address(peer) if peer else None
     if client is None:
@@ -40,7 +40,7 @@ def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Network
 
 @lru_cache(maxsize=4_096)
 def site_of(counted: str) -> str | None:
-    """Return the /48 of a counted IPv6 network; None for IPv4, whose neighbours are strangers."""
+    """Return the /48 around an IPv6 network; None for IPv4, where neighbours are strangers."""
     if ":" not in counted:
         return None
     return str(ipaddress.ip_network(counted).supernet(new_prefix=SITE_BITS))

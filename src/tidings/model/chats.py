@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chat's state as of its head, rows of the chat list, receipts and unread counts.
+"""A chat's state at its head, rows of the chat list, receipts and unread counts.
 
-A state is a cache for writers. A writer that wins the slot after the state's head (the sequence of
-the next entry) knows that the state was current. A reader has no such proof, so whether a user may
-read a chat is never decided from a state, but by the store.
+A state is a cache for writers. A writer that writes into the slot after the state's head thereby
+learns that the state was current. A reader has no such proof, so only the store, never a state,
+decides whether a user may read a chat.
 
-A receipt only moves forward. Unread is a subtraction and, where that is not zero, a count in the
-log: no stored counter goes up or down, so none can drift.
+The unread count is not stored, so it cannot become wrong. If head and receipt show that there are
+unread messages, they are counted in the log.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """Number of messages that a user has not read; an upper bound if not exact."""
+    """Number of messages that a user has not read, or an upper bound if `exact` is False."""
 
     count: int
     exact: bool = True
@@ -45,7 +45,7 @@ NOTHING_UNREAD = Unread(0)
 
 
 def unread_without_a_look(head: Head, receipt: Receipt) -> Unread | None:
-    """Return unread if head and receipt alone determine it; None if the log must be read."""
+    """Return the unread count if head and receipt determine it; None if the log must be read."""
     left = head.number - receipt.read_number
     if left <= 0:
         return NOTHING_UNREAD
@@ -55,10 +55,11 @@ def unread_without_a_look(head: Head, receipt: Receipt) -> Unread | None:
 
 
 def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]:
-    """Return unread for each chat of a list; None where the log must be read.
+    """Return the unread count of each chat of a list; None where the log must be read.
 
-    The entries read for a whole page are bounded. A chat with few unread entries is always counted;
-    chats with many are counted in order until the page's limit is used up.
+    The number of entries read for a page is limited. Chats with few unread entries are always
+    counted exactly. Those with many are counted in order until the limit is used up; the rest get
+    an upper bound.
     """
     left = limits.LIST_UNREAD_ENTRIES_MAX
     found: list[Unread | None] = []
@@ -75,7 +76,7 @@ def unread_of_page(chats: Iterable[tuple[Head, Receipt]]) -> list[Unread | None]
 
 
 def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
-    """Return whether the entry is a visible message of somebody else."""
+    """Return whether the entry is a visible message from somebody else."""
     return (
         entry.kind == "message"
         and entry.sender != reader
@@ -115,7 +116,7 @@ class ChatState(msgspec.Struct, kw_only=True):
     type: ChatType
     name: str | None
     members: dict[UserKey, Member]
-    """Replaced, never changed in place: copies of a state share it."""
+    """This dict is replaced, never changed in place, because copies of a state share it."""
     head: int = 0
     number: int = 0
     last_message: int = 0
@@ -133,7 +134,7 @@ class ChatState(msgspec.Struct, kw_only=True):
         return msgspec.structs.replace(self)
 
     def stamp(self, entry: Entry, now: int, mark: str) -> None:
-        """Give the entry the sequence after the head, and the running values of the log."""
+        """Set sequence, time, mark and counts of a new entry, which goes after the head."""
         entry.sequence = self.head + 1
         entry.created_at = now
         entry.mark = mark
@@ -143,7 +144,7 @@ class ChatState(msgspec.Struct, kw_only=True):
         entry.active_at = now if entry.kind in ACTIVITY else self.active_at
 
     def fold(self, entry: Entry) -> None:
-        """Apply the entry that follows the head."""
+        """Update the state with the entry that follows the head."""
         assert entry.sequence == self.head + 1, f"{entry.sequence} does not follow {self.head}"
         self.head = entry.sequence
         self.number = entry.number
@@ -184,7 +185,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
     type: ChatType
     name: str | None
     others: tuple[UserKey, ...]
-    """The other members, longest-standing first, at most ten."""
+    """At most ten of the other members, earliest joined first."""
     member_count: int
     role: Role
     muted_until: int | None
@@ -196,7 +197,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
 
 
 class ChatHead(msgspec.Struct, frozen=True):
-    """A chat of a user with its head, which a device compares with its own copy."""
+    """A user's chat with its head, which tells the entries that a device lacks."""
 
     chat_id: ChatId
     head: Head

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of a chat's log, its head, send keys, and the job that deletes a chat."""
+"""Types of a chat's log (entries, head, send keys), and of the job that deletes a chat."""
 
 import re
 from typing import Final, Literal
@@ -30,9 +30,9 @@ Gone = Literal["redacted", "expired", "erased"]
 """The reason why a message has no content any more."""
 
 Phase = Literal["started", "members_removed", "keys_removed", "done"]
-"""started: nothing can be appended any more. members_removed: nobody can read the chat, and it is
-in nobody's chat list. keys_removed: repeats of its sends are no longer recognised. done: every
-entry is empty."""
+"""Progress of a deletion. After `started`, nothing can be appended any more. After
+`members_removed`, nobody can read the chat, and it is in nobody's chat list. After `keys_removed`,
+repeats of its sends are no longer recognised. After `done`, every entry is empty."""
 
 JOB: Final = re.compile(f"delete-chat-({CHAT.pattern})")
 
@@ -47,10 +47,10 @@ class Person(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, kw_only=True):
     """One entry of a chat's log.
 
-    `box` is the sealed content as it is stored. `content` is the opened content: it exists in
-    memory only, on the way to a reader, and is never stored. A message without a box is a
-    tombstone. Entries are written once; only box, box_key, edited_at, redacted and reactions of a
-    message ever change, and only together with a later entry that records the change.
+    `box` is the encrypted content as it is stored. `content` is the decrypted content, which exists
+    only in memory, on the way to a reader. A message without a box is a tombstone. Entries are
+    written once. Only box, box_key, edited_at, redacted and reactions of a message ever change, and
+    only together with a later entry that records the change.
     """
 
     chat_id: ChatId
@@ -63,7 +63,7 @@ class Entry(msgspec.Struct, kw_only=True):
     last_message: int = 0
     """Sequence of the last message up to and including this entry; 0 if there is none."""
     active_at: int = 0
-    """Time when the chat last moved in the chat list, as of this entry."""
+    """Time of the last activity in the chat, up to and including this entry."""
     mark: str = ""
     """Random text by which a writer recognises its own entry."""
 
@@ -71,7 +71,7 @@ class Entry(msgspec.Struct, kw_only=True):
     content_type: str | None = None
     box: bytes | None = None
     box_key: int = 0
-    """Generation of the sender's data key that seals the box."""
+    """Generation of the sender's data key that encrypted the box."""
     expires_at: int | None = None
     edited_at: int | None = None
     redacted: bool = False
@@ -105,13 +105,13 @@ class SendKey(msgspec.Struct, frozen=True):
     sender: UserKey
     client_message_id: str
     digest: bytes
-    """Keyed digest of content, type and ttl. The same key with another digest is a conflict, unless
-    the data key of either digest was destroyed."""
+    """Keyed digest of content, type and ttl. Using the key again with another digest is a conflict,
+    unless the data key behind one of the two digests was destroyed."""
     expires_at: int
 
 
 class Head(msgspec.Struct, frozen=True):
-    """End of a log: the running values of its last entry."""
+    """End of a log: sequence, message number and activity of its last entry."""
 
     sequence: int = 0
     number: int = 0
@@ -125,7 +125,7 @@ def head_of(entry: Entry) -> Head:
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The job that deletes one chat. A chat is deleted once, so it has at most one job."""
+    """The job that deletes a chat. A chat is deleted only once, so it has at most one such job."""
 
     chat_id: ChatId
     tenant: str
@@ -134,18 +134,18 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     emptied: int = 0
     """Sequence up to which all entries are empty."""
     entries: int
-    """Number of entries: the sequence of the last entry, `deleted`."""
+    """Number of entries in the log, which is the sequence of its last entry, `deleted`."""
     created_at: int
     updated_at: int
 
     @property
     def job_id(self) -> str:
-        """Name of the job. It contains the chat's id, so that a repeat finds the same job."""
+        """Public id of the job. It contains the chat's id, so a repeat finds the same job."""
         return f"delete-chat-{self.chat_id}"
 
 
 def deletion_of(deleted: Entry) -> Deletion:
-    """Return the job that begins with an entry `deleted`."""
+    """Return the new job for a chat that ends with this `deleted` entry."""
     return Deletion(
         chat_id=deleted.chat_id,
         tenant=tenant_of(deleted.sender),
@@ -157,13 +157,13 @@ def deletion_of(deleted: Entry) -> Deletion:
 
 
 def finished(deleted: Entry) -> Deletion:
-    """Return the finished job of a chat that has only empty entries left."""
+    """Return the finished job for a chat that ends with this entry and has only empty entries."""
     begun = deletion_of(deleted)
     return msgspec.structs.replace(begun, phase="done", emptied=begun.entries)
 
 
 def chat_of(job_id: str) -> ChatId | None:
-    """Return the chat that a job deletes; None if it is not the name of a deletion job."""
+    """Return the chat that a job deletes; None if the id is not that of a deletion job."""
     found = JOB.fullmatch(job_id)
     return ChatId(found[1]) if found else None
 
@@ -171,8 +171,8 @@ def chat_of(job_id: str) -> ChatId | None:
 def emptied(entry: Entry) -> Entry:
     """Return what remains of an entry of a deleted chat: its sequence, kind and time.
 
-    The slot stays taken: a process that does not know about the deletion yet would write into a
-    free slot.
+    The entry stays in its slot, because a process that does not know about the deletion yet would
+    write into a free slot.
     """
     if entry.kind == "deleted":
         return entry

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identifiers: their alphabets, users, message ids and ULIDs; and names without tricks.
+"""Defines valid identifiers and display names, and makes user keys, message ids and ULIDs.
 
-With invisible characters, or characters that turn the direction of writing, a user could take a
-name that looks like another's. Only the two joiners are allowed, where a script or an emoji needs
-them.
+Names cannot contain invisible characters, or characters that change the direction of writing,
+because with them a user could choose a name that looks like another's. Only the two joiners are
+allowed, where a script or an emoji needs them.
 """
 
 import re
@@ -19,21 +19,22 @@ _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters, marks and symbols without a visible shape."""
 _SIGNS: Final = frozenset({"So", "Sm", "Cn"})
-"""Categories of emoji; emoji newer than Python's tables are `Cn`, not assigned."""
+"""Unicode categories of emoji. Emoji newer than Python's tables are `Cn`, which means not
+assigned."""
 _VIRAMA: Final = 9
 """Combining class of the signs that join letters in the scripts of India."""
 
 ChatId = NewType("ChatId", str)
-"""A ULID. Only a name: never used as an order or a cursor."""
+"""A ULID. Its order has no meaning: chats are not sorted by it."""
 
 UserKey = NewType("UserKey", str)
 """A user qualified by its tenant, ``tenant:user``. Never shown to clients; see `user_id`."""
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
-"""Neither `.` nor `..`, which clients and proxies remove from a path."""
+"""A user id is neither `.` nor `..`, because clients and proxies remove these from a path."""
 TENANT_ITSELF: Final = "~tenant"
-"""Sender of entries that the tenant made with its key. No user can have this name."""
+"""Sender of entries that the tenant made with a tenant key. No user can have this id."""
 DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -42,13 +43,13 @@ SESSION: Final = CHAT
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
 SEQUENCE_MAX: Final = 2**53 - 1
-"""The largest sequence a client in any language can hold exactly."""
+"""The largest sequence that clients in all languages, such as JavaScript, can represent exactly."""
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def is_visible(text: str) -> bool:
-    """Return whether a name has only visible characters, and is not blank or too long."""
+    """Return whether a name has only visible characters, and is neither blank nor too long."""
     if not text.strip() or len(text) > limits.NAME_CHARS_MAX:
         return False
     marks = 0
@@ -105,7 +106,7 @@ def tenant_of(key: UserKey) -> str:
 
 
 def tenant_itself(tenant: str) -> UserKey:
-    """Return the user key that stands for the tenant itself."""
+    """Return the user key that represents the tenant itself."""
     return UserKey(f"{tenant}:{TENANT_ITSELF}")
 
 
@@ -115,7 +116,7 @@ def message_id(chat: ChatId, sequence: int) -> str:
 
 
 def locate(message: str) -> tuple[ChatId, int] | None:
-    """Return the chat and sequence of a message id; None if it is malformed."""
+    """Return the chat and sequence that a message id names; None if it is malformed."""
     match = MESSAGE.fullmatch(message)
     return (ChatId(match[1]), int(match[2])) if match else None
 

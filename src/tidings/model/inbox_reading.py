@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's view of an inbox: the log of broadcasts, its merge with copies, the unread count."""
+"""Computes a user's view of an inbox: broadcasts and copies in one list, and the unread count."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -17,7 +17,7 @@ _LEAST_ENTROPY: Final = bytes(10)
 
 
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
-    """An inbox's log up to its head: the newest broadcasts, and all retractions."""
+    """Summary of an inbox's log up to its head: the newest broadcasts, and all retractions."""
 
     head: int = 0
     head_at: int = 0
@@ -58,14 +58,14 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadCount(msgspec.Struct, frozen=True):
-    """Number of unread notifications of a user, in total and by category."""
+    """A user's number of unread notifications, in total and by category."""
 
     total: int
     categories: dict[str, int]
 
 
 def fold(view: LogView, entries: Sequence[Broadcast], now: int) -> LogView:
-    """Return the view after the next entries of the log, without expired and too old entries."""
+    """Return the view with the next entries of the log, and without expired or too old entries."""
     if not entries:
         return view
     retracted = {target: until for target, until in view.retracted.items() if until > now}
@@ -90,14 +90,14 @@ def is_for(broadcast: Broadcast, joined_at: int) -> bool:
 
 
 def copy_read_at(copy: Copy, state: ReadState) -> int | None:
-    """Return when the user marked the copy, or everything up to some time, as read."""
+    """Return when the copy was marked as read, alone or with all earlier copies; None if unread."""
     if copy.read_at is not None:
         return copy.read_at
     return state.before if copy.received_at <= state.before else None
 
 
 def broadcast_read_at(broadcast: Broadcast, state: ReadState) -> int | None:
-    """Return when the user marked the broadcast, or everything up to it, as read."""
+    """Return when the broadcast was marked as read, alone or with all earlier; None if unread."""
     marked = state.singly.get(broadcast.sequence)
     if marked is not None:
         return marked
@@ -114,7 +114,7 @@ def merged(
 
 
 def first_copy_below(place: NotificationPosition) -> str:
-    """Return the id below which all copies after this position in the list sort."""
+    """Return an id such that exactly the copies after this position in the list have a lower id."""
     time, notification_id = place
     if broadcast_sequence(notification_id) is None:
         return notification_id
@@ -129,7 +129,7 @@ def count_unread(
     state: ReadState,
     now: int,
 ) -> UnreadCount:
-    """Count the unread notifications themselves, so that the count cannot drift."""
+    """Count the unread notifications. No counter is stored that could become wrong."""
     unread: list[Copy | Broadcast] = [
         *(copy for copy in copies if copy_read_at(copy, state) is None),
         *(sent for sent in broadcasts if broadcast_read_at(sent, state) is None),

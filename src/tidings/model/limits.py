@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every limit of the product, with its unit in its name; assertions keep them consistent."""
+"""All limits of the server, each with its unit in its name. Assertions keep them consistent."""
 
 from typing import Final
 
@@ -14,38 +14,41 @@ TTL_SECONDS_MAX: Final = 31_536_000
 PREVIEW_CHARS_MAX: Final = 120
 NAME_CHARS_MAX: Final = 200
 NAME_MARKS_MAX: Final = 8
-"""Combining marks in a row within a name: more would be drawn over the text around the name."""
+"""Combining marks that may follow each other in a name: more of them would cover the text
+nearby."""
 
 # Chats.
 GROUP_MEMBERS_MAX: Final = 1_000
 USER_CHATS_MAX: Final = 1_000
-"""Chats that a user created or has written in; at this number the user cannot create more."""
+"""Chats that a user has created or has written in. A user with this many cannot create more."""
 OTHERS_CHATS_MAX: Final = 1_000
-"""Chats of others, in which a user has never written: at this number nobody can add the user to
-another group."""
+"""Chats that others created and the user has never written in. A user with this many cannot be
+added to another group."""
 OTHERS_DIRECT_CHATS_MAX: Final = 1_200
-"""Chats of others at which nobody can start a direct chat with the user either."""
+"""The same for direct chats: with a user who has this many such chats, nobody can start one."""
 USER_DAY_STRANGERS_MAX: Final = 1_000
-"""Strangers that a user adds to chats in a day; the same stranger in three groups counts thrice."""
+"""Strangers that a user may add to chats in a day. A stranger added to three groups counts
+thrice."""
 USER_INVITES_MAX: Final = 100
-"""Open invitations of a user."""
+"""Open invitations that a user may have."""
 INVITER_INVITES_MAX: Final = 10
-"""Invitations of a user from one inviter, open or recently declined: a single stranger leaves room
-for others, and cannot keep asking."""
+"""Invitations that a user may have from one inviter, open or recently declined. They leave room for
+other inviters, and nobody can invite the same user endlessly."""
 INVITE_MS: Final = 30 * DAY_MS
 INVITE_DECLINED_MS: Final = 7 * DAY_MS
 """Time after declining during which nobody can invite the user into the same chat."""
 SMALL_CHAT_MEMBERS_MAX: Final = 64
-"""Largest chat with receipts, typing, presence and computed status."""
+"""Members of the largest chat that has receipts, typing, presence and message status."""
 MEMBERS_PER_ENTRY_MAX: Final = 30
-"""People per membership transaction: three rows each, and DynamoDB allows 100 items in total."""
+"""Users in one membership entry. Each needs three rows, and DynamoDB allows 100 in a
+transaction."""
 LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
-"""Chats in one request to leave."""
+"""Chats that a user can leave with one request."""
 REACTION_EMOJI_MAX: Final = 20
 EMOJI_BYTES_MAX: Final = 64
 USER_LARGE_GROUPS_WAITING_MAX: Final = 100
-"""Large groups of one user that may wait for creation; one or two are created at a time."""
+"""Large groups of one user that may wait to be created; one or two are created at a time."""
 LARGE_GROUPS_WAITING_MAX: Final = 1_000
 
 # Pages.
@@ -53,11 +56,12 @@ PAGE_DEFAULT: Final = 50
 PAGE_MAX: Final = 100
 PAGE_FRAME_BYTES_MAX: Final = 48 * KIB
 UNREAD_ENTRIES_MAX: Final = 1_000
-"""Entries after the read mark beyond which unread is an upper bound instead of a count."""
+"""Entries after the read mark that are read to count unread messages. With more, the unread count
+is an upper bound."""
 LISTED_UNREAD_ENTRIES_MIN: Final = 100
-"""Entries after the read mark up to which unread is a count in every chat of a list."""
+"""A chat with at most this many entries after the read mark has an exact count in every list."""
 LIST_UNREAD_ENTRIES_MAX: Final = 10_000
-"""Entries that one page of the chat list reads in total for chats beyond that number."""
+"""Entries that one page of the chat list reads to count unread messages in all other chats."""
 
 # Idempotency.
 SEND_KEY_MS: Final = 7 * DAY_MS
@@ -68,10 +72,10 @@ REQUEST_KEY_CHARS_MAX: Final = 255
 SLOT_ATTEMPTS_MAX: Final = 8
 TAIL_ENTRIES_MAX: Final = 256
 RUN_ENTRIES_MAX: Final = 256
-"""Waiting requests of one chat that go to the store at once."""
+"""Entries of one chat that are appended in one run."""
 LANE_PROPOSALS_MAX: Final = 4_096
-"""Requests of one chat that may wait on an engine that writes batches; more are refused as
-retryable. An engine that writes them one by one has a smaller limit of its own."""
+"""Requests to write that may wait for one chat, if the engine writes in batches; more are refused
+as retryable. An engine that writes one by one has a smaller limit of its own."""
 CACHED_CHATS_MAX: Final = 20_000
 CACHED_MEMBERS_MAX: Final = 500_000
 CACHED_DATA_KEYS_MAX: Final = 50_000
@@ -82,7 +86,7 @@ HELLO_MS_MAX: Final = 10 * SECOND_MS
 HEARTBEAT_MS: Final = 20 * SECOND_MS
 HEARTBEATS_MISSED_MAX: Final = 3
 EARLY_FRAMES_MAX: Final = 32
-"""Frames that may follow hello before its answer."""
+"""Frames that a client may send after hello before the server has answered it."""
 BAD_FRAMES_MAX: Final = 3
 """Malformed frames in a row after which the connection is closed."""
 WINDOW_ENTRIES: Final = 1_000
@@ -90,10 +94,11 @@ WINDOW_STALLED_MS_MAX: Final = 30 * SECOND_MS
 CATCH_UP_CHAT_ENTRIES_MAX: Final = 500
 CATCH_UP_HELLO_ENTRIES_MAX: Final = 5_000
 OUTBOX_PAUSE_BYTES: Final = 64 * KIB
-"""Unsent bytes above which a socket gets no further entries until it drains; they stay in the
-log."""
+"""Unsent bytes above which a socket gets no further entries until it drains. The entries are read
+from the log later."""
 OUTBOX_BYTES_MAX: Final = 1_024 * KIB
-"""Unsent bytes above which the connection is closed: the client does not read what it requests."""
+"""Unsent bytes above which the connection is closed, because the client requests but does not
+read."""
 CONNECTION_REQUESTS_MAX: Final = 1_000
 """Sends and fetches of one connection that may wait for an answer."""
 USER_CONNECTIONS_MAX: Final = 20
@@ -102,9 +107,9 @@ RECEIPT_FRAME_MS: Final = 1 * SECOND_MS
 LARGE_CHAT_RECEIPT_MS: Final = 5 * SECOND_MS
 PRESENCE_TICK_MS: Final = 1 * SECOND_MS
 PRESENCE_PEERS_MAX: Final = 1_000
-"""Peers in small chats who exchange presence with a user: those from the oldest chats."""
+"""Users with whom a user exchanges presence: members of the user's oldest small chats."""
 PRESENCE_SLICE_PEERS: Final = 100
-"""Peers whose presence is sent in one step to a device that has just become live."""
+"""Users whose presence is sent in one step to a connection that has just become live."""
 
 # Requests.
 REQUEST_BODY_BYTES_MAX: Final = 256 * KIB
@@ -118,14 +123,15 @@ PIPELINED_REQUESTS_MAX: Final = 8
 """Requests of one connection that may wait for the answer to an earlier request."""
 HEAD_BYTES_MAX: Final = 32 * KIB
 TRAILER_BYTES_MAX: Final = 8 * KIB
-"""Trailers and chunk extensions of one request together."""
+"""Size of the trailers and chunk extensions of one request together."""
 REQUEST_MS_MAX: Final = 20 * SECOND_MS
 """Time within which a request must arrive completely."""
 UNREAD_ANSWER_MS_MAX: Final = 30 * SECOND_MS
 """Time without reading a byte of the answer after which a client is disconnected."""
 KEEP_ALIVE_MS: Final = 75 * SECOND_MS
 SCARCE_KEEP_ALIVE_MS: Final = 5 * SECOND_MS
-"""Keep-alive of an idle connection while three quarters of all connections are in use."""
+"""Keep-alive time of idle connections while more than three quarters of all connections are
+used."""
 OWN_DESCRIPTORS: Final = 64
 """File descriptors reserved for files and for connections to the engines."""
 ADDRESS_HTTP_CONNECTIONS_MAX: Final = 256
@@ -134,49 +140,49 @@ UNDECIDED_CONNECTIONS_MAX: Final = 2_000
 RESERVED_CONNECTIONS_MAX: Final = 256
 """Connections reserved for health checks and the root key."""
 KEPT_HTTP_CONNECTIONS_MAX: Final = 1_024
-"""Connections that WebSockets must leave to HTTP."""
+"""Connections that are reserved for HTTP, so that WebSockets cannot use up all of them."""
 
 # Logging in.
 CODE_DIGITS: Final = 6
 CODE_MS: Final = 10 * 60 * SECOND_MS
 CODE_ATTEMPTS_MAX: Final = 5
 CODE_ATTEMPTS_ELSEWHERE_MAX: Final = 3
-"""Attempts, out of these, from all addresses other than the address that requested the code."""
+"""Of these attempts, those from all addresses except the address that requested the code."""
 CODES_MS: Final = 10 * 60 * SECOND_MS
 NUMBER_CODES_MAX: Final = 3
 """Codes to one number of a tenant within `CODES_MS`."""
 NUMBER_DAY_CODES_MAX: Final = 10
 NUMBER_ALL_TENANTS_DAY_CODES_MAX: Final = 30
-"""Codes to one number from all tenants together, except tenants whose user has the number."""
+"""Codes to one number from all tenants together. Tenants with a user who has the number are not
+counted."""
 PREFIX_DAY_CODES_MAX: Final = 200
-"""Codes to numbers that differ only in their last four digits."""
+"""Codes per day to numbers that differ only in their last four digits."""
 DAY_CODES_DEFAULT: Final = 10_000
 """Codes that a deployment sends in a day by default."""
 SHARE_DAY_CODES_MIN: Final = 1_000
 """Daily cap per country and per tenant: half of the deployment's cap, but at least this many."""
 KNOWN_NUMBERS_RESERVE_PARTS: Final = 5
-"""One part in this many of each daily cap is reserved for numbers that belong to a user of the
-tenant."""
+"""One fifth of each daily cap is reserved for numbers that belong to a user of the tenant."""
 ADDRESS_CODES_MAX: Final = 60
 """Codes requested from one address within `CODES_MS`."""
 ADDRESS_DAY_CODES_MAX: Final = 300
 CODES_WAITING_MAX: Final = 1_000
-"""Codes in a process that wait for the SMS provider; more are refused as retryable."""
+"""Codes that may wait in a process for the SMS provider; more are refused as retryable."""
 CODE_SENDERS: Final = 16
 """Codes that a process sends in parallel."""
 CODES_CLOSE_SECONDS: Final = 6
 """Time for which a stopping process still sends waiting codes."""
 SMS_FAILURES_MAX: Final = 5
-"""Texts in a row that the provider fails to accept before it is considered down."""
+"""Failed texts in a row after which the provider is considered down."""
 SMS_DOWN_MS: Final = 10 * SECOND_MS
-"""Pause after that, during which requests for codes are refused as retryable."""
+"""Time for which requests for codes are then refused as retryable."""
 ACCESS_TOKEN_SECONDS: Final = 900
-"""Lifetime of a session's access tokens. Tidings stops accepting them seconds after the session
-ends; this limit is for verifiers that cannot ask."""
+"""Lifetime of a session's access tokens. Tidings itself refuses a token seconds after its session
+ends; other services that verify tokens accept it until it expires."""
 SESSION_MS: Final = 60 * DAY_MS
 """Lifetime of a session without a refresh."""
 REFRESH_GRACE_MS: Final = 30 * SECOND_MS
-"""Time for which a client that lost the answer to a refresh can repeat it."""
+"""Time within which a client that lost the answer to a refresh can repeat the request."""
 USER_SESSIONS_MAX: Final = 50
 """Sessions of a user; one more login ends the oldest session."""
 SIGNING_KEYS_MAX: Final = 2
@@ -189,14 +195,15 @@ USER_DAY_CONTACTS_MAX: Final = 2_000
 REVOKED_SECONDS_MAX: Final = 5
 """Longest time for which any process still accepts a revoked credential."""
 SEAL_SECONDS_MAX: Final = 3
-"""Time for which a cached key may seal after it was last known to be valid."""
+"""Time for which a process may encrypt with a cached key after it last checked that it is valid."""
 SEALED_WRITE_SECONDS_MAX: Final = 1
-"""Longest write of sealed content; after a slower write the key is checked again."""
+"""Longest write of encrypted content; after a slower write, the key is checked again."""
 ERASING_SECONDS: Final = 4.2
-"""Wait of an erasure where other processes may have cached the key: then none can use it."""
+"""Time that an erasure waits if other processes may have cached the key; after it none can use
+it."""
 
-# Rates: a sustained rate per second, and a burst after a pause.
-# Requests take as many tokens as they cost: see costs.py.
+# Rate limits: a sustained rate per second, and a burst after a pause. Each request takes as many
+# tokens as it costs, see `actions.rate_limits`.
 USER_REQUESTS_PER_SECOND: Final = 50
 USER_REQUESTS_BURST: Final = 2_000
 TENANT_KEY_REQUESTS_PER_SECOND: Final = 2_000
@@ -208,15 +215,16 @@ ADDRESS_LOGINS_BURST: Final = 100
 ADDRESS_WRONG_CREDENTIALS_PER_SECOND: Final = 1
 ADDRESS_WRONG_CREDENTIALS_BURST: Final = 60
 SITE_ADDRESSES: Final = 5
-"""Number of addresses whose rates a /48 of IPv6 gets: it may belong to a provider's customers, or
-to one person with 65,536 networks."""
+"""An IPv6 /48 has the rate limits of this many addresses, because it may belong to many customers
+of a provider, or to one person with 65,536 networks."""
 UNKNOWN_WRONG_CREDENTIALS_PER_SECOND: Final = 10
 UNKNOWN_WRONG_CREDENTIALS_BURST: Final = 1_000
-"""Shared by all requests from this machine itself or through a proxy that is not configured."""
+"""Shared by all clients without a known address: those on this machine itself, and those behind a
+proxy that is not configured."""
 USER_SENDS_PER_SECOND: Final = 50
 USER_SENDS_BURST: Final = 2_000
 SENDS_REFUSED_MAX: Final = 20
-"""Sends in a row that are refused as too fast before the connection is closed."""
+"""Sends in a row that exceed the rate limit, after which the connection is closed."""
 CONNECTION_FRAMES_PER_SECOND: Final = 200
 CONNECTION_FRAMES_BURST: Final = 5_000
 USER_CONNECTS_PER_SECOND: Final = 5
@@ -231,7 +239,7 @@ CHAT_LIST_ROWS_PER_TOKEN: Final = 5
 GROUP_MEMBERS_PER_TOKEN: Final = 5
 LOOK_UPS_PER_TOKEN: Final = 10
 MEMBER_LIST_TOKENS: Final = 4
-"""Cost of a list of members, which has no pages: that of a medium-sized group."""
+"""Cost of a list of members. It has no pages, so it costs as much as a medium-sized group."""
 BROADCAST_TOKENS: Final = 10
 BUCKETS_MAX: Final = 100_000
 """Rate-limit buckets that a process caches; an evicted bucket starts full again."""
@@ -240,18 +248,18 @@ BUCKETS_MAX: Final = 100_000
 KEEP_DAYS_MAX: Final = 90
 """Days for which notifications are kept, unless the tenant or the inbox sets fewer."""
 USER_COPIES_MAX: Final = 1_000
-"""Copies of a user in an inbox that are visible: the newest."""
+"""Copies that a user sees in an inbox; older copies are hidden."""
 INBOX_BROADCASTS_MAX: Final = 1_000
-"""Broadcasts in an inbox that are visible: the newest."""
+"""Broadcasts that users see in an inbox; older broadcasts are hidden."""
 INBOX_LOG_ENTRIES_MAX: Final = 100_000
-"""Entries of an inbox's log that a process reads back for retractions if it has no view cached."""
+"""Entries of an inbox's log that a process reads, from the end, if the log is not in its cache."""
 INBOX_VIEW_BYTES_MAX: Final = 64 * KIB * KIB
-"""Size of a process's cache of the logs of all inboxes."""
+"""Size of the cache in which a process has the logs of all inboxes."""
 TITLE_BYTES_MAX: Final = 200
 BODY_BYTES_MAX: Final = 4 * KIB
 LINK_BYTES_MAX: Final = 2 * KIB
 EXTRAS_BYTES_MAX: Final = 4 * KIB
-"""Size of a message's further fields besides title, body and link, as JSON."""
+"""Size of all fields of a message except title, body and link, as JSON."""
 SENDER_CHARS_MAX: Final = 200
 HOST_SYSTEM_ID_CHARS_MAX: Final = 255
 LABEL_CHARS_MAX: Final = 200
@@ -259,13 +267,13 @@ AUDIENCE_USERS_MAX: Final = 100_000
 JOB_USERS_MAX: Final = 100
 POST_BODY_BYTES_MAX: Final = 8 * KIB * KIB
 BODY_PARTS_MAX: Final = AUDIENCE_USERS_MAX + 20_000
-"""Commas and opening brackets in a body: the work of parsing grows with them, not with the bytes.
-Those inside strings count as well."""
+"""Commas and opening brackets in a request body, including those inside strings. They bound the
+work of parsing better than the number of bytes."""
 TENANT_LARGE_BODIES_MAX: Final = 2
-"""Bodies above `REQUEST_BODY_BYTES_MAX` that a process reads in parallel for one tenant."""
+"""Request bodies above `REQUEST_BODY_BYTES_MAX` that a process reads in parallel for one tenant."""
 LARGE_BODIES_MAX: Final = 8
 LARGE_BODIES_WAITING_MAX: Final = 8
-"""Large bodies that may wait, per tenant."""
+"""Large request bodies that may wait, for each tenant."""
 LARGE_BODY_WAIT_MS_MAX: Final = 5 * SECOND_MS
 READ_IDS_MAX: Final = 100
 DESCRIPTION_CHARS_MAX: Final = 2_000
@@ -274,26 +282,28 @@ CATEGORIES_MAX: Final = 100
 MESSAGE_SCHEMA_BYTES_MAX: Final = 8 * KIB
 MESSAGE_SCHEMA_PATTERNS_MAX: Final = 10
 MESSAGE_SCHEMA_CHECKS_MAX: Final = 100
-"""Checks that a schema may apply to one value of a message, as counted by schema_cost.py."""
+"""Checks that a message schema may apply to one value, as `checks_per_value` counts them."""
 EXPLAINED_CHECKS_MAX: Final = 250
-"""Checks up to which the reason for a refusal is explained, for a schema with alternatives."""
+"""If a schema with alternatives needs more checks than this, a refusal does not explain the
+reason."""
 SCHEMA_CHECK_SECONDS_MAX: Final = 2
-"""CPU time of a check, which runs in a process of its own."""
+"""CPU time that one check of a message may use, in a process of its own."""
 SCHEMA_CHECK_WAIT_SECONDS_MAX: Final = 30
 SCHEMA_CHECKS_WAITING_MAX: Final = 8
 PATTERN_BYTES_MAX: Final = 64 * KIB
-"""Memory of one compiled regular expression of a schema."""
+"""Memory that one regular expression of a schema may need when compiled."""
 TENANT_SETTINGS_BYTES_MAX: Final = 16 * KIB
 OPEN_JSON_DEPTH_MAX: Final = 32
 INBOX_CONFIG_AGE_MS: Final = 1 * SECOND_MS
-"""Age up to which a process uses cached settings."""
+"""Greatest age at which a process still uses a cached inbox configuration."""
 CACHED_INBOXES_MAX: Final = 10_000
 CACHED_JOINS_MAX: Final = 100_000
 
 # The audit trail.
 AUDIT_MS: Final = 400 * DAY_MS
 AUDIT_ACTS_MAX: Final = 25
-"""Tokens requested at once that share an audit entry, which stays small and takes one write."""
+"""Tokens that one audit entry records at most, so that the entry stays small and takes one
+write."""
 
 # The sweeper.
 SWEEP_BATCH_ROWS: Final = 200
@@ -303,11 +313,11 @@ SWEEP_TICK_MS: Final = 1 * SECOND_MS
 DELETE_STEP_ROWS: Final = 100
 """Rows that are deleted or emptied in one transaction of the embedded store."""
 DELETIONS_AT_ONCE: Final = 100
-"""Chats that are deleted in turns; further chats wait."""
+"""Chats that are being deleted at the same time, in turns; further chats wait."""
 DELETION_LEASE_MS: Final = 60 * SECOND_MS
 DELETION_DELIVERY_MS: Final = 2 * SECOND_MS
-"""Time for which members stay after the end of a chat where other processes deliver, so that they
-are notified."""
+"""Time between the end of a chat and the removal of its members, if other processes deliver, so
+that the members still receive the last entry."""
 
 assert 6 * CONTENT_BYTES_MAX + 8 * KIB < FRAME_BYTES_MAX, "escaped content must fit in one frame"
 assert 6 * CONTENT_BYTES_MAX + 4 * KIB < PAGE_FRAME_BYTES_MAX, "a page frame holds any one entry"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications: what a tenant posts, its checks, and the texts that users get.
+"""Types of inboxes and notifications, and the checks of a tenant's posts.
 
-A notification for listed users is stored once, with a copy (a mere reference) for each of them. A
-broadcast, for everyone, is one entry of the inbox's own log. A retraction is an entry of that log
+A notification for listed users is stored once, with a copy for each user, which only refers to it.
+A broadcast, for everyone, is one entry of the inbox's own log. A retraction is an entry of that log
 too, so that a reader of the whole log knows everything that was retracted.
 """
 
@@ -31,19 +31,20 @@ Json = dict[str, object]
 
 
 class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a named stream of notifications of a tenant."""
+    """Configuration of an inbox."""
 
     title: str
     description: str = ""
     schema_version: str = "1.0"
     categories: tuple[str, ...] | None = None
-    """Allowed categories; None for any."""
+    """Allowed categories; None if any is allowed."""
     late_joiners: bool | None = None
     """Whether new users see earlier broadcasts; None for the tenant's default."""
     keep_days: int | None = None
     """Days for which notifications are kept; None for the tenant's default."""
     message_schema: dict[str, object] | None = None
-    """JSON Schema of a message's further fields; None if it has only title, body and link."""
+    """JSON Schema of all fields of a message except title, body and link; None if there are no
+    others."""
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,12 +59,12 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
     recipients: int
     box: bytes | None
-    """The sealed text; None after a retraction."""
+    """The encrypted text; None after a retraction."""
     box_key: int = 0
 
     @property
     def is_redacted(self) -> bool:
-        """Whether it was retracted."""
+        """Whether the notification was retracted."""
         return self.box is None
 
 
@@ -93,7 +94,7 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notification_id(self) -> str:
-        """Public id, if this is a broadcast."""
+        """Public id of the notification, if this entry is a broadcast."""
         return f"b{self.sequence}"
 
 
@@ -106,34 +107,34 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     """Time when the copy was made."""
     expires_at: int
     read_at: int | None = None
-    """Time when the user marked this copy alone as read."""
+    """Time when the user marked this single copy as read."""
 
 
 class ReadState(msgspec.Struct, frozen=True, kw_only=True):
-    """A user's read marks in an inbox, apart from single copies. They only move forward."""
+    """A user's read marks in an inbox, except those of single copies. They only move forward."""
 
     before: int = 0
     """Copies made up to this time are read."""
     announced: int = 0
     """Broadcasts up to this sequence are read."""
     singly: dict[int, int] = {}
-    """Sequences of later broadcasts that are read, each with the time of reading."""
+    """Later broadcasts that the user marked as read one by one: the time of reading by sequence."""
 
 
 NOTHING_READ: Final = ReadState()
 
 
 def broadcast_sequence(notification_id: str) -> int | None:
-    """Return the sequence of a broadcast; None if the id does not name a broadcast."""
+    """Return the sequence of the broadcast with this id; None if the id is of another kind."""
     match = ANNOUNCEMENT.fullmatch(notification_id)
     return int(match[1]) if match else None
 
 
 class Posting(msgspec.Struct, frozen=True, kw_only=True):
-    """A post of a tenant to users of an inbox."""
+    """A tenant's request to post a notification."""
 
     users: list[str] | None
-    """User ids as given; None for everyone."""
+    """User ids as the tenant gave them; None for everyone."""
     message: Json
     label: str | None = None
     """The tenant's name for the audience."""
@@ -145,7 +146,7 @@ class Posting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed part of a notification."""
+    """The part of a notification that is stored encrypted."""
 
     message: Json
     sender: str | None = None
@@ -161,7 +162,7 @@ class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_posting(posting: Posting, config: InboxConfig) -> Text:
-    """Return the text of a valid post. Users and the inbox's schema are checked elsewhere."""
+    """Check a post and return its text. Its users and the inbox's schema are checked elsewhere."""
     if posting.schema_version not in (None, config.schema_version):
         raise SchemaVersionConflict(f"the inbox has version {config.schema_version}")
     if posting.category is not None:
@@ -191,7 +192,7 @@ def check_category(category: str, pointer: str = "/category") -> None:
 
 
 def extras_of(message: Json) -> Json:
-    """Return the fields of a message that the inbox's schema defines."""
+    """Return all fields of a message except the core fields; the inbox's schema defines them."""
     return {name: value for name, value in message.items() if name not in CORE_FIELDS}
 
 

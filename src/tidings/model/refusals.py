@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals: requests that were understood and declined, in a closed catalogue with stable codes.
+"""All refusals: the reasons for declining a request that was understood, with stable codes.
 
-A code is wire format: it keeps its meaning for ever and is never reused. `wire.codes` alone defines
-what a refusal is over HTTP and on the socket.
+Clients depend on the codes: a code keeps its meaning for ever and is never reused. Only
+`wire.codes` knows how a refusal is sent over HTTP and on the socket.
 
     Refusal
     ├── Unauthenticated: CodeWrong, RefreshRefused
@@ -19,8 +19,10 @@ from typing import ClassVar
 
 
 class Refusal(Exception):
-    """A declined request. Unless the refusal is retryable, the request had no effect and never
-    will."""
+    """A declined request.
+
+    Unless the refusal is retryable, the request had no effect, and repeating it has none either.
+    """
 
     code: ClassVar[str] = "refused"
     title: ClassVar[str] = "Refused"
@@ -38,7 +40,7 @@ class Unauthenticated(Refusal):
 
 
 class Forbidden(Refusal):
-    """The caller may see the resource but may not do this to it."""
+    """The caller may see the resource, but may not perform this action on it."""
 
     code, title = "auth.forbidden", "Not allowed"
 
@@ -62,7 +64,7 @@ class LoginOff(Forbidden):
 
 
 class NotFound(Refusal):
-    """The resource does not exist, or the caller may not see it: the answer is the same."""
+    """The resource does not exist, or the caller may not see it. The answer does not say which."""
 
     code, title = "not_found", "Not found"
 
@@ -228,7 +230,7 @@ class PhoneTaken(Conflict):
 
 
 class UserDeactivated(Conflict):
-    """The tenant has deactivated the user: no token would be valid."""
+    """The tenant has deactivated the user, for whom no token would be valid."""
 
     code, title = "user.deactivated", "The user is deactivated"
 
@@ -240,7 +242,7 @@ class SchemaVersionConflict(Conflict):
 
 
 class Unavailable(Refusal):
-    """The request had no effect, or its outcome is unknown: repeat it with the same key."""
+    """The request had no effect, or its outcome is unknown. A repeat with the same key is safe."""
 
     code, title, retryable = "unavailable", "Not available at the moment", True
 
@@ -280,7 +282,7 @@ class SmsUnavailable(Unavailable):
 
 
 class TooMany(Unavailable):
-    """More requests than a limit allows within a time; this one had no effect."""
+    """A limit on requests within a period is reached; this request had no effect."""
 
     code, title = "rate.limited", "Too many requests"
 

@@ -15,7 +15,7 @@ Role = Literal["owner", "admin", "member"]
 _RANK: Final[dict[Role, int]] = {"member": 0, "admin": 1, "owner": 2}
 
 Invites = Literal["open", "ask"]
-"""Whether strangers add a user to groups at once, or must invite the user first."""
+"""Whether strangers can add a user to groups (`open`), or must invite the user (`ask`)."""
 
 Asked = Literal["new", "again", "refused"]
 """The user is invited now, has an open invitation already, or cannot be invited now."""
@@ -27,7 +27,7 @@ class Member(msgspec.Struct, frozen=True):
     role: Role
     joined_at: int
     joined: int
-    """Sequence of the entry that added the member; lowest for the longest-standing member."""
+    """Sequence of the entry that added the member."""
 
 
 def may_add(actor: Role, role: Role) -> bool:
@@ -51,7 +51,7 @@ def may_rename(actor: Role) -> bool:
 
 
 def may_redact_others(actor: Role) -> bool:
-    """Return whether the actor may redact messages of others."""
+    """Return whether the actor may redact messages from others."""
     return _RANK[actor] >= _RANK["admin"]
 
 
@@ -66,7 +66,7 @@ def owners(members: Mapping[UserKey, Member]) -> int:
 
 
 def successor(members: Mapping[UserKey, Member]) -> UserKey | None:
-    """Return the next owner after the last owner: the longest-standing admin, else member."""
+    """Return who becomes owner after the last owner: the earliest joined admin, else member."""
     return min(
         members,
         key=lambda user: (-_RANK[members[user].role], members[user].joined, user),
@@ -75,32 +75,34 @@ def successor(members: Mapping[UserKey, Member]) -> UserKey | None:
 
 
 Way = Literal["own", "group", "direct"]
-"""How a user gets into a chat: by their own action, or into a group or direct chat of others."""
+"""How a user gets into a chat: by their own action, or because others add the user to a group or
+start a direct chat."""
 
 
 def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
-    """Return how a user gets into a chat by an action of `by`."""
+    """Return how a user gets into a chat if `by` acts."""
     if user == by:
         return "own"
     return "direct" if is_direct else "group"
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats of any kind may certainly get into another."""
+    """Return whether a user in `total` chats has room for another, whichever chats they are."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 
 def has_room(way: Way, total: int, own: int) -> bool:
-    """Return whether a user in `total` chats, `own` of them their own, may get into another."""
+    """Return whether a user in `total` chats, `own` of them their own, has room for another."""
     if way == "own":
         return own < limits.USER_CHATS_MAX
     most = limits.OTHERS_CHATS_MAX if way == "group" else limits.OTHERS_DIRECT_CHATS_MAX
-    # The second bound: writing in chats of others turns them into own chats without any check.
+    # The total needs a bound too: writing in a chat of others makes it the user's own without a
+    # check.
     return total - own < most and total < limits.USER_CHATS_MAX + limits.OTHERS_DIRECT_CHATS_MAX
 
 
 class Invite(msgspec.Struct, frozen=True, kw_only=True):
-    """An invitation of a user into a group, open or declined."""
+    """An invitation to a user to join a group, open or declined."""
 
     user_id: UserKey
     chat_id: ChatId
@@ -110,13 +112,13 @@ class Invite(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the group at the time of the invitation."""
     invited_at: int
     expires_at: int
-    """Expiry: `INVITE_MS` after an invitation, `INVITE_DECLINED_MS` after it was declined."""
+    """`INVITE_MS` after the invitation, or `INVITE_DECLINED_MS` after it was declined."""
     declined_at: int | None = None
     """None if the invitation is open."""
 
 
 def invites_in(settings: Mapping[str, object]) -> Invites:
-    """Return `invites` of a tenant's settings; `open` by default.
+    """Return the value of `invites` in a tenant's settings; `open` by default.
 
     Raises:
         Invalid: `invites` has another value.
@@ -129,10 +131,11 @@ def invites_in(settings: Mapping[str, object]) -> Invites:
 
 
 def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
-    """Return the outcome of an invitation to a user with these invitations, open or declined.
+    """Return whether a user who has the invitations `kept` can get another.
 
-    No inviter can use up the limit of a user alone. A declined invitation does not count towards
-    the user's limit, but still counts towards the inviter's.
+    Two limits apply: open invitations of the user, and invitations from the same inviter, which is
+    lower, so that one inviter cannot use up the first. Declined invitations count only for the
+    second.
     """
     others = [other for other in kept if other.chat_id != invite.chat_id]
     waiting = sum(other.declined_at is None for other in others)
@@ -146,7 +149,7 @@ def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
 
 
 class LoginSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`login` in a tenant's settings. Both are off by default."""
+    """The object `login` in a tenant's settings. Both fields are off by default."""
 
     phone: bool = False
     """Whether users of the tenant can log in by phone."""
@@ -155,7 +158,7 @@ class LoginSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def login_settings_in(settings: Mapping[str, object]) -> LoginSettings:
-    """Return `login` of a tenant's settings.
+    """Return the value of `login` in a tenant's settings.
 
     Raises:
         Invalid: `login` is malformed.

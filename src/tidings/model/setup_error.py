@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error for operators: a setting, a key, a file or a library has to change first."""
+"""The error that tells an operator what to change: a setting, key, file or library."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ OPERATOR_MUST_ACT: Final = 2
 class SetupError(Exception):
     """The operator has to change something first; the text says what.
 
-    The command line prints it and exits with its code.
+    The command line prints the text and exits with `exit_code`.
     """
 
     def __init__(self, message: str, exit_code: int = OPERATOR_MUST_ACT) -> None:
@@ -21,7 +21,7 @@ class SetupError(Exception):
 
 @contextmanager
 def optional_import() -> Iterator[None]:
-    """Import libraries that only larger deployments need.
+    """Run imports of libraries that only larger deployments need.
 
     Raises:
         SetupError: A library is missing; the text says how to install it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times: milliseconds since 1970 internally, RFC 3339 in UTC with milliseconds externally."""
+"""Converts times between milliseconds since 1970, used internally, and RFC 3339 for clients."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ _RFC3339: Final = re.compile(
 
 
 def rfc3339(time_ms: int) -> str:
-    """Return a time in its public form."""
+    """Return a time as RFC 3339 in UTC, with milliseconds."""
     seconds, milliseconds = divmod(time_ms, 1_000)
     return f"{_to_the_second(seconds)}.{milliseconds:03d}Z"
 
@@ -33,7 +33,7 @@ def revoked_up_to(now: int, before: int | None) -> int:
     """Return the time up to which a user's tokens are revoked; `before` is the last such time.
 
     Tokens are dated to the second. A token made right after a revocation is dated to the next full
-    second, which may be in the future: another revocation covers that token, too.
+    second, which may be in the future. Another revocation must include that token.
     """
     return now if before is None else max(now, (before // SECOND_MS + 1) * SECOND_MS)
 
@@ -42,7 +42,7 @@ def from_rfc3339(text: str) -> int:
     """Return the time that a client wrote.
 
     Raises:
-        ValueError: It is not RFC 3339, has no offset from UTC, or is out of range.
+        ValueError: The text is not RFC 3339, has no offset from UTC, or is out of range.
     """
     if _RFC3339.fullmatch(text) is None:
         raise ValueError("must be a time like 2030-01-31T12:00:00.000Z")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wire formats: the frames, records, events and codes that enter and leave the process."""
+"""Formats of the frames, records, events and codes that enter or leave the process."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals on the wire: HTTP statuses, close codes, and words for what does not decode.
+"""Converts refusals to HTTP statuses, defines close codes, and explains decoding errors.
 
-The decoder names its own types ("Expected `int` <= 100"); a client should read "limit must be at
-most 100". A message that this module does not know becomes "limit is not valid".
+The decoder's errors name its own types ("Expected `int` <= 100"). This module rewrites them for
+clients, as "limit must be at most 100", or "limit is not valid" for an error that it does not know.
 """
 
 import re
@@ -49,10 +49,10 @@ RETRY_AFTER_SECONDS: Final = 1
 
 
 def explain(complaint: str, whole: str = "the body") -> tuple[str, str]:
-    """Return what is wrong, in our words, and the JSON pointer to the field.
+    """Return an explanation for clients, and the JSON pointer to the field that is wrong.
 
-    `complaint` is the text of a `msgspec.ValidationError`. `whole` names what is decoded, for a
-    complaint about no particular field.
+    `complaint` is the text of a `msgspec.ValidationError`. `whole` names the decoded text, and is
+    the subject of the explanation if no particular field is wrong.
     """
     at = _AT.search(complaint)
     path = at[1] if at else ""
@@ -109,4 +109,5 @@ class Close(IntEnum):
 
 
 RECONNECT: Final = frozenset({Close.RESTARTING, Close.OVERLOADED, Close.SILENT, Close.TOO_FAST})
-"""Codes after which a client reconnects by itself; after the others something must change first."""
+"""Codes after which a client reconnects automatically. After any other code, a new connection would
+be closed again unless something changes."""

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the process signed or encrypted: events for other processes, and webhooks.
+"""Encodes events for other processes, encrypts messages between processes, and signs webhooks.
 
-An entry travels as it is stored: its content sealed, or not at all. Fields that a process does not
-know are ignored, so that two versions can run side by side.
+An event contains an entry as it is stored, with its content encrypted or left out. A process
+ignores fields that it does not know, so that two versions can run side by side.
 
-Redis, Kafka and SQS carry them, and anybody who can write there could otherwise forge frames and
-jobs. Each message is sealed with AES-256-GCM and bound to its destination: the channel, topic or
-queue. A sealed message is one version byte, the sender's salt, the sender's counter, and the box.
-Every process draws a salt when it starts and derives a key of its own from the shared secret and
-the salt, so a counter is enough for nonces that never repeat.
+Messages between processes go through Redis, Kafka and SQS. They are encrypted with AES-256-GCM,
+because otherwise anybody who can write there could forge frames and jobs. Each is bound to its
+destination, which is a channel, topic or queue. An encrypted message consists of a version byte,
+the sender's salt, the sender's counter, and the ciphertext. Each process draws a salt when it
+starts and derives its own key from the shared secret and the salt, so a counter is enough for
+nonces that never repeat.
 
-`Tidings-Signature: t=<seconds>,v1=<hex>` is the HMAC-SHA256 of `<seconds>.<body>` under the shared
-secret. While a secret is being replaced there is a second `v1` under the previous secret: the
-receiver accepts a request if either is right.
+In the header `Tidings-Signature: t=<seconds>,v1=<hex>` of a webhook, `v1` is the HMAC-SHA256 of
+`<seconds>.<body>` under the webhook's secret. While the secret is being replaced there is a second
+`v1` under the previous secret, and the receiver accepts a request if either is right.
 """
 
 import hashlib
@@ -40,7 +41,8 @@ log = logging.getLogger("tidings.messages")
 SALT_BYTES: Final = 16
 LOG_SECONDS_MIN: Final = 60.0
 SENDERS_MAX: Final = 1_024
-"""Number of derived keys in the cache. A sender beyond it costs a derivation per message, 2 µs."""
+"""Number of senders whose derived keys are cached. For further senders a key is derived for each
+message, which takes 2 µs."""
 
 _VERSION: Final = b"\x01"
 _COUNTER_BYTES: Final = 8
@@ -57,7 +59,7 @@ def signature(secrets: Sequence[bytes], seconds: int, body: bytes) -> str:
 
 
 def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str, str]:
-    """Return the headers of a request with this JSON body, made at `now` (in milliseconds)."""
+    """Return the headers of a signed request with this JSON body, sent at `now` in milliseconds."""
     return {
         "Content-Type": "application/json",
         SIGNATURE_HEADER: signature(secrets, now // 1_000, body),
@@ -65,28 +67,30 @@ def signed_headers(secrets: Sequence[bytes], now: int, body: bytes) -> dict[str,
 
 
 def secrets_of(newest: str, previous: str | None) -> list[bytes]:
-    """Return the secrets to sign with, from the settings."""
+    """Return the secrets to sign with: the newest and, if given, the previous one."""
     return [secret.encode() for secret in (newest, previous) if secret is not None]
 
 
 def delivery_id(body: bytes) -> str:
-    """Return the id of a delivery, the same at every attempt: a digest of its body.
+    """Return the id of a delivery, which is a digest of its body and so the same at every attempt.
 
-    The id needs no signature of its own, and the same batch has the same id from another process.
+    The id needs no signature of its own, and another process gives the same batch the same id.
     """
     return hashlib.sha256(body).hexdigest()
 
 
 class MessageCipher:
-    """Cipher that seals this process's messages and opens those of all with the same secret."""
+    """Encrypts messages to other processes, and decrypts those of processes with the same
+    secret."""
 
     def __init__(
         self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Derive this process's key. The salt must be fresh and random. `now` paces the log."""
+        """Derive this process's key. The salt must be new and random. `now` limits log messages."""
         assert len(salt) == SALT_BYTES
         self.refused = 0
-        """Messages that were forged, changed, or sealed for another destination."""
+        """Number of received messages that were rejected as forged, changed, or meant for another
+        destination."""
         self._secret = secret
         self._header = _VERSION + salt
         self._own = AESGCM(self._derived(salt))
@@ -96,13 +100,13 @@ class MessageCipher:
         self._log_at = float("-inf")
 
     def seal(self, destination: str, payload: bytes) -> bytes:
-        """Return a message that opens only at this destination."""
+        """Encrypt a payload as a message that can be decrypted only at this destination."""
         counter = next(self._counter).to_bytes(_COUNTER_BYTES, "big")
         box = self._own.encrypt(counter + _NONCE_PADDING, payload, destination.encode())
         return self._header + counter + box
 
     def open(self, destination: str, sealed: bytes) -> bytes | None:
-        """Return what was sealed for this destination; None, counted and logged, if it was not."""
+        """Decrypt a message; None, counted and logged, if it is not for this destination."""
         payload = self._opened(destination.encode(), sealed)
         if payload is None:
             self._refuse(destination)
@@ -117,7 +121,8 @@ class MessageCipher:
             payload = cipher.decrypt(counter + _NONCE_PADDING, sealed[_HEADER_BYTES:], bound_to)
         except InvalidTag:
             return None
-        # Only after success: an invented salt must not evict a salt that is in use.
+        # The key is cached only after success: an invented salt must not evict a salt that is in
+        # use.
         self._others.put(salt, cipher)
         return payload
 
@@ -140,7 +145,7 @@ class MessageCipher:
 
 
 class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
-    """A new durable entry. Once it is old, only its sequence matters."""
+    """An entry was stored. A receiver that has newer entries of the chat uses only the sequence."""
 
     entry: Entry
 
@@ -151,12 +156,15 @@ class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
 
     @property
     def sequence(self) -> int:
-        """Return the sequence of the entry, which the head has reached at least."""
+        """Return the sequence of the entry, which is a lower bound for the head."""
         return self.entry.sequence
 
 
 class HintEvent(msgspec.Struct, tag_field="event", tag="hint", frozen=True):
-    """A lower bound for the head of a chat: the receiver checks that all entries were delivered."""
+    """A lower bound for the head of a chat.
+
+    The receiver checks that all entries up to it were delivered.
+    """
 
     chat: ChatId
     sequence: int
@@ -176,7 +184,7 @@ _decode = msgspec.msgpack.Decoder(WireEvent).decode
 
 
 class NotAnEvent(Exception):
-    """Bytes that are not a valid event."""
+    """The bytes are not a valid event."""
 
 
 def entry_event(entry: Entry) -> bytes:
@@ -196,7 +204,7 @@ def entry_event(entry: Entry) -> bytes:
 
 
 def encode_event(event: HintEvent | CleanedEvent) -> bytes:
-    """Encode any other event."""
+    """Encode an event without an entry."""
     return _encode(event)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of the socket in both directions, and their codec. Encoder and decoder are made once.
+"""The frames that clients and server exchange over the socket, and their encoder and decoder.
 
-A new frame from clients also goes into `ClientFrame` here and into `gateway.requests`; a new frame
-from the server also goes into `api.asyncapi`.
+A new client frame must also be added to `ClientFrame` here and to `gateway.requests`; a new server
+frame must also be added to `api.documents`.
 """
 
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ ChatName = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class Hello(msgspec.Struct, tag_field="op", tag="hello"):
-    """The first frame: a token, and the sequences that the client already has."""
+    """The first frame: a token, and the last sequence that the client has of each chat."""
 
     token: Annotated[str, msgspec.Meta(max_length=limits.TOKEN_BYTES_MAX)]
     device: str | None = None
@@ -74,7 +74,7 @@ class Fetch(msgspec.Struct, tag_field="op", tag="fetch"):
 
 
 class Auth(msgspec.Struct, tag_field="op", tag="auth"):
-    """A fresh token for the same user."""
+    """A new token for the same user, before the old one expires."""
 
     token: Annotated[str, msgspec.Meta(max_length=limits.TOKEN_BYTES_MAX)]
 
@@ -101,7 +101,7 @@ class Welcome(msgspec.Struct, tag_field="op", tag="welcome"):
 
 
 class Live(msgspec.Struct, tag_field="op", tag="live"):
-    """Catch-up is complete: every older entry was sent, or covered by `resync` or `gone`."""
+    """Catch-up is complete: each missed entry was sent, or its chat got `resync` or `gone`."""
 
 
 class EntryFrame(EntryRecord, tag_field="op", tag="entry"):
@@ -119,7 +119,7 @@ class SentFrame(msgspec.Struct, tag_field="op", tag="sent"):
 
 
 class Refused(msgspec.Struct, tag_field="op", tag="refused", omit_defaults=True):
-    """A refusal, and whether a retry makes sense."""
+    """A request was refused; `retryable` says whether a retry makes sense."""
 
     code: str
     detail: str
@@ -130,7 +130,7 @@ class Refused(msgspec.Struct, tag_field="op", tag="refused", omit_defaults=True)
 
 
 class PageFrame(msgspec.Struct, tag_field="op", tag="page"):
-    """Part of a log, in answer to `fetch`."""
+    """Part of a log, as the answer to `fetch`."""
 
     id: str
     chat: str
@@ -164,7 +164,7 @@ class Presence(msgspec.Struct, tag_field="op", tag="presence", omit_defaults=Tru
 
 
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
-    """The unread count of a chat changed for another reason than a new entry."""
+    """The unread count of a chat changed, but not because of a new entry."""
 
     chat: str
     unread: int
@@ -179,7 +179,7 @@ class InvitedFrame(msgspec.Struct, tag_field="op", tag="invited"):
 
 
 class InboxUnread(msgspec.Struct, tag_field="op", tag="unread"):
-    """The unread counts of an inbox changed for another reason than a new notification."""
+    """The unread counts of an inbox changed, but not because of a new notification."""
 
     inbox: str
     total: int
@@ -199,14 +199,15 @@ class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification"):
 
 
 class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
-    """A notification was retracted: stop showing it."""
+    """A notification was retracted; the client must stop showing it."""
 
     inbox: str
     id: str
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
-    """Too much is missing: drop all cached entries of the chat and load its newest page."""
+    """The client lacks too many entries of the chat: it drops those it has and loads the newest
+    page."""
 
     chat: str
     head: int
@@ -239,7 +240,7 @@ LIVE = encode(Live())
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Encode an entry as a frame, the same for every receiver."""
+    """Encode an entry as a frame, which is the same for every receiver."""
     if entry.kind == "message" and entry.gone is None and entry.edited_at is None:
         return _encode_fresh(entry)
     return encode(EntryFrame(**entry_fields(entry)))  # type: ignore[arg-type]

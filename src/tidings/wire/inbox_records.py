@@ -11,7 +11,7 @@ from tidings.model.times import rfc3339
 
 
 class InboxRecord(msgspec.Struct, kw_only=True):
-    """An inbox; null where the tenant's setting applies."""
+    """An inbox. Fields that are null use the tenant's default."""
 
     inbox: str
     title: str
@@ -24,7 +24,7 @@ class InboxRecord(msgspec.Struct, kw_only=True):
 
 
 class PostedRecord(msgspec.Struct):
-    """A notification that was accepted, and the number of its users."""
+    """An accepted notification, with the number of users it is for."""
 
     id: str
     recipients: int
@@ -33,7 +33,7 @@ class PostedRecord(msgspec.Struct):
 
 
 class ProgressRecord(msgspec.Struct):
-    """How many users have a notification."""
+    """Progress of a notification: how many of its users have received it."""
 
     id: str
     status: Literal["queued", "running", "done", "redacted"]
@@ -55,7 +55,7 @@ class NotificationRecord(msgspec.Struct, kw_only=True):
 
 
 class UnreadRecord(msgspec.Struct):
-    """Unread counts in total and by category; categories without unread are left out."""
+    """Unread notifications, in total and by category; categories with none are left out."""
 
     total: int
     categories: dict[str, int]

@@ -47,8 +47,11 @@ class ReactionCount(msgspec.Struct):
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message. Without content it says why: redacted, expired or erased; or it is the answer
-    to a sender who has left the chat."""
+    """A message.
+
+    If it has no content, it is redacted, expired or erased, or it is the answer to a sender who has
+    left the chat.
+    """
 
     chat_id: str
     sequence: int
@@ -109,7 +112,7 @@ class ReceiptRecord(msgspec.Struct):
 
 
 class ReactionRecord(msgspec.Struct):
-    """A reaction of one member."""
+    """One member's reaction."""
 
     emoji: str
     user_id: str
@@ -117,7 +120,7 @@ class ReactionRecord(msgspec.Struct):
 
 
 def entry_fields(entry: Entry) -> dict[str, object]:
-    """Return the fields of an entry's record that apply, with the content if it was decrypted."""
+    """Return the fields of an entry's record that its kind has, with the content if decrypted."""
     fields: dict[str, object] = {
         "chat": entry.chat_id,
         "sequence": entry.sequence,
@@ -166,12 +169,12 @@ def _add_change_fields(fields: dict[str, object], entry: Entry) -> None:
 
 
 def entry_record(entry: Entry) -> EntryRecord:
-    """Return an entry's record for REST."""
+    """Return the record of an entry, as the REST API returns it."""
     return EntryRecord(**entry_fields(entry))  # type: ignore[arg-type]
 
 
 def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
-    """Return a message's record with its status; `receipts` is empty in a large chat."""
+    """Return the record of a message with its status; `receipts` is empty in a large chat."""
     assert entry.kind == "message"
     assert entry.client_message_id is not None
     return MessageRecord(
@@ -199,7 +202,7 @@ def message_record(entry: Entry, receipts: Sequence[Receipt]) -> MessageRecord:
 
 
 def sent_record(entry: Entry) -> MessageRecord:
-    """Return a record without content, for a sender who has left the chat."""
+    """Return the record of a message without content, for a sender who has left the chat."""
     sent = Entry(
         chat_id=entry.chat_id,
         kind="message",
@@ -213,7 +216,7 @@ def sent_record(entry: Entry) -> MessageRecord:
 
 
 def chat_record(row: ChatRow) -> ChatRecord:
-    """Return the record of a row of the chat list, whose last message is decrypted."""
+    """Return the record of a chat in a chat list; its last message must be decrypted already."""
     return ChatRecord(
         chat_id=row.chat_id,
         type=row.type,
