@@ -80,8 +80,7 @@ def delivery_id(body: bytes) -> str:
 
 
 class MessageCipher:
-    """Encrypts messages to other processes, and decrypts those of processes with the same
-    secret."""
+    """Encrypts and decrypts the messages between processes that have the same secret."""
 
     def __init__(
         self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
@@ -145,7 +144,8 @@ class MessageCipher:
 
 
 class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
-    """An entry was stored. A receiver that has newer entries of the chat uses only the sequence."""
+    """An entry was stored. If the event is old, its receiver reads the entry from the log
+    instead."""
 
     entry: Entry
 

@@ -206,7 +206,7 @@ class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
-    """The client lacks too many entries of the chat: it drops those it has and loads the newest
+    """The client lacks too many entries: it drops those it has of the chat and loads the newest
     page."""
 
     chat: str
