@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units that each use case of identity and the inbox takes, by access pattern.
 
-A contract test compares every figure with the units that a real engine reports. The process has
-the tenant and its signing key in its cache and follows the feed of revocations. A session's item
-is written twice: in its table and in the index that lists a user's sessions.
+A contract test compares every figure with the units that a real engine reports.
 
-A contract test compares every figure with the units that a real engine reports. The inbox is in
-the process's cache. Each process that uses an inbox reads its settings and its log again at most
-once per second, however many requests it gets.
+Identity: the figures are for a process that has cached the tenant and its signing key, and follows
+the revocation feed. A session's item is written twice, to its table and to the index that lists a
+user's sessions.
+
+Inbox: the figures are for a process that has cached the inbox. It reads the settings and the log of
+the inbox again at most once per second, however many requests it gets.
 """
 
 import math
@@ -19,28 +20,30 @@ from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
 
 TABLE: Final = "inbox"
 BODY_BYTES: Final = 230
-"""Size of the item of a notification or broadcast: with encryption, without the text."""
+"""Size of the item of a notification or broadcast, with encryption and without the text."""
 COPY_BYTES: Final = 136
 JOB_BYTES: Final = 250
 JOB_USER_BYTES: Final = 28
 BATCH_JOBS_MAX: Final = 25
 QUEUE: Final = frozenset({"put_jobs", "take_jobs", "delete_job"})
-"""Access patterns of a deployment that stores its delivery jobs in DynamoDB: a single process."""
+"""Access patterns of the delivery queue if it is in DynamoDB, as in a deployment with a single
+process."""
 
 SESSION_BYTES: Final = 360
-"""Size of a session's item after a refresh, with names and digests."""
+"""Size of a session's item after a refresh, including attribute names and digests."""
 CODE_BUDGETS: Final = 6
-"""Budgets that a code to a user's number spends in one transaction: number, prefix, country,
-tenant, deployment. A code to a number without a user spends three more."""
+"""Number of budgets that a code to a user's number is charged to, in one transaction: two of the
+number, and those of the prefix, country, tenant and deployment. A code to a number without a user
+is charged to three more."""
 ADDRESS_BUDGETS: Final = 2
-"""Budgets of the caller's address: for some minutes, and for the day."""
+"""Number of budgets of the caller's address: one for some minutes, one for the day."""
 REDEEMED_BUDGETS: Final = 2
-"""Budgets that a redeemed code gives back: prefix and country."""
+"""Number of budgets whose charge is undone when a code is redeemed: prefix and country."""
 REDEEMED_BUDGETS_NEW: Final = 3
-"""The same for a new user, who also gets back the number's budget across all tenants."""
+"""The same for a new user: also the budget of the number across all tenants."""
 IN_TRANSACTION: Final = 2
 IN_INDEX: Final = 2
-"""An item that is also in an index is written twice."""
+"""Writes of an item that is also in an index."""
 
 
 def _inbox_writes(pattern: str, units: float, requests: float = 1) -> Charge:
@@ -52,9 +55,9 @@ def _inbox_reads(pattern: str, units: float, requests: float = 1) -> Charge:
 
 
 def post(users: int, content: int, *, in_store: bool = False) -> Cost:
-    """Return the cost of a post to listed users until each has a copy.
+    """Return the cost of a post to listed users, until each user has a copy.
 
-    The delivery jobs are in the store, or in Kafka or SQS.
+    The delivery jobs are in the store if `in_store` is true; otherwise they are in Kafka or SQS.
     """
     portions = math.ceil(users / limits.JOB_USERS_MAX)
     each = JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX)
@@ -78,9 +81,9 @@ def post(users: int, content: int, *, in_store: bool = False) -> Cost:
 
 
 def post_to_everyone(content: int, *, has_key: bool) -> Cost:
-    """Return the cost of a broadcast: one write, however many users there are.
+    """Return the cost of a broadcast, which takes one write, however many users there are.
 
-    After it, the previous entry is allowed to expire.
+    After the answer, another write allows the previous entry to expire.
     """
     claim = [_inbox_writes("claim_post_key", 1)] if has_key else []
     announced = _inbox_writes("append_broadcast", write_units(BODY_BYTES + content))
@@ -91,9 +94,9 @@ def post_to_everyone(content: int, *, has_key: bool) -> Cost:
 
 
 def redact(content: int, *, is_for_everyone: bool) -> Cost:
-    """Return the cost of a retraction, however many users have a copy.
+    """Return the cost of a retraction, which is the same however many users have a copy.
 
-    An entry in the inbox's log announces it, and the content is deleted.
+    An entry in the inbox's log announces the retraction, and the content is deleted.
     """
     body = BODY_BYTES + content
     found = _inbox_reads("show_notifications", relaxed_units(body))
@@ -123,7 +126,7 @@ def list_page(count: int, content: int) -> Cost:
 
 
 def unread(copies: int) -> Cost:
-    """Return the cost of an unread count from all copies of a user and the cached log."""
+    """Return the cost of an unread count, which uses all copies of a user and the cached log."""
     return Cost(
         [
             _inbox_reads("read_marks", 1),
@@ -133,27 +136,27 @@ def unread(copies: int) -> Cost:
 
 
 def read_one(copies: int) -> Cost:
-    """Return the cost of marking one copy read; the answer contains the new unread count."""
+    """Return the cost of marking one copy as read, and of the new unread count in the answer."""
     return Cost([_inbox_writes("mark_copy", 1), *unread(copies).to_the_answer])
 
 
 def read_before(copies: int) -> Cost:
-    """Return the cost of marking everything read, broadcasts up to the log's current end.
+    """Return the cost of marking everything as read, including all broadcasts in the log.
 
-    The answer contains the new unread count.
+    The cost includes the new unread count in the answer.
     """
     log = _inbox_reads("read_broadcasts", 1)
     return Cost([_inbox_writes("move_marks", 1), log, *unread(copies).to_the_answer])
 
 
 def progress(content: int) -> Cost:
-    """Return the cost of asking how many users have their copy."""
+    """Return the cost of a request for the number of users who have their copy."""
     body = relaxed_units(BODY_BYTES + content)
     return Cost([_inbox_reads("show_notifications", body), _inbox_reads("read_progress", 1)])
 
 
 def look_anew() -> Cost:
-    """Return the cost of reading an inbox again, at most once per second and process."""
+    """Return the cost of reading an inbox again, which a process does at most once per second."""
     return Cost([_inbox_reads("read_inbox", 1), _inbox_reads("read_broadcasts", 1)])
 
 
@@ -170,7 +173,7 @@ def _session(pattern: str) -> Charge:
 
 
 def _revoked(table: str, units: int) -> list[Charge]:
-    """Charge a revocation: the change itself and its entry in the feed, in one transaction."""
+    """Return the charges for a revocation: one transaction for the change and its feed entry."""
     return [
         _reads("read_revocations", "tenants", 1),
         _writes("revoke", "tenants", IN_TRANSACTION),
@@ -181,7 +184,7 @@ def _revoked(table: str, units: int) -> list[Charge]:
 def ask_for_code() -> Cost:
     """Return the cost of requesting a code.
 
-    The caller's address is counted before the answer. The text message itself is not included.
+    The caller's address is charged before the answer. The cost does not include the text message.
     """
     return Cost(
         [_writes("spend", "sessions", IN_TRANSACTION * ADDRESS_BUDGETS)],
@@ -197,7 +200,10 @@ def ask_for_code() -> Cost:
 
 
 def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
-    """Charge a login; the tenant is read twice, for its suspension and for its quota of users."""
+    """Return the charges for a login.
+
+    The tenant is read twice, for its suspension and for its quota of users.
+    """
     return [
         _reads("find_tenant", "tenants", 2, 2),
         _reads("read_settings", "inbox", 1),
@@ -230,7 +236,7 @@ def next_login() -> Cost:
 def refresh() -> Cost:
     """Return the cost of a refresh.
 
-    The session is read to find its user; then session and user are checked at the same time.
+    The session is read to find its user; then session and user are read together to check them.
     """
     return Cost(
         [
@@ -243,7 +249,7 @@ def refresh() -> Cost:
 
 
 def first_sight() -> Cost:
-    """Return the cost of a token that is new to the process; later uses read nothing."""
+    """Return the cost of the first use of a token in a process; later uses read nothing."""
     return Cost([_reads("check_user", "users", 1), _reads("read_session", "sessions", 1)])
 
 
@@ -253,9 +259,10 @@ def look_at_feed() -> Cost:
 
 
 def give_number(*, has_one: bool) -> Cost:
-    """Return the cost of a user's new phone number: the profile and the claim of the number.
+    """Return the cost of giving a user a phone number: a new profile, and a claim of the number.
 
-    A former number's claim is deleted, and the user's sessions and tokens are revoked.
+    If the user has a number already (`has_one`), its claim is deleted, and the user's sessions and
+    tokens are revoked.
     """
     claimed = _revoked("users", 3) if has_one else [_claimed()]
     return Cost([_reads("find_user", "users", 1), *claimed])
@@ -276,14 +283,17 @@ def end_all() -> Cost:
 
 
 def make_token() -> Cost:
-    """Return the cost of a single token; of many at once, up to 25 share an audit entry."""
+    """Return the cost of making a single token.
+
+    If many tokens are made at once, up to 25 of them share an audit entry.
+    """
     return Cost([_reads("check_user", "users", 1), _writes("append_audit", "audit", IN_INDEX)])
 
 
 def record_act() -> Cost:
-    """Return the cost of an audit entry: intent before the action, outcome after it.
+    """Return the cost of recording an act: the intent before it, and the outcome after it.
 
-    Each of the two writes also writes the index over all tenants.
+    Each of the two writes also writes to the index over all tenants.
     """
     return Cost(
         [
