@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dispatches entries to the gateways, and pushes to members whom that did not reach.
+"""Dispatches entries to gateways, and sends push notices to members who were not reached.
 
-The second lookup finds connections that registered after the first. A connection that registers
-later reads the head copy, and finds the entries in the log.
+Connections are looked up twice. The second lookup finds connections that registered after the first
+one. A connection that registers even later reads the head copy, and finds the entries in the log.
 
-Content is decrypted right before the handover and dropped right after: a head copy may have to wait
-during a long outage, and an author may be erased meanwhile.
+Content is decrypted right before the handover and dropped right after it. In a long outage the
+entries wait in memory for the head copy, and their author may be erased meanwhile.
 
-No push is sent if there is no push service, for entries other than messages, for messages whose
-content is gone by now, for messages older than `YOUNG_MS_MAX`, and to these users: the sender,
-members who muted the chat, members who joined after the message, and users who are no longer
-members.
+Push notices are sent only if there is a push service, and only for messages that still have their
+content and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to members who muted
+the chat, to members who joined after the message, and to users who are no longer members.
 """
 
 import asyncio
@@ -40,21 +39,22 @@ from tidings.ports.world import Clock
 from tidings.wire.frames import encode_entry
 
 YOUNG_MS_MAX: Final = 30 * SECOND_MS
-"""Older events are only a hint: their content is read again, and no push is sent."""
+"""Age up to which the entry in an event is used. If it is older, the entry is read again from the
+log, and no push is sent."""
 MUTES_SECONDS: Final = 30.0
-"""Time that the mutes of a chat are cached: a mute takes effect after this at the latest."""
+"""Time for which the mutes of a chat are cached. A mute takes effect within this time."""
 MUTED_CHATS_MAX: Final = 5_000
 
 _Places = Mapping[UserKey, list[ConnectionAddress]]
 
 
 def is_young(entry: Entry, now: int) -> bool:
-    """Return whether an entry was just appended. A clock that is behind makes no entry old."""
+    """Return whether an entry was just appended. An entry from the future is young, too."""
     return now - entry.created_at <= YOUNG_MS_MAX
 
 
 class PushNotifier:
-    """Push notices for new messages, with cached mutes."""
+    """Sends push notices for new messages. It caches which members have muted a chat."""
 
     def __init__(self, push: Push | None, deliveries: DeliveryStore, clock: Clock) -> None:
         self._push = push
@@ -70,7 +70,7 @@ class PushNotifier:
         runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
         members: Mapping[UserKey, Member],
     ) -> None:
-        """Push the messages of each run of a chat to the members whom that run has not reached.
+        """Send push notices for each run of a chat to the members whom the run has not reached.
 
         Raises:
             StoreUnavailable: The mutes of the chat cannot be read; no push was sent.
@@ -80,7 +80,7 @@ class PushNotifier:
         now = self._clock.now()
         notices: list[PushNotice] = []
         for entries, reached in runs:
-            # A message whose content is gone by now is not pushed.
+            # A message whose content is gone by now needs no push.
             new = [
                 entry
                 for entry in entries
@@ -119,17 +119,17 @@ def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> PushNotice | Non
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """Entries that go to the same users, and the connections that received them."""
+    """Entries that are sent to the same users, and the connections that received them."""
 
     entries: list[Entry]
     is_small: bool
     members: frozenset[UserKey]
     removed: frozenset[UserKey] = frozenset()
-    """Removed members, whose last entry this is: they get no other."""
+    """Members whom this batch removes. It is the last batch that they get."""
     was_opened: bool = False
     sent_to: set[ConnectionAddress] = msgspec.field(default_factory=set)
     reached: set[UserKey] = msgspec.field(default_factory=set)
-    """Users for whom a gateway confirmed a connection."""
+    """Users of whom a connection received the batch, as a gateway confirmed."""
 
     def users(self, members: Collection[UserKey]) -> frozenset[UserKey]:
         """Return the users who get the batch, given the current members."""
@@ -139,8 +139,9 @@ class Batch(msgspec.Struct, kw_only=True):
 def batches_of(run: DeliveryRun) -> list[Batch]:
     """Split the run's entries into batches, in order.
 
-    Entries go to the current members, not to those at the time of writing; new members get them
-    from their joining on. A removed member gets only the entry of the removal.
+    Entries are sent to the users who are members now, not to those who were members when an entry
+    was appended. New members get the entries since they joined. A removed member gets only the
+    entry that removed them.
     """
     batches: list[list[Entry]] = []
     for entry in run.entries:
@@ -176,7 +177,7 @@ def _encoded(entry: Entry, *, is_small: bool) -> EncodedEntry:
 
 
 class GatewayDispatch:
-    """Lookup of connections, and handover of batches to those that have not received them yet."""
+    """Looks up connections, and hands batches over to those that have not received them yet."""
 
     def __init__(
         self,
@@ -184,22 +185,25 @@ class GatewayDispatch:
         handover: Handover,
         open_entries: Callable[[Sequence[Entry]], Awaitable[None]],
     ) -> None:
-        """`open_entries` decrypts content, or fills in why it is gone."""
+        """`open_entries` decrypts the content of entries, or sets the reason why it is gone."""
         self._registry = registry
         self._handover = handover
         self._open_entries = open_entries
         self.silent_gateways = 0
         self.failed_lookups = 0
-        """Lookups that the registry did not answer."""
+        """Number of lookups that the registry did not answer."""
 
     async def dispatch(self, batches: Sequence[Batch], members: Collection[UserKey]) -> None:
-        """Look up the users in one round trip, and hand the batches over, to these members only.
+        """Look up the users in one round trip, and hand the batches over.
+
+        Of the users of a batch, only those among `members`, or removed by the batch, get it.
 
         If the registry does not answer, nothing is handed over: connections get the entries at
         hello, or when their gateway compares heads.
 
         Raises:
-            StoreUnavailable: A key cannot be loaded now; some batches may have been handed over.
+            StoreUnavailable: A data key cannot be loaded now. Some batches may have been handed
+                over.
         """
         users = [batch.users(members) for batch in batches]
         places = await self._find(frozenset().union(*users))
@@ -220,7 +224,8 @@ class GatewayDispatch:
         for user, found in places.items():
             for gateway in {place.gateway for place in found if place not in batch.sent_to}:
                 users[gateway].append(user)
-        # Opened once in any case: it shows which content is gone, and that is not pushed.
+        # Content is decrypted once even if nobody is connected: this shows which content is gone
+        # and must not be pushed.
         if users or not batch.was_opened:
             await self._hand_over(batch, users)
         batch.reached |= {
@@ -238,7 +243,7 @@ class GatewayDispatch:
                 )
 
     async def _opened(self, batch: Batch) -> list[EncodedEntry]:
-        """Return the entries as frames, which hold the only copy of their content."""
+        """Return the entries as frames, and remove the decrypted content from the entries."""
         try:
             await self._open_entries(batch.entries)
             batch.was_opened = True
