@@ -141,7 +141,10 @@ class DynamoDeletions:
     async def _empty_entries(self, job: Deletion) -> Deletion:
         chat = job.chat_id
         items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
-        reacted = [item["sequence"] for item in items if "reactions" in item]
+        # A redaction deletes the reactions to its message in the background, which can fail.
+        reacted = [
+            item["sequence"] for item in items if "reactions" in item or item.get("redacted")
+        ]
         if not all(
             await gather_bounded(
                 partial(self._forget_reactions, chat, number) for number in reacted
