@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of chat deletion."""
+"""Access patterns for the deletion of chats."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletion of chats on DynamoDB, in steps of 25 items, with the progress stored after each step.
+"""Deletes chats on DynamoDB in steps of 25 items, and stores the progress after each step.
 
-A job is one item. While it is unfinished, a second item lists it in the partition of open jobs,
-which is all that a search for work has to read.
+A job is one item. While the job is unfinished, a second item lists it in the partition of open
+jobs. A search for work reads only that partition.
 """
 
 from functools import partial
@@ -53,12 +53,12 @@ _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
 
 
 class DynamoDeletions:
-    """Deletion jobs of all processes; a lease prevents that two do the same work."""
+    """Deletion jobs, shared by all processes; leases keep two processes from working on one job."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._without_members: set[ChatId] = set()
-        """Chats of which only content is left, as far as this process knows."""
+        """Chats that, as far as this process knows, have no members left, but only content."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
         item = await self._dynamo.get(patterns.FIND_DELETION, _key(chat))
@@ -70,7 +70,8 @@ class DynamoDeletions:
         )
         created = {ChatId(item["sk"]): item["created_at"] for item in items}
         self._without_members &= created.keys()
-        # Chats with members first, because members can read: content can wait, and takes long.
+        # Chats that still have members come first, because members can still read. Removing the
+        # content takes long and can wait.
         due = [chat for chat in created if created[chat] <= before]
         due.sort(key=lambda chat: (chat in self._without_members, created[chat]))
         return due[:limit]
@@ -114,7 +115,7 @@ class DynamoDeletions:
                 return job
 
     async def _remove_members(self, job: Deletion) -> Deletion:
-        """Remove some members, receipts first: a member whose row remains is found again."""
+        """Remove some members, receipts first, so that a repeated step still finds the members."""
         chat = job.chat_id
         rows = await self._dynamo.query(
             LIST_MEMBERS, "#chat_id = :chat", {":chat": chat}, limit=BATCH_WRITE_MAX
@@ -170,7 +171,7 @@ class DynamoDeletions:
         )
 
     async def _forget_reactions(self, chat: ChatId, sequence: int) -> bool:
-        """Delete some reactions to a message; return whether none is left."""
+        """Delete some reactions to a message; return True if none is left."""
         rows = await self._dynamo.query(
             READ_REACTIONS,
             "#message_id = :message",
@@ -183,14 +184,14 @@ class DynamoDeletions:
 
 
 async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> None:
-    """Plan the writes beside a `deleted` entry: mark the chat, free the pair, add the job."""
+    """Plan the writes that go with a `deleted` entry: mark the chat, free the pair, add the job."""
     chat = {"chat_id": entry.chat_id}
     mark = {":now": entry.created_at}
     is_there = "attribute_exists(#chat_id) AND attribute_not_exists(#deleted_at)"
     plan.add(Update("chats", chat, "SET #deleted_at = :now", is_there, mark))
     rows = await dynamo.query(LIST_MEMBERS, "#chat_id = :chat", {":chat": entry.chat_id}, limit=3)
     if len(rows) == 2:
-        # For a group of two, the pair has no claim, or the claim belongs to their direct chat.
+        # If the chat is a group of two, their pair is not claimed, or their direct chat claims it.
         pair = {"chat_id": pair_of(*(row["user_id"] for row in rows))}
         found = await dynamo.get(FIND_PAIR, pair)
         if found is not None and found["made"] == entry.chat_id:
@@ -200,7 +201,7 @@ async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> 
 
 
 def deletion_items(job: Deletion) -> list[Item]:
-    """Build the item of a job and, unless it is done, its item in the list of open jobs."""
+    """Build the item of a job and, unless the job is done, the item that lists it as open."""
     fields: dict[str, Any] = {name: getattr(job, name) for name in job.__struct_fields__}
     item: Item = {**_key(job.chat_id), **fields}
     if job.phase == "done":
@@ -209,7 +210,7 @@ def deletion_items(job: Deletion) -> list[Item]:
 
 
 def is_deletion(item: Item) -> bool:
-    """Return whether an item of the tenants' table belongs to a deletion job."""
+    """Return whether an item in the table of tenants belongs to a deletion job."""
     pk: str = item["pk"]
     return pk == OPEN or pk.startswith(_JOB)
 

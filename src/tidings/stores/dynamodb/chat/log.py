@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log on DynamoDB. Runs of one chat are written in order, runs of several chats at once."""
+"""The log on DynamoDB. Runs of one chat are written in order, different chats concurrently."""
 
 import logging
 from collections import deque
@@ -38,12 +38,13 @@ log = logging.getLogger("tidings.dynamodb")
 
 CHATS_AT_ONCE: Final = 64
 WAITING_MAX: Final = 512
-"""Requests that may wait for one chat, which takes them one by one, a hundred or more a second:
-a few seconds of work, and room for what a user wrote while offline."""
+"""Number of requests that may wait for one chat. They are carried out one by one, a hundred or more
+per second, so the last one waits a few seconds. There is room for all messages that a user wrote
+while offline."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
 SEARCHED_ENTRIES_MAX: Final = 100
-"""A search through more entries than this moves the hint, so that it is not repeated."""
+"""After a search through more entries than this, the hint is moved to shorten the next search."""
 
 
 class DynamoLog:
@@ -59,7 +60,7 @@ class DynamoLog:
 
     @property
     def run_entries_max(self) -> int:
-        """Always 1: a single message costs one unit, a message in a transaction two."""
+        """Always 1, because a single message costs one unit, but two units in a transaction."""
         return 1
 
     @property
@@ -125,7 +126,7 @@ class DynamoLog:
         return Sent(digest=claim["digest"], entry=entries[0] if entries else None)
 
     async def _search(self, chat: ChatId, key: SendKey, claim: Item) -> Item | None:
-        """Search from the hint to the head; nearly always the first entry matches."""
+        """Search for the sent entry from the hint on; nearly always the first entry matches."""
         last, step = claim["hint"] - 1, SEARCH_STEP_FIRST
         while True:
             items = await items_after(self._dynamo, chat, last, step)
@@ -144,7 +145,7 @@ class DynamoLog:
         return None
 
     async def _move_hint(self, chat: ChatId, key: SendKey, claim: Item, hint: int) -> None:
-        """Skip the searched entries from now on: all of those sequences belong to other sends."""
+        """Let later searches skip the searched entries, which all belong to other sends."""
         try:
             await self._dynamo.update(
                 MOVE_HINT,
@@ -154,7 +155,7 @@ class DynamoLog:
                 {":hint": hint, ":mark": claim["mark"]},
             )
         except ConditionFailed:
-            return  # another call moved it further or claimed the key again
+            return  # another call moved the hint further or claimed the key again
 
     async def page(
         self,

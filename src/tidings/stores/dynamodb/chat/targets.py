@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a message: edits, redactions and reactions, each with the entry that records it.
+"""Plans changes of a message: edits, redactions and reactions, with the entries that record them.
 
-The target is read first, strongly, and changed on condition that it is still as it was read. If
-that fails although the slot was free, the read saw a transaction half done: the run is repeated.
+The message, called the target, is read first with a strong read. It is changed on condition that it
+is still as it was read. If the condition fails although the slot was free, the read happened in the
+middle of another transaction, and the run is repeated.
 """
 
 from typing import Final
@@ -25,7 +26,7 @@ _IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted
 async def plan_target(
     dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
 ) -> Declined | None:
-    """Plan the change of the entry's target, or return why it is declined."""
+    """Plan the change of the entry's target, or return why the entry is declined."""
     assert entry.target is not None
     target = await dynamo.get(READ_ENTRY, place(entry.chat_id, entry.target))
     if entry.kind in {"reacted", "unreacted"}:
@@ -56,14 +57,14 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         plan.add(Update("messages", key, update, _IS_LIVE, {**at, **content}))
         return
     plan.add(Update("messages", key, "SET #edited_at = :now", _IS_LIVE, at))
-    # A missing body has expired: the repeated run finds the target expired.
+    # If the body is missing, it has expired, and the repeated run finds the target expired.
     body = body_key(entry.chat_id, target[BODY])
     update = "SET #box = :box, #box_key = :box_key"
     plan.add(Update("bodies", body, update, "attribute_exists(#chat_id)", content))
 
 
 def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
-    """Remove the content and the reaction counts; the reactions themselves are deleted later."""
+    """Plan to remove the content and the reaction counts; reactions are deleted afterwards."""
     update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
     key = place(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of the inbox, all on one table."""
+"""Access patterns for the inbox, all on one table."""
 
 from typing import Final
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifications, broadcasts and the settings of inboxes, on DynamoDB.
 
-Bodies come from eventually consistent reads: the inbox's log, which is read strongly, shows whether
-a notification was retracted. Only a strong read decides that a body does not exist.
+Bodies come from eventually consistent reads. That is enough, because the inbox's log, which is read
+strongly, shows whether a notification was retracted. A body is reported as missing only after a
+strong read.
 
-The next broadcast gets the sequence after the last entry of the inbox's log. The engine may
-therefore delete any expired entry except the last: an entry gets its TTL when the next is stored.
+The next broadcast gets the sequence after the last entry in the inbox's log. DynamoDB must
+therefore not delete the last entry: an entry gets its TTL only when the next one is stored.
 """
 
 import logging
@@ -59,7 +60,7 @@ _FREE_KEY: Final = f"{IS_FREE} OR #expires_at <= :now"
 
 
 class DynamoInboxSettings:
-    """Settings of tenants and inboxes, in the partition of the tenant."""
+    """Settings of tenants and of inboxes, stored in the partition of the tenant."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -96,7 +97,7 @@ _settings_conform: type[InboxSettings] = DynamoInboxSettings
 
 
 class DynamoNotifications:
-    """Bodies, progress and the log of each inbox."""
+    """Each inbox's notification bodies, delivery progress and log of broadcasts."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -147,7 +148,7 @@ class DynamoNotifications:
         try:
             await self._dynamo.update(pattern, key, "REMOVE #box, #box_key", IS_THERE)
         except ConditionFailed:
-            return  # it does not exist, and the update must not create it
+            return  # the item does not exist, and the update must not create it
 
     # The log of broadcasts.
 
@@ -163,12 +164,12 @@ class DynamoNotifications:
         return True
 
     async def _let_previous_expire(self, newest: Broadcast) -> None:
-        """Give the entry before the newest its TTL, so that the engine deletes it once expired."""
+        """Set the TTL of the entry before the newest, so that DynamoDB deletes it after expiry."""
         key = log_key(newest.tenant, newest.inbox, newest.sequence - 1)
         try:
             await self._dynamo.update(patterns.LET_GO, key, "SET #ttl = #due", IS_THERE)
         except ConditionFailed:
-            return  # it is already deleted
+            return  # the entry is already deleted
         except StoreUnavailable:
             log.warning(
                 "a broadcast will not be deleted", extra={"action": "broadcast_stays", **key}
@@ -224,7 +225,7 @@ class DynamoNotifications:
         return {number for item in items for number in item["done"]}
 
     async def close(self) -> None:
-        """Wait for the work that continues after the answers."""
+        """Wait for the TTLs that are being set in the background."""
         await self._tasks.finish()
 
 
