@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core: from the settings to an open store and the verbs over it."""
+"""Opens the core of a process: the store, and the verbs that use it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -35,11 +35,11 @@ from tidings.stores.sqlite.engine.connections import StoreBroken
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Tidings without a network: the store and the verbs over it."""
+    """The store and the verbs that use it, without any network interface."""
 
     store: Store
     deliveries: DeliveryStore | None
-    """None on the embedded store, which has no other process that delivers."""
+    """None with the embedded store, where no other process delivers."""
     jobs: Jobs
     bus: InProcessBus
     vault: Vault
@@ -49,7 +49,7 @@ class Core:
     inbox: InboxVerbs
     logins: LoginVerbs
     watch: RevocationWatch
-    """Not started: the server starts it. Until then every credential is checked in the store."""
+    """The server starts the watch. Until then, every credential is checked in the store."""
     signing: SigningKeys
     own_keys: TenantIssuerKeys
     credential_status: CredentialStatus
@@ -69,7 +69,7 @@ async def open_core(
     clock: Clock | None = None,
     failpoints: Failpoints | None = None,
 ) -> AsyncIterator[Core]:
-    """Open the store and wire the actions. Closes in reverse order of opening.
+    """Open the store and make the verbs; on exit, all parts close in reverse order.
 
     A test may pass its own clock and failpoints.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs of chats and inboxes, and the parts that check credentials."""
+"""Makes the verbs for chats and inboxes, and the parts that check credentials."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ from tidings.schema_checker import ProcessChecker
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Parts that cache credentials and share one watch, which reports revocations to them."""
+    """Parts that check and cache credentials, and the watch that reports revocations to them."""
 
     watch: RevocationWatch
     signing: SigningKeys
@@ -58,7 +58,7 @@ class Identity:
 def make_identity(
     root_key: str, store: Store, wrapping: Wrapping, quotas: TenantQuotas, clock: Clock
 ) -> Identity:
-    """Return these parts, with a watch that is not started."""
+    """Make the parts that check credentials; the watch is not started."""
     watch = RevocationWatch(store.revocations)
     signing = SigningKeys(store.tenants, wrapping, clock, watch)
     own_keys = TenantIssuerKeys(store.tenants, clock, watch)
@@ -72,7 +72,7 @@ def make_identity(
 
 
 def make_inbox_verbs(base: Foundation) -> InboxVerbs:
-    """Return the verbs of inboxes; posts to listed users go through the queue."""
+    """Make the verbs for inboxes."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     notifications, copies = store.notifications, store.copies
     settings = Settings(store.inbox_settings, store.tenants)
@@ -125,7 +125,7 @@ def _posting(
 
 
 def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
-    """Return the verbs of chats."""
+    """Make the verbs for chats."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     log, chats, users = store.log, store.chats, store.users
     appender, quotas = base.appender, base.quotas

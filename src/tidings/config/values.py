@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of each setting: text from an operator becomes a value, or an error that explains."""
+"""Parsers of all settings: each converts an operator's text to a value, or explains the mistake."""
 
 import binascii
 import re
@@ -162,4 +162,5 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
 }
-"""The parser of each setting, by its name in the file and after TIDINGS_."""
+"""The parser of each setting, by the setting's name in the file; TIDINGS_ and the same name in
+capitals is its environment variable."""

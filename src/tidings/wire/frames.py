@@ -206,8 +206,7 @@ class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
-    """The client lacks too many entries: it drops those it has of the chat and loads the newest
-    page."""
+    """Too many entries are missing: drop the chat's cached entries and load its newest page."""
 
     chat: str
     head: int
