@@ -111,7 +111,7 @@ SCAN_INBOX: Final = Pattern(
     "scan_inbox",
     "Scan",
     _INBOX,
-    "an export lists inboxes and users with copies; is a store empty?",
+    "an export lists inboxes and users with copies; checks that a store is empty",
     strong=True,
 )
 EXPORT_INBOX: Final = Pattern(
