@@ -97,7 +97,7 @@ class DynamoChatList:
         return [row for row in rows if row.chat_id in still_in]
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        """Return one row of the list, or None if the user is not a member after all reads."""
+        """Return one row of the list; None if a last check finds that the user is no member."""
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
         if item is None:
             return None
@@ -115,7 +115,7 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): to_receipt(item) for item in items}
 
     async def _copies(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
-        """Return the heads of the logs, from the log itself if a copy is missing or may be old."""
+        """Return the chats' heads; read the log of a chat if its copy is missing or may be old."""
         copies = await self._heads.read(chats, strong=strong)
         unsure = [chat for chat in chats if chat not in copies or self._heads.must_look(chat)]
         heads = await gather_bounded(partial(head_of_chat, self._dynamo, chat) for chat in unsure)

@@ -77,7 +77,7 @@ class Heads:
     """Writer and reader of head copies."""
 
     def __init__(self, dynamo: Dynamo, *, writes: bool) -> None:
-        """With `writes`, appends by this process advance the copies: there must be no workers."""
+        """With `writes`, appends by this process advance the copies; otherwise workers do that."""
         self._dynamo = dynamo
         self._writes = writes
         self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX)
@@ -102,7 +102,7 @@ class Heads:
         return self._writes and self._known.peek(chat) is None
 
     def looked(self, chat: ChatId, copy: HeadCopy) -> None:
-        """Record a head and count that were read from the log and the chat; correct an old copy."""
+        """Record a head and count from the log and the chat's item; correct a copy that is old."""
         self.saw(chat, copy.head)
         if self._writes:
             self._keep(chat, copy)
@@ -195,7 +195,7 @@ class Heads:
         return True
 
     async def read(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
-        """Return the copies of these chats, without chats that have none."""
+        """Return the copies of these chats; chats without a copy are left out."""
         pattern = READ_HEADS if strong else SHOW_HEADS
         items = await self._dynamo.batch_get(pattern, [{"chat_id": chat} for chat in chats])
         stored = {ChatId(item["chat_id"]): _to_copy(item) for item in items}

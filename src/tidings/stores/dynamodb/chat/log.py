@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log on DynamoDB. Runs of one chat are written in order, different chats concurrently."""
+"""The log on DynamoDB.
+
+Runs of one chat are written in order; runs of different chats are written concurrently.
+"""
 
 import logging
 from collections import deque

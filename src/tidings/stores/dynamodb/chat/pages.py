@@ -192,7 +192,7 @@ async def find_down(
 async def _search(
     dynamo: Dynamo, chat: ChatId, start: int, limit: int, only_messages: bool, *, up: bool
 ) -> tuple[list[Item], list[Item]]:
-    """Return the entries that were read from a sequence on, and those of them for the page.
+    """Return all entries that were read, and those of them that belong on the page.
 
     Most entries are messages. A search for messages therefore first reads only as many entries as
     the page has room for, and twice as many in each further step.
@@ -216,7 +216,7 @@ async def _search(
 
 
 async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
-    """Complete the page; return None if the reader is not a member after all other reads."""
+    """Complete the page; return None if a last check finds that the reader is no member."""
     entries, (member_count, receipts) = await gather_two(
         _content(dynamo, chat, reader, found.items), _count_and_receipts(dynamo, chat)
     )
@@ -234,7 +234,7 @@ async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntri
 
 
 async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
-    """Return the entries with their content, edits' targets and the reader's own reactions."""
+    """Return the entries with content, with the targets of edits and the reader's reactions."""
     entries = await to_entries(dynamo, items)
     edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
     targets = await entries_at(

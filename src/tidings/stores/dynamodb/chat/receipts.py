@@ -162,7 +162,7 @@ class DynamoReceipts:
         )
 
     async def _make_own(self, item: Item) -> None:
-        """Record that the user wrote in the chat, in a write of its own because no mark moves."""
+        """Record that the user wrote in the chat; this is a separate write if no mark moves."""
         if item.get("own"):
             return
         key = receipt_key(item["user_id"], item["chat_id"])
@@ -172,7 +172,7 @@ class DynamoReceipts:
             )
 
     async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
-        """Move one mark or both; both in one update if both advance, else each in its own."""
+        """Move one mark or both; if only one of them advances, each needs its own update."""
         received = {":delivered": move.delivered}
         if not move.read:
             return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
@@ -216,7 +216,7 @@ def _places_of(move: Move | OwnSends) -> list[int]:
 
 
 def _only_received(move: Move | OwnSends) -> int:
-    """Return the sequence up to which the move receives but does not read, or 0."""
+    """Return the sequence that the move marks as received but not as read, or 0."""
     return move.delivered if isinstance(move, Move) and move.delivered > move.read else 0
 
 

@@ -143,7 +143,7 @@ class Runs:
 
         A key is destroyed at the earliest `SEALED_WRITE_SECONDS_MAX` after its last permitted use,
         so a write that takes less time comes before the destruction. A slower write may come after
-        it. Unless the key is still valid then, the outcome is reported as unknown.
+        the destruction. If the key is no longer valid after such a write, the outcome is unknown.
         """
         if not run.may_write():
             return SLOT_TAKEN

@@ -108,7 +108,7 @@ async def gather_two(one: Coroutine[Any, Any, _R], other: Coroutine[Any, Any, _S
 DEADLINE_SECONDS: Final = 5.0
 ATTEMPTS_MAX: Final = 6
 RACE_ATTEMPTS_MAX: Final = 8
-"""Attempts at a change that fails when another writer is faster."""
+"""Maximum number of attempts at a change that fails if another writer is faster."""
 PAUSE_SECONDS_FIRST: Final = 0.025
 PAUSE_SECONDS_MAX: Final = 1.0
 BUDGET_RETRIES: Final = 100.0
@@ -176,7 +176,7 @@ class Retrying:
         raise AssertionError("the last attempt returns or raises")
 
     def attempts(self, most: int = RACE_ATTEMPTS_MAX) -> "Attempts":
-        """Return an iterator for the attempts at a change that other writers may make fail."""
+        """Return an iterator over attempts, for a change that fails if another writer is faster."""
         return Attempts(self, most)
 
     async def pause_before_rest(self, attempt: int) -> None:
@@ -196,7 +196,10 @@ class Retrying:
         await asyncio.sleep(pause)
 
     def pause_before(self, attempt: int) -> float:
-        """Return a random pause, so that callers do not retry in step; its maximum doubles."""
+        """Return a random pause; its upper limit doubles with each attempt.
+
+        It is random so that callers do not retry at the same moments.
+        """
         limit: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2 ** (attempt - 1))
         return limit * int.from_bytes(self._chance.token(4), "big") / 2**32
 
@@ -225,7 +228,7 @@ class Attempts:
 
 
 USER_REQUESTS_AT_ONCE: Final = 16
-"""Concurrent requests per user. Reading one chat list takes dozens of requests."""
+"""Maximum number of concurrent requests per user; one chat list takes dozens of requests."""
 USER_REQUESTS_WAITING_MAX: Final = 1_024
 REQUESTS_WAITING_MAX: Final = 20_000
 OWN_CONNECTIONS: Final[dict[CallClass, int]] = {"credentials": 6, "revocations": 2}

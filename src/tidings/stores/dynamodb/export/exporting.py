@@ -84,7 +84,7 @@ class DynamoSource:
         self._heads = array("q")
         """Head of each log when it was read, in the order of `_chats`."""
         self._deleted: set[ChatId] = set()
-        """Deleted chats. Their entries are exported without content, even if they still have it."""
+        """Deleted chats, whose entries are exported without content even if it is still stored."""
         self._inbox = InboxSource(dynamo)
         self._audit = DynamoAuditLog(dynamo)
 

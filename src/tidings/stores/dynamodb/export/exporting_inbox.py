@@ -120,7 +120,7 @@ class InboxSource:
             ]
 
     async def _end(self, tenant: str, inbox: str) -> tuple[str, int]:
-        """Return the newest sort key of a notification for listed users, and the log's head."""
+        """Return the key of the newest notification for listed users, and the log's head."""
         posted = await self._dynamo.query(
             patterns.EXPORT_INBOX,
             "#pk = :inbox AND begins_with(#sk, :kind)",

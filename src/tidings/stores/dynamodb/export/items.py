@@ -235,7 +235,7 @@ def request_item(fact: RequestKeyFact) -> Item:
 
 
 def to_request_fact(item: Item) -> RequestKeyFact:
-    """Convert the item of a request to create a chat to a fact."""
+    """Convert an item to the fact about a request to create a chat."""
     return RequestKeyFact(
         user_id=UserKey(item["chat_id"].removeprefix(_REQUESTS)),
         key=item["claim"],
@@ -247,7 +247,7 @@ def to_request_fact(item: Item) -> RequestKeyFact:
 
 
 def to_send_key_fact(item: Item) -> SendKeyFact:
-    """Convert the item of a key that a send has claimed to a fact.
+    """Convert an item to the fact about a key that a send has claimed.
 
     A user key has no `#`, so the first `#` in the claim ends the sender.
     """

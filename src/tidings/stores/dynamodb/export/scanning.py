@@ -14,10 +14,10 @@ from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.patterns import Pattern
 
 ATTEMPTS_MAX: Final = 60
-"""Attempts at one request: about five minutes, with pauses of up to ten seconds."""
+"""Attempts at one request, which take about five minutes with pauses of up to ten seconds."""
 
 BackOff = Callable[[int], Awaitable[None]]
-"""Function that waits before another attempt, longer for a higher number of attempts."""
+"""Function that waits before another attempt, given the number of attempts so far."""
 
 
 class PatientDynamo(Dynamo):
@@ -84,7 +84,10 @@ PAGE_ITEMS: Final = 500
 
 
 class Walk:
-    """A scan in steps: each step continues where the previous one stopped, then starts over."""
+    """A scan in steps, each of which continues where the previous one stopped.
+
+    After the end of the table, the scan starts over.
+    """
 
     def __init__(self, dynamo: Dynamo, pattern: Pattern) -> None:
         self._dynamo = dynamo
@@ -125,7 +128,7 @@ class Walk:
 async def whole_table(
     dynamo: Dynamo, pattern: Pattern, only: str = "", values: dict[str, Any] | None = None
 ) -> AsyncIterator[list[Item]]:
-    """Yield, in pages and in no order, each item that satisfies the condition `only` once."""
+    """Yield all items that satisfy the condition `only`, in pages and in no particular order."""
     loop = asyncio.get_running_loop()
     may_go_on = loop.time()
     async for page in dynamo.scan(pattern, 0, 1, PAGE_ITEMS, only, values):

@@ -155,7 +155,7 @@ class PhoneClaims:
         return item["owner"] if item else None
 
     async def owners(self, tenant: str, numbers: Sequence[str]) -> dict[str, UserKey]:
-        """Return the owners of the numbers that have one, from a strong read."""
+        """Return the owner of each number that has one, from a strong read."""
         keys = {claim_key(tenant, number)["user_id"]: number for number in numbers}
         found = await self._dynamo.batch_get(FIND_NUMBERS, [{"user_id": key} for key in keys])
         return {keys[item["user_id"]]: item["owner"] for item in found}

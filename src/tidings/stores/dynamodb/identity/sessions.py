@@ -46,7 +46,7 @@ REVOKED_KEPT_MS: Final = DAY_MS
 
 
 class DynamoRevocations:
-    """The feed of revocations: one partition of the tenants' table that only grows."""
+    """The feed of revocations: a partition in the table of tenants, to which items are appended."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo

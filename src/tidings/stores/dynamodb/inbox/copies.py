@@ -44,7 +44,7 @@ from tidings.stores.dynamodb.inbox.items import (
 
 SINGLE_MAX: Final = 1_000
 NEEDLESS_MAX: Final = 100
-"""Number of redundant members from which they are removed, because a removal costs a write."""
+"""Redundant members are removed only when there are this many, because a removal costs a write."""
 
 _TIMES: Final = 10**14
 """A member is a sequence times this number, plus a time in milliseconds, which is smaller."""

@@ -26,7 +26,7 @@ NEXT_TO: Final = "~"
 PROGRESS_KEPT_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
 """How long progress is stored after posting: a day longer than any notification."""
 PORTIONS_PER_ITEM: Final = 100
-"""Maximum of job numbers in one item, low enough that adding a number always costs one unit."""
+"""How many job numbers one item records: few enough that adding one always costs one unit."""
 MARKS: Final = "w"
 """Sort key of a user's read marks, which comes after those of all copies."""
 DUE: Final = "due"
@@ -128,7 +128,7 @@ def portions_key(tenant: str, inbox: str, notification_id: str, number: int) -> 
 
 
 def portions_ttl(notification_id: str) -> int:
-    """Return the TTL of a notification's progress, which is no longer needed at that time."""
+    """Return the TTL of a notification's progress, after which nobody needs the progress."""
     return ttl_seconds(ulid_time(notification_id) + PROGRESS_KEPT_MS)
 
 
@@ -198,7 +198,7 @@ def marks_key(user: UserKey, inbox: str) -> Item:
 
 
 class Partitions:
-    """The partitions that a scan found, under names that sort like the facts in an export file."""
+    """The partitions that a scan found, returned in the order of an export file."""
 
     def __init__(self) -> None:
         self._tenants: list[str] = []
@@ -206,7 +206,10 @@ class Partitions:
         self._users: list[str] = []
 
     def meet(self, item: Item) -> None:
-        """Record the partition of an item; a scan returns the items of one partition in a row."""
+        """Record the partition of an item, which the scan has just returned.
+
+        A scan returns all items of one partition in a row, so a user's partition is recorded once.
+        """
         match item["pk"].split("#"):
             case ["t", tenant]:
                 kind, _, name = item["sk"].partition("#")

@@ -201,7 +201,7 @@ def _subject(table: Table, index: str | None) -> str:
 
 
 def all_alarms() -> Iterator[Alarm]:
-    """Yield the alarms of all tables. Scans have none: only operators scan, and it may be slow."""
+    """Yield the alarms of all tables. Scans have no latency alarm: only operators use them."""
     for table in TABLES:
         yield from alarms(
             table,

@@ -2,7 +2,7 @@
 """Generates CloudFormation templates for the declared tables, their policies and alarms.
 
 There are several templates, because CloudFormation accepts at most 51,200 bytes without a bucket,
-and because policies and alarms are often deployed by other people than the tables.
+and because the people who deploy policies and alarms are often not those who deploy the tables.
 """
 
 from collections.abc import Iterator
