@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes every entry that this process appends to Kafka, from where workers deliver it.
+"""Publishes to Kafka every entry that this process appends to a log, for workers to deliver.
 
 No request waits for Kafka. When Kafka is slow or down, events are dropped and counted. The relay
 finds the entries that were not delivered, and delivers them.

@@ -125,7 +125,7 @@ class KafkaFeed:
 
     @property
     def refused(self) -> int:
-        """Number of records that were refused, since this deployment did not encrypt them for this
+        """Number of records that were refused because this deployment did not encrypt them for this
         topic."""
         return self._cipher.refused
 
@@ -157,7 +157,7 @@ class KafkaFeed:
         return received
 
     def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
-        """Queue a record that is to become a dead letter. It is finished when that is written.
+        """Queue a record to become a dead letter. It is finished when the dead letter is written.
 
         The record is only queued, so that a failure does not affect the other records of a `take`.
         """

@@ -82,8 +82,8 @@ class SqsJobs:
 
     @property
     def refused(self) -> int:
-        """Number of received messages that were refused, since this deployment did not encrypt them
-        for this queue."""
+        """Number of received messages that were refused because this deployment did not encrypt
+        them for this queue."""
         return self._cipher.refused
 
     async def put(self, jobs: Sequence[Job]) -> None:
@@ -132,7 +132,7 @@ class SqsJobs:
         self._taken.clear()
 
     async def _send(self, bodies: list[str]) -> None:
-        """Send a batch of messages, and send those that SQS did not accept again, a few times."""
+        """Send a batch of messages; retry those that SQS did not accept, a few times."""
         waiting = {str(number): body for number, body in enumerate(bodies)}
         reason = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):

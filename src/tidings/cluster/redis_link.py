@@ -17,7 +17,8 @@ from tidings.wire.events import MessageCipher
 log = logging.getLogger("tidings.registry")
 
 ANSWER_SECONDS_MAX: Final = 0.25
-"""Redis answers in less than a millisecond unless it or the network has a problem."""
+"""Timeout of a call. Redis answers in less than a millisecond, unless it or the network has a
+problem."""
 
 T = TypeVar("T")
 Value = str | int
@@ -36,14 +37,14 @@ def raise_swallowed_cancellation(asked: int = 0) -> None:
     """Raise CancelledError if the task was cancelled more than `asked` times.
 
     redis-py sends with `asyncio.wait_for`. In Python 3.11, this loses a cancellation that arrives
-    in the moment when sending ends, and the task would never end.
+    at the moment when sending ends, and the task would never end.
     """
     if times_asked_to_end() > asked:
         raise asyncio.CancelledError
 
 
 class RedisLink:
-    """Pool of connections to Redis, which are opened on demand, also after a failure."""
+    """Pool of connections to Redis, which are opened on demand and reopened after a failure."""
 
     def __init__(
         self,
@@ -76,8 +77,8 @@ class RedisLink:
 
     @property
     def refused(self) -> int:
-        """Number of received messages that were refused, since this deployment did not encrypt them
-        for their channel."""
+        """Number of received messages that were refused because this deployment did not encrypt
+        them for their channel."""
         return self._cipher.refused
 
     def name(self, kind: str, which: str, *, hash_tag: str | None = None) -> str:

@@ -32,7 +32,7 @@ class RedisServers:
     url: str = field(repr=False)
     """URL of Redis, which may contain a user and a password."""
     ca: Path | None = None
-    """File of CA certificates for the servers, or None for those that this machine trusts."""
+    """File with the CA certificates to trust, or None to trust those of this machine."""
     password: str | None = field(default=None, repr=False)
     """Password, if the URL does not contain it."""
     is_cluster: bool = False
@@ -65,12 +65,12 @@ class RedisServers:
 
 
 class RedisConnections(Protocol):
-    """Connections to Redis, which are opened on demand, also after a failure."""
+    """Connections to Redis, which are opened on demand and reopened after a failure."""
 
     redis: Redis
 
     def tag(self, which: str) -> str:
-        """Return a part for names of keys. Keys with the same part are on the same server."""
+        """Return the part of a key's name that decides on which server of a cluster the key is."""
         ...
 
     def groups(self, keys: Sequence[str]) -> list[list[int]]:
@@ -151,7 +151,7 @@ class ClusterConnections:
             **settings,
         )
         self.redis: Redis = cast("Redis", self._cluster)  # it has the same commands
-        # If no connection is free, the library fails instead of waiting. The semaphore waits.
+        # If no connection is free, the library fails instead of waiting. So callers wait for this.
         self._free = asyncio.Semaphore(2 * CONNECTIONS_MAX)
 
     def tag(self, which: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Caches the state of each chat that a worker delivers, and selects the entries to dispatch.
 
-An entry is dispatched only to members according to a state that includes every earlier entry.
+An entry is dispatched only to users who are members in a state that includes every earlier entry.
 Therefore a removed member never receives a later entry, in whatever order events arrive.
 """
 
@@ -41,8 +41,8 @@ class DeliveryState(msgspec.Struct, eq=False):
     state: ChatState
     start: int
     dispatched: int
-    """Sequence of the last entry dispatched. The range begins with `start`; it is empty at first,
-    when this is `start - 1`."""
+    """Last sequence of the range, which begins with `start`. At first the range is empty, and this
+    is `start - 1`."""
 
 
 class DeliveryStates:
@@ -159,8 +159,8 @@ def _run_from_events(
     """Return the entries of a run from the events alone, or None if the log has to be read.
 
     A later entry may have changed an entry of the run. If the head of the state is right before the
-    run or at its end, no later entry after the run is known. Within the run, the log is needed for
-    an edit, to show the edited message, and for a message that another entry redacts.
+    run or at its end, no entry after the run is known. Within the run, the log must be read for an
+    edit, to show the edited message, and for a message that another entry redacts.
     """
     if delivery.state.head not in (delivery.dispatched, goal):
         return None

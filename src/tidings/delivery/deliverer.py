@@ -44,7 +44,7 @@ class DispatchedRun(msgspec.Struct, frozen=True):
 
     @property
     def reached(self) -> set[UserKey]:
-        """Users of whom a connection received the run, as a gateway confirmed."""
+        """Users with a connection that received the run, as its gateway has confirmed."""
         return set().union(*(batch.reached for batch in self.batches))
 
 
@@ -73,7 +73,7 @@ class Deliverer:
     async def dispatch(
         self, chat: ChatId, events: Sequence[EntryEvent | HintEvent]
     ) -> list[DispatchedRun]:
-        """Step 1: dispatch the entries that these events announce, unless they were dispatched.
+        """Step 1: dispatch the entries that these events announce, unless this was done before.
 
         Raises:
             NotInLog: An event announces an entry that the log does not have.

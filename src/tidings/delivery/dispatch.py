@@ -129,7 +129,7 @@ class Batch(msgspec.Struct, kw_only=True):
     was_opened: bool = False
     sent_to: set[ConnectionAddress] = msgspec.field(default_factory=set)
     reached: set[UserKey] = msgspec.field(default_factory=set)
-    """Users of whom a connection received the batch, as a gateway confirmed."""
+    """Users with a connection that received the batch, as its gateway has confirmed."""
 
     def users(self, members: Collection[UserKey]) -> frozenset[UserKey]:
         """Return the users who get the batch, given the current members."""

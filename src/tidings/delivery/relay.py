@@ -29,8 +29,8 @@ log = logging.getLogger("tidings.relay")
 
 LATE_SECONDS: Final = 3.0
 OLD_MS: Final = 90_000
-"""Age from which on an entry is compared at once. It is long, because the store's clock may round
-times to minutes."""
+"""Entries of this age or older are compared at once, without the delay. The age is this high
+because the store's clock may round times to minutes."""
 PAUSE_SECONDS: Final = 1.0
 AGAIN_SECONDS_FIRST: Final = 5.0
 AGAIN_SECONDS_MAX: Final = 60.0
@@ -42,7 +42,7 @@ HINTS_MAX: Final = 2
 """Number of hints after which the relay delivers the entries itself."""
 ATTEMPTS_MAX: Final = 5
 MANY_CHANGES: Final = 500
-"""Number of changes in one poll from which on the next poll follows without a pause."""
+"""If a poll returns at least this many changes, the next poll follows without a pause."""
 DELIVERED_AT_ONCE: Final = 16
 
 

@@ -76,7 +76,7 @@ class ConnectionCharges:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether enough requests in a row were refused to close the connection."""
+        """Whether so many requests in a row were refused that the connection must be closed."""
         return (
             self._sends_refused >= limits.SENDS_REFUSED_MAX
             or self._reads_refused >= limits.SENDS_REFUSED_MAX

@@ -217,7 +217,7 @@ class Hub:
             connection.tick()
 
     async def emptied(self, seconds_max: float) -> None:
-        """Wait until the last connection has closed, for at most `seconds_max` and one second."""
+        """Wait until the last connection has closed, for at most `seconds_max` plus one second."""
         self._empty = asyncio.Event()
         if self._all:
             with suppress(TimeoutError):

@@ -6,7 +6,7 @@ be sent now: the window is full, the socket accepts no bytes, or earlier entries
 read from the log. Such an entry is not kept. Instead the chat is marked as behind, and is read from
 the log later. Therefore a slow client costs no memory.
 
-Only the few entries that arrive while a page is being read are kept until that page was read.
+Only the few entries that arrive while a page is being read are kept until it has been read.
 Otherwise a busy chat that fell behind once would be read without end.
 """
 

@@ -201,7 +201,7 @@ class Requests:
         self._context.receipts.note(move, interval)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
-        """Store a receipt for entries that were not sent on this connection: they may be fetched.
+        """Store a receipt for entries that were not sent on this connection, such as fetched ones.
 
         The store checks that the log has these entries.
         """

@@ -3,7 +3,8 @@
 
 Most tables have an index by time, in which the sweeper finds expired rows. Idempotency keys and
 copies of notifications are too many for such an index, so the sweeper walks through all of them,
-some at a time. Expired rows are found by a reader; the writer only removes them.
+some at a time. A reader looks for expired rows first, so that the writer runs only if there are
+any.
 """
 
 from typing import Any, Final
@@ -35,8 +36,8 @@ _BY_TIME: Final = (
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )
-"""Tables with an index by time, each with its key, the expression of the time, and the number of
-milliseconds after that time when a row is removed."""
+"""Tables with an index by time, each with its key, the expression of the time, and how many
+milliseconds after that time a row is removed."""
 
 
 def walk(

@@ -25,7 +25,7 @@ SELECT user_id, chats FROM chat_counts WHERE user_id IN (SELECT value FROM json_
 
 
 def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
-    """Make the entry's people members, with receipts that start at the entry.
+    """Add the entry's people as members, with receipts that start at the entry.
 
     Returns False if any of them is already in the maximum number of chats.
 

@@ -42,7 +42,7 @@ WHERE user_id = ?1 AND chat_id = ?2 AND read < ?4
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = ?4 AND number = ?3)
 RETURNING user_id, delivered, read, read_number
 """
-# The same rule as model.receipts.counts_as_unread; the contract suite checks that.
+# This is the same rule as `model.chats.counts_as_unread`; the contract suite checks that.
 _COUNT_UNREAD: Final = """
 SELECT count(*) FROM messages
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND sender <> ?

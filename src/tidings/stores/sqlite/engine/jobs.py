@@ -59,7 +59,7 @@ class WriteJob(Protocol):
         ...
 
     def fail(self) -> None:
-        """Accept that the outcome is unknown. This is called on the event loop, not `settle`."""
+        """Accept that the outcome is unknown. This is called instead of `settle`."""
         ...
 
 

@@ -25,7 +25,8 @@ def insert_once(table: str, kind: type[msgspec.Struct]) -> str:
 def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bool = False) -> None:
     """Insert a row within an open transaction.
 
-    If the key exists, the row is replaced with `replace`; otherwise the statement fails.
+    If `replace` is true, a row with the same key is replaced. If it is false, such a row makes the
+    statement fail.
     """
     kind, verb = type(noun), "INSERT OR REPLACE" if replace else "INSERT"
     places = ", ".join("?" * len(kind.__struct_fields__))

@@ -41,7 +41,7 @@ WAITING_JOBS_MAX: Final = 100_000
 
 
 class _Lost:
-    """Outcome of a job whose write raised an unexpected exception."""
+    """Outcome of a job whose write failed, or whose commit may have failed."""
 
 
 class Writer:
@@ -114,7 +114,7 @@ class Writer:
 
         The log is emptied before the jobs of the transaction are settled.
 
-        If a reader still needs the log, the next commit tries again instead.
+        If a reader still needs the log, the next commit tries again.
         """
         self._checkpoints.empty_soon()
 
@@ -137,7 +137,7 @@ class Writer:
         self._write_batch(batch)
 
     def _write_batch(self, batch: list[WriteJob]) -> None:
-        """Write the whole batch, or the next step of a stepped write; commit after the last."""
+        """Write the whole batch, or the next step of a stepped write; commit at the end."""
         try:
             outcomes = self._write_all(batch)
             self._failpoints.reach("before_commit")

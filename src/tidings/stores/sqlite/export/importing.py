@@ -237,8 +237,9 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
                 _insert("delivery_state", _RECEIPT, fact),
             ]
         case RequestKeyFact():
-            # Only an engine that creates large chats in several transactions can finish such a
-            # chat. Here the client, which got no answer, creates a new chat when it tries again.
+            # An unfinished request is left out: only an engine that creates large chats in several
+            # transactions could finish it. Its client got no answer, and creates a new chat when
+            # it tries again.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
         case ChatFact() | UserCount():
             return []
