@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login by phone, and sessions: open, refresh, list and revoke."""
+"""Operations for login by phone, and on sessions."""
 
 from typing import Final
 
@@ -78,7 +78,7 @@ async def revoke_session(caller: Caller, session_id: str, logins: LoginVerbs) ->
     refusals=(UserNotFound,),
 )
 async def revoke_own_sessions(caller: Caller, logins: LoginVerbs) -> None:
-    """Revoke all sessions of the caller, this one included, and every token issued to the user
+    """Revoke all sessions of the caller, including this one, and every token issued to the caller
     so far."""
     await logins.revoke_sessions.own(caller)
 
@@ -122,7 +122,7 @@ class CodeRecord(msgspec.Struct):
 
 
 class Login(Body, frozen=True):
-    """The code that arrived, and the device to log in."""
+    """The code that the user received, and the device to log in."""
 
     tenant: TenantName
     phone_number: PhoneNumber
@@ -137,7 +137,7 @@ class Refresh(Body, frozen=True):
 
 
 class SessionTokens(msgspec.Struct):
-    """The tokens of a session; `expires_at` is when the access token expires."""
+    """The tokens of a session. `expires_at` is the expiry of the access token."""
 
     access_token: str
     refresh_token: str
@@ -156,8 +156,8 @@ class SessionTokens(msgspec.Struct):
     refusals=(LoginOff, RateLimited, SmsUnavailable, StoreUnavailable),
 )
 async def request_code(data: CodeRequest, address: str | None, logins: LoginVerbs) -> CodeRecord:
-    """Send a login code by text message. The answer is the same for every number, known or unknown,
-    and for tenants whose users do not log in by phone."""
+    """Send a login code by text message. The answer is the same for known and unknown numbers, and
+    for tenants whose users do not log in by phone."""
     await logins.request_code(data.tenant, data.phone_number, address)
     return CodeRecord()
 
@@ -172,8 +172,8 @@ async def request_code(data: CodeRequest, address: str | None, logins: LoginVerb
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
 async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> SessionTokens:
-    """Open a session. If the number is unknown and the tenant lets unknown numbers register,
-    this creates the user."""
+    """Open a session. If no user has the number and the tenant allows registration, this creates
+    the user."""
     return _tokens(
         await logins.open_session(data.tenant, data.phone_number, data.code, data.device, address)
     )

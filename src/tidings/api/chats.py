@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats: create, list, get, rename, mute, delete, and what a tenant moderates."""
+"""Operations on chats, and a tenant's operations to moderate them."""
 
 from typing import Final, Literal
 
@@ -46,9 +46,9 @@ TAG: Final = "Chats"
 async def remove_member_as_tenant(
     caller: Caller, tenant: str, chat: ChatId, user_id: str, verbs: ChatVerbs
 ) -> None:
-    """Remove any member, owners included. When the last owner goes, the longest-standing admin
-    becomes owner, or the longest-standing member if there is no admin. The entry `removed` has
-    the sender `~tenant`."""
+    """Remove any member, even an owner. When the last owner is removed, the admin who joined first
+    becomes owner, or the member who joined first if there is no admin. The entry `removed` has the
+    sender `~tenant`."""
     await verbs.remove_as_tenant(caller, tenant, chat, user_id)
 
 
@@ -64,8 +64,8 @@ async def remove_member_as_tenant(
 async def delete_chat_as_tenant(
     caller: Caller, tenant: str, chat: ChatId, verbs: ChatVerbs
 ) -> JobRecord:
-    """Delete any chat, direct or group. After the answer the chat accepts nothing; a job removes
-    members and messages. A repeated request returns that job with its progress."""
+    """Delete any direct chat or group. After the answer, nothing can be written to the chat, and a
+    job removes members and messages. A repeated request returns the job with its progress."""
     return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
 
 
@@ -84,13 +84,13 @@ class ChatChange(Body, frozen=True):
 
 
 class MuteChange(Body, frozen=True):
-    """When the mute ends; null unmutes the chat."""
+    """The time until which the chat is muted; null unmutes it."""
 
     until: Time | None
 
 
 class MuteState(msgspec.Struct):
-    """When the mute of the chat ends; null if it is not muted."""
+    """The time until which the chat is muted; null if it is not muted."""
 
     muted_until: str | None
 
@@ -125,9 +125,9 @@ async def create_chat(
     verbs: ChatVerbs,
     request_key: str | None,
 ) -> Answer[ChatRecord]:
-    """Create a direct chat or a group. A pair of users has one direct chat: if it exists, the
+    """Create a direct chat or a group. Two users have only one direct chat: if it exists, the
     answer is that chat with status 200. With an `Idempotency-Key`, a repeated request returns the
-    chat that the first one created, while the caller is a member of it."""
+    chat that the first request created, as long as the caller is a member."""
     others = _users(user, data.members)
     created = await verbs.create(user, data.type, data.name, others, request_key)
     row = await verbs.get(user, created.chat_id)
@@ -164,7 +164,7 @@ async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
 async def rename_chat(
     user: UserKey, chat: ChatId, data: ChatChange, verbs: ChatVerbs
 ) -> ChatRecord:
-    """Change the name of a group. Needs the role admin or owner."""
+    """Change the name of a group. Admins and owners may do this."""
     await verbs.rename(user, chat, data.name)
     return chat_record(await verbs.get(user, chat))
 
@@ -177,8 +177,8 @@ async def rename_chat(
     refusals=(ChatNotFound,),
 )
 async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVerbs) -> MuteState:
-    """Send the caller no push for this chat until the given time; null ends the mute. Other members
-    are not affected."""
+    """Stop push notices from this chat to the caller until the given time; null ends the mute.
+    Other members are not affected."""
     until = None if data.until is None else _time(data.until)
     await verbs.mute(user, chat, until)
     return MuteState(None if until is None else rfc3339(until))
@@ -194,9 +194,9 @@ async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVe
     refusals=(ChatNotFound, DirectChatFixed),
 )
 async def delete_chat(caller: Caller, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
-    """Delete a group as its owner, or any chat of the tenant with a tenant key. After the answer
-    the chat accepts nothing; a job removes members and messages. A repeated request by the same
-    caller returns that job with its progress.
+    """Delete a group as its owner, or any chat of the tenant with a tenant key. After the answer,
+    nothing can be written to the chat, and a job removes members and messages. A repeated request
+    by the same caller returns the job with its progress.
     """
     if isinstance(caller, UserCaller):
         return job_record(await verbs.delete.as_owner(caller.user, chat))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Health and static pages: whether the process is alive and ready, and the pages it serves."""
+"""Operations for health checks, and the static pages that the process serves."""
 
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -27,7 +27,7 @@ _FILES: Final = {
 }
 
 Trouble = Literal["starting", "draining", "the store is broken"]
-"""Why requests cannot be served. The endpoint is public, so the details are in the log only."""
+"""Reason why requests cannot be served. The endpoint is public, so only the log has details."""
 
 
 class Health(Protocol):
@@ -35,7 +35,7 @@ class Health(Protocol):
 
     @property
     def trouble(self) -> Trouble | None:
-        """Return why requests cannot be served now; None if they can."""
+        """Reason why requests cannot be served now; None if they can."""
         ...
 
 
@@ -73,7 +73,7 @@ async def get_readiness(health: Health) -> Ready:
 
 
 def load_pages() -> dict[str, tuple[str, bytes]]:
-    """Each page's path, with its media type and its bytes."""
+    """Return the pages by path, each with its media type and its bytes."""
     return {
         path: (media_type, (_FOLDER / name).read_bytes())
         for path, (name, media_type) in _FILES.items()
@@ -93,7 +93,7 @@ CONTENT_SECURITY_POLICY: Final = (
 
 
 class PageResponder:
-    """Responder for the requests of one page."""
+    """Answers the requests for one page."""
 
     def __init__(self, page: Page, guard: Guard) -> None:
         media_type, content = page

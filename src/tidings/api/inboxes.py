@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes: the settings of a tenant, and listing, counting and marking for users."""
+"""Operations on inboxes: their settings for tenants, and reading notifications for users."""
 
 from typing import Any, Final, Literal
 
@@ -41,7 +41,7 @@ TAG: Final = "Inboxes"
 
 
 class InboxChange(Body, frozen=True, kw_only=True):
-    """All settings of an inbox. For an absent field, the tenant's setting applies."""
+    """All settings of an inbox. The tenant's defaults apply to absent fields."""
 
     title: Name
     description: Description = ""
@@ -121,8 +121,8 @@ async def put_inbox(
     data: InboxChange,
     inbox_verbs: InboxVerbs,
 ) -> Answer[InboxRecord]:
-    """Create or replace an inbox: 201 if it is new. Notifications posted before keep the settings
-    they were posted with."""
+    """Create or replace an inbox; the status is 201 if it is new. The new settings do not change
+    notifications that were posted before."""
     require_tenant(caller, tenant)
     config = InboxConfig(
         title=data.title,
@@ -138,7 +138,7 @@ async def put_inbox(
 
 
 class PartQuery(Query, frozen=True, kw_only=True):
-    """Which part of the inbox to list: cursor, category, unread or read."""
+    """Which notifications to list: from a cursor on, of a category, unread or read."""
 
     cursor: str | None = None
     category: Category | None = None
@@ -146,27 +146,28 @@ class PartQuery(Query, frozen=True, kw_only=True):
 
 
 class NotificationsQuery(PartQuery, frozen=True, kw_only=True):
-    """Which part of the inbox to list, and how many notifications."""
+    """Which notifications to list, and how many."""
 
     limit: Limit = limits.PAGE_DEFAULT
 
 
 class NotificationList(msgspec.Struct):
-    """A page of an inbox, newest first; the end is `next_cursor` null, not an empty page."""
+    """A page of an inbox, newest first. The last page has `next_cursor` null; a page may be empty
+    without being the last."""
 
     data: list[NotificationRecord]
     next_cursor: str | None
 
 
 class ReadChange(Body, frozen=True):
-    """The notifications to mark as read: either these ids, or all received up to a time."""
+    """The notifications to mark as read: those with these ids, or all received up to a time."""
 
     ids: ReadIds | None = None
     before: Time | None = None
 
 
 def mark_cost(change: ReadChange) -> int:
-    """Return the cost of marking, for both paths of the operation."""
+    """Return the cost of marking as read, for both paths of the operation."""
     return rate_limits.look_up_cost(len(change.ids or ()))
 
 
@@ -184,8 +185,8 @@ async def list_notifications(
     asked: NotificationsQuery,
     inbox_verbs: InboxVerbs,
 ) -> NotificationList:
-    """Return a page of the caller's notifications, newest first, without retracted and expired
-    ones."""
+    """Return a page of the caller's notifications, newest first. Retracted and expired
+    notifications are left out."""
     return await listed(inbox_verbs, user, inbox, asked, asked.limit)
 
 
@@ -239,7 +240,7 @@ async def listed(
 
 
 async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChange) -> UnreadRecord:
-    """Mark as read, for both paths of the operation."""
+    """Mark notifications as read, for both paths of the operation."""
     if (change.ids is None) == (change.before is None):
         raise Invalid("either ids or before must be given", "")
     if change.ids is not None:

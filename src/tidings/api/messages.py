@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and reactions: post, get, edit, redact and react."""
+"""Operations on messages and reactions."""
 
 import asyncio
 from typing import Final
@@ -47,7 +47,7 @@ class ReactionList(msgspec.Struct):
     refusals=(ChatNotFound, MessageNotFound),
 )
 async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> ReactionList:
-    """Return all reactions to a message: at most 1000."""
+    """Return all reactions to a message, at most 1000."""
     found = await verbs.reactions(user, chat, place)
     return ReactionList(
         [ReactionRecord(emoji, user_id(who), rfc3339(when)) for emoji, who, when in found]
@@ -111,9 +111,10 @@ class MessageChange(Body, frozen=True):
 async def post_message(
     user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs
 ) -> Answer[MessageRecord]:
-    """Post a message. A repeated `client_message_id` gets 200 with `Idempotent-Replay: true` and
-    the message as it is now, so a client that lost the answer sends the request again. A sender
-    who has left the chat since gets the sequence, id and time of the message only."""
+    """Post a message. A client that lost the answer sends the request again: the same
+    `client_message_id` gets 200 with `Idempotent-Replay: true` and the message as it is now. If the
+    sender has left the chat meanwhile, the answer has only the sequence, id and time of the
+    message."""
     entry, is_replay = await _post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
@@ -129,7 +130,7 @@ async def post_message(
     refusals=(ChatNotFound, MessageNotFound),
 )
 async def get_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> MessageRecord:
-    """Return a message; if its content is gone, the message says why."""
+    """Return a message. If its content is gone, `redacted`, `expired` or `erased` is true."""
     return await _one(verbs, user, chat, place)
 
 
@@ -161,7 +162,7 @@ async def find_message(user: UserKey, message_id: str, verbs: ChatVerbs) -> Mess
 async def edit_message(
     user: UserKey, chat: ChatId, place: int, data: MessageChange, verbs: ChatVerbs
 ) -> MessageRecord:
-    """Replace the content of a message. For its sender only."""
+    """Replace the content of a message. Only its sender may do this."""
     await verbs.edit(user, chat, place, data.content)
     return await _one(verbs, user, chat, place)
 
@@ -175,15 +176,15 @@ async def edit_message(
     refusals=(ChatNotFound, MessageNotFound, ChatBusy),
 )
 async def redact_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> None:
-    """Remove the content of a message for everyone; its sequence remains. For its sender, admins
-    and owners."""
+    """Remove the content of a message for everyone; its sequence remains. Its sender, admins and
+    owners may do this."""
     await verbs.redact(user, chat, place)
 
 
 async def _post(
     verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
 ) -> tuple[Entry, bool]:
-    """Return the message once it is durable, and whether it is a replay."""
+    """Return the message when it is durable, and whether it was stored by an earlier request."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:
@@ -207,7 +208,7 @@ async def _post(
 
 
 async def _replayed(verbs: ChatVerbs, user: UserKey, entry: Entry) -> MessageRecord:
-    """Return the caller's message as it is now; after leaving the chat, only that it was stored."""
+    """Return the caller's message as it is now, without content if the caller has left the chat."""
     try:
         return await _one(verbs, user, entry.chat_id, entry.sequence)
     except ChatNotFound:

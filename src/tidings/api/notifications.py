@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications, for the tenant that posts them: post, follow progress, retract."""
+"""A tenant's operations on notifications: post, get the progress, retract."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ POST_REFUSALS: Final[tuple[type[Refusal], ...]] = (
 
 
 class Users(Body, frozen=True, kw_only=True, tag_field="kind", tag="users"):
-    """Listed users, who need not exist yet. Repeated users are counted once."""
+    """Listed users, who need not exist yet. Repeated ids are ignored."""
 
     uids: Uids
     label: Label | None = None
@@ -62,7 +62,7 @@ POSTING: Final = NotAudited("The inbox keeps every notification with its time.")
 
 
 class NewNotification(Body, frozen=True, kw_only=True):
-    """A notification to post. The inbox defines the fields of the message besides title, body
+    """A notification to post. The inbox defines which fields the message has besides title, body
     and link."""
 
     audience: Users | Everyone
@@ -102,8 +102,8 @@ async def post_notification(
     request_key: str | None,
 ) -> Answer[PostedRecord]:
     """Post a notification. Delivery to listed users continues in the background; a broadcast is
-    there at once. With an `Idempotency-Key`, a repeated request gets the same answer for a day,
-    with `Idempotent-Replay: true`, and completes a post that was interrupted."""
+    visible at once. With an `Idempotency-Key`, a repeated request within a day gets the same
+    answer, with `Idempotent-Replay: true`, and completes a post that was interrupted."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
 
 
@@ -122,8 +122,8 @@ async def get_notification(
     notification_id: str,
     inbox_verbs: InboxVerbs,
 ) -> ProgressRecord:
-    """Return how many users have the notification. The numbers are exact for listed users and
-    estimates for a broadcast."""
+    """Return how many users have received the notification. The numbers are exact for listed users,
+    and estimates for a broadcast."""
     require_tenant(caller, tenant)
     progress = await inbox_verbs.progress(tenant, inbox, notification_id)
     return ProgressRecord(

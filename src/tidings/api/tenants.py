@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants: create and update, tenant keys, and user tokens."""
+"""Operations on tenants, tenant keys and user tokens."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ TAG: Final = "Tenants"
 
 
 class QuotasChange(Body, frozen=True):
-    """The quotas of a tenant, which replace all previous ones; absent or null: unlimited."""
+    """The quotas of a tenant, which replace all previous quotas. Absent or null means unlimited."""
 
     users: Quota | None = None
     chats_per_day: Quota | None = None
@@ -36,7 +36,7 @@ class TenantChange(Body, frozen=True):
 
 
 class QuotasRecord(msgspec.Struct):
-    """The quotas of a tenant; null: unlimited."""
+    """The quotas of a tenant; null means unlimited."""
 
     users: int | None
     chats_per_day: int | None
@@ -54,7 +54,7 @@ class TenantRecord(msgspec.Struct):
 
 
 class TokenRequest(Body, frozen=True):
-    """The user of a token, optionally the only device, and the lifetime in seconds."""
+    """The user of a token, its lifetime in seconds, and optionally the only device to use it."""
 
     user_id: UserId
     device: Device | None = None
@@ -86,8 +86,8 @@ async def put_tenant(
     identity: IdentityVerbs,
     data: TenantChange = AS_BEFORE,
 ) -> Answer[TenantRecord]:
-    """Create or update a tenant: 201 if it is new. Within five seconds of a suspension, every
-    credential of the tenant is refused and its connections close."""
+    """Create or update a tenant; the status is 201 if it is new. Within five seconds after a
+    suspension, every credential of the tenant is refused and its connections close."""
     quotas = None if data.quotas is None else Quotas(**msgspec.structs.asdict(data.quotas))
     put, is_new = await identity.put_tenant(caller, tenant, data.name, quotas, data.suspended)
     return Answer(_record(put), status=201 if is_new else 200)
@@ -117,8 +117,7 @@ async def get_tenant(caller: Caller, tenant: str, identity: IdentityVerbs) -> Te
     audit=Audited(target="key_id"),
 )
 async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) -> NewTenantKey:
-    """Create a tenant key. The answer is the only place that shows it; the server stores its
-    digest."""
+    """Create a tenant key. Only this answer contains the key; the server stores a digest of it."""
     return await identity.make_tenant_key(caller, tenant)
 
 
@@ -134,7 +133,7 @@ async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) 
 async def revoke_tenant_key(
     caller: Caller, tenant: str, key_id: str, identity: IdentityVerbs
 ) -> None:
-    """Revoke a tenant key. It is refused from the next request on."""
+    """Revoke a tenant key. Later requests with the key are refused."""
     await identity.revoke_tenant_key(caller, tenant, key_id)
 
 
@@ -151,7 +150,7 @@ async def revoke_tenant_key(
 async def make_token(
     caller: Caller, tenant: str, data: TokenRequest, identity: IdentityVerbs
 ) -> TokenRecord:
-    """Create a user token. The user is created if there is none."""
+    """Create a user token. If the user does not exist, this creates the user."""
     made = await identity.make_token(caller, tenant, data.user_id, data.device, data.expires_in)
     return TokenRecord(made.token, rfc3339(made.expires_at))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users: the tenant's view of them, their own profiles, and the search by phone number."""
+"""Operations on users: for the tenant, on one's own profile, and search by phone number."""
 
 from typing import Final
 
@@ -57,7 +57,7 @@ class ContactList(msgspec.Struct):
     body_cost=lambda search: rate_limits.look_up_cost(len(search.phone_numbers)),
 )
 async def find_contacts(caller: Caller, data: ContactSearch, logins: LoginVerbs) -> ContactList:
-    """Return the users of the caller's own tenant who have these numbers. A user can look up at
+    """Return the users of the caller's tenant who have these phone numbers. A user can look up at
     most 2,000 numbers a day."""
     found = await logins.find_contacts(caller, data.phone_numbers)
     return ContactList([_contact_record(contact) for contact in found])
@@ -68,7 +68,7 @@ def _contact_record(contact: Contact) -> ContactRecord:
 
 
 class UserChange(Body, frozen=True):
-    """The fields of a user; absent fields do not change, and a phone number of null is removed."""
+    """Fields of a user. Absent fields do not change; `phone_number` null removes the number."""
 
     display_name: Name | None = None
     phone_number: PhoneNumber | msgspec.UnsetType | None = msgspec.UNSET
@@ -76,7 +76,7 @@ class UserChange(Body, frozen=True):
 
 
 class ProfileChange(Body, frozen=True):
-    """The fields that users change in their own profiles."""
+    """Fields that users can change in their own profiles."""
 
     display_name: Name | None = None
 
