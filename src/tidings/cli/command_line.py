@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `tidings`: parses arguments, runs commands, and turns errors into exit codes."""
+"""The command `tidings`: parses arguments, runs subcommands, and converts errors to exit codes."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 UNREACHED: Final = 1
-"""Exit code when a retry may succeed."""
+"""Exit code if a retry may succeed."""
 
 _FLAGS: Final = ("host", "port", "data", "roles")
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _with_settings(
     command: Callable[[Config, argparse.Namespace], int],
 ) -> Callable[[argparse.Namespace], int]:
-    """Return the command with the settings loaded first."""
+    """Return a function that loads the settings and then runs the command."""
 
     def run(options: argparse.Namespace) -> int:
         given = {name: getattr(options, name, None) for name in _FLAGS}
@@ -72,7 +72,7 @@ def _fail(reason: str, exit_code: int) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser with every command; the reference page is generated from it."""
+    """Return the parser of all commands. The reference page is generated from it."""
     parser = argparse.ArgumentParser(prog="tidings", description="A messaging backend.")
     parser.add_argument("--version", action="version", version=f"tidings {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

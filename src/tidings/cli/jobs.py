@@ -48,7 +48,7 @@ def add_jobs_options(parser: argparse.ArgumentParser, folder: argparse.ArgumentP
 
 
 def jobs(config: Config, options: argparse.Namespace) -> int:
-    """Run the action; return the exit code.
+    """Run the chosen action on dead letters; return the exit code.
 
     Raises:
         SetupError: The operator has to change something first.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "tidings-"
 DIFFERENT: Final = 1
-"""Exit code of `verify` when a table differs from its declaration."""
+"""Exit code if a table differs from its declaration."""
 
 _NO_PITR: Final = (
     "This endpoint does not support point-in-time recovery, which was therefore not checked."
@@ -52,7 +52,7 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Run the action; return the exit code.
+    """Run the chosen action on the tables; return the exit code.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -63,7 +63,7 @@ def schema(options: argparse.Namespace) -> int:
 
 
 async def _look(options: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    # Imported here because the other commands start faster without the SDK.
+    # Imported here, because the other commands start faster without it.
     with optional_import():
         from tidings.stores.dynamodb.schema.live import live_tables
 
