@@ -42,7 +42,7 @@ ATTACKS: Final[dict[str, str]] = {
     "C03": "sockets that never say hello",
     "C04": "thousands of sockets of one user or address",
     "C05": "frames and messages that are too large",
-    "C06": "a compressed bomb",
+    "C06": "a decompression bomb",
     "C07": "bytes that are not the WebSocket protocol",
     "C08": "floods of tiny frames",
     "C09": "a client that never reads",

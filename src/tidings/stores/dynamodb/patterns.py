@@ -41,7 +41,7 @@ CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
     ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
-    "an entry and what it changes, in one transaction: members, name, a message, a reaction",
+    "an entry together with its changes to members, the name, a message or a reaction",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
 )
 READ_LOG: Final = Pattern(

@@ -115,7 +115,7 @@ SCAN_INBOX: Final = Pattern(
     strong=True,
 )
 EXPORT_INBOX: Final = Pattern(
-    "export_inbox", "Query", _INBOX, "an export reads what was posted", strong=True
+    "export_inbox", "Query", _INBOX, "an export reads notifications and broadcasts", strong=True
 )
 EXPORT_COPIES: Final = Pattern(
     "export_copies", "Query", _INBOX, "an export reads a user's copies and read marks", strong=True
