@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client for Tidings: one socket that comes back by itself, an outbox, typed events."""
+"""A client for Tidings: a socket that reconnects automatically, an outbox, and typed events."""
 
 from importlib.metadata import version
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages on their way to the server: repeated under the same key until answered. No I/O.
+"""The messages that are not answered yet, which are sent again with the same key. No I/O.
 
-Order: messages of one chat are sent in the order they were posted. With one of them in flight at
-a time (the default) they also arrive in that order, always; with more, one that the server turns
-away for the moment may be overtaken.
+The messages of a chat are sent in the order in which they were posted. If only one message waits
+for its answer at a time (the default), they also arrive in this order. With more, a message that
+the server refuses temporarily may arrive after a later one.
 """
 
 from collections import deque
@@ -14,14 +14,15 @@ from tidings_client.errors import OutboxFull
 from tidings_client.saved import Outgoing, OutgoingKey
 
 AGE_MS_MAX: Final = 6 * 24 * 60 * 60 * 1_000
-"""The server knows a key for seven days: repeating it after six could make a second message."""
+"""Age at which messages are given up. The server forgets a key after seven days, so a later repeat
+could become a second message."""
 MESSAGES_MAX: Final = 10_000
 REST_SECONDS_MIN: Final = 0.5
 REST_SECONDS_MAX: Final = 30.0
 
 
 class _Slot:
-    """One message and how far it is."""
+    """A message and its state."""
 
     __slots__ = ("is_in_flight", "is_stored", "message", "place")
 
@@ -33,22 +34,22 @@ class _Slot:
 
 
 class _Lane:
-    """The messages of one chat."""
+    """The queue of messages of one chat."""
 
     __slots__ = ("in_flight", "refusals", "rests_until", "size", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[_Slot] = deque()
-        """Those not in flight, in order; some may have been answered by other ways."""
+        """The messages that are not in flight, in order; an entry may have confirmed some."""
         self.in_flight = 0
         self.size = 0
         self.refusals = 0
-        """How often in a row the server said: not now."""
+        """Number of consecutive temporary refusals by the server."""
         self.rests_until = 0.0
 
 
 class Outbox:
-    """All messages that have no final answer yet."""
+    """All messages without a final answer."""
 
     def __init__(
         self,
@@ -57,15 +58,18 @@ class Outbox:
         in_flight_max: int = 1,
         jitter: Callable[[float, float], float],
     ) -> None:
-        """`messages`: those kept from an earlier run; `jitter`: a random number between two."""
+        """Create an outbox with the saved messages of an earlier run.
+
+        `jitter` returns a random number between two numbers.
+        """
         self._in_flight_max = in_flight_max
         self._jitter = jitter
         self._lanes: dict[str, _Lane] = {}
         self._slots: dict[OutgoingKey, _Slot] = {}
-        """All of them, in the order of posting."""
+        """All messages, in the order in which they were posted."""
         self._serial = 0
         self._stirred: set[str] = set()
-        """Chats in which something may have become possible."""
+        """Chats in which a message may have become due."""
         for message in messages:
             self._add(message, is_stored=True)
 
@@ -76,11 +80,11 @@ class Outbox:
         return key in self._slots
 
     def add(self, message: Outgoing) -> None:
-        """Take a message in. It is not sent before `stored` says that it is kept.
+        """Add a message, which is sent after `stored` is called for it.
 
         Raises:
-            OutboxFull: Too many are waiting.
-            ValueError: One with this client_message_id is waiting already.
+            OutboxFull: Too many messages are waiting.
+            ValueError: A message with this client_message_id is already waiting.
         """
         if len(self._slots) >= MESSAGES_MAX:
             raise OutboxFull(f"{MESSAGES_MAX} messages are waiting already")
@@ -89,13 +93,13 @@ class Outbox:
         self._add(message, is_stored=False)
 
     def stored(self, key: OutgoingKey) -> None:
-        """The message is kept, come what may: it can be sent."""
+        """Record that the message is saved in the storage, so that it can be sent."""
         if (slot := self._slots.get(key)) is not None:
             slot.is_stored = True
             self._stirred.add(slot.message.chat)
 
     def due(self, now: float) -> Iterator[Outgoing]:
-        """What to send now, on an open connection; each is in flight from then on."""
+        """Yield the messages to send now on an open connection, and mark them as in flight."""
         stirred, self._stirred = self._stirred, set()
         for chat in stirred:
             call_class = self._lanes.get(chat)
@@ -116,7 +120,7 @@ class Outbox:
                     yield slot.message
 
     def answered(self, key: OutgoingKey) -> Outgoing | None:
-        """It has arrived, or will never: take it out. None if it is not here any more."""
+        """Remove and return a message with a final answer; None if it was removed before."""
         slot = self._slots.pop(key, None)
         if slot is None:
             return None
@@ -130,7 +134,7 @@ class Outbox:
         return slot.message
 
     def turned_away(self, key: OutgoingKey, now: float) -> None:
-        """Not now, said the server: its chat rests for a while, longer each time."""
+        """Handle a temporary refusal: pause the chat for some time, longer after each refusal."""
         slot = self._slots.get(key)
         if slot is None or not slot.is_in_flight:
             return
@@ -144,7 +148,7 @@ class Outbox:
         self._stirred.add(slot.message.chat)
 
     def lost(self) -> None:
-        """The connection is gone, and with it every answer that was under way."""
+        """Handle the loss of the connection: all messages in flight must be sent again."""
         for call_class in self._lanes.values():
             call_class.waiting.clear()
             call_class.in_flight = 0
@@ -154,7 +158,7 @@ class Outbox:
         self._stirred.update(self._lanes)
 
     def expired(self, now_ms: int) -> list[Outgoing]:
-        """Take out and return what has become too old to be sent."""
+        """Remove and return the messages that are too old to be sent."""
         oldest = now_ms - AGE_MS_MAX
         old = [slot.message for slot in self._slots.values() if slot.message.created_at_ms < oldest]
         for message in old:
