@@ -85,7 +85,7 @@ class LargeBodies:
 
     @asynccontextmanager
     async def turn_to_decode(self, body: bytes) -> AsyncIterator[None]:
-        """Wait until no other large body is being decoded or handled; the context is the turn.
+        """Return a context that starts when no other large body is being decoded or handled.
 
         Raises:
             RateLimited: Waiting took too long.
@@ -206,7 +206,7 @@ class Endpoint:
     """ASGI application for one path, or, without responders, for all unknown paths."""
 
     def __init__(self, path: str, responders: Mapping[str, Responder]) -> None:
-        """Answer requests for `path`, which has parameters in braces; responders are by method."""
+        """Make the application for a path, with parameters in braces, from responders by method."""
         self.path = path
         self._responders = responders
 

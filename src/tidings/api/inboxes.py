@@ -41,7 +41,7 @@ TAG: Final = "Inboxes"
 
 
 class InboxChange(Body, frozen=True, kw_only=True):
-    """All settings of an inbox. The tenant's defaults apply to absent fields."""
+    """All settings of an inbox. `late_joiners` and `keep_days` default to the tenant's."""
 
     title: Name
     description: Description = ""
@@ -138,7 +138,7 @@ async def put_inbox(
 
 
 class PartQuery(Query, frozen=True, kw_only=True):
-    """Which notifications to list: from a cursor on, of a category, unread or read."""
+    """Which notifications to list, by cursor, category and whether they are read."""
 
     cursor: str | None = None
     category: Category | None = None

@@ -76,7 +76,7 @@ class Operation:
     key: Key | None
     """The weakest credential that is allowed; None if none is needed."""
     body: type | None
-    """A Body; a plain dictionary for operations that take any JSON object."""
+    """A subclass of `Body`, or `dict` if the operation accepts any JSON object."""
     body_bytes_max: int
     is_body_optional: bool
     query: type[Query] | None

@@ -116,8 +116,8 @@ async def put_user(
     identity: IdentityVerbs,
     data: UserChange = AS_BEFORE,
 ) -> Answer[UserRecord]:
-    """Create or update a user: 201 if the user is new. Changing or removing the phone number, or
-    deactivating the user, ends all sessions and tokens of the user."""
+    """Create or update a user; the status is 201 if the user is new. Changing or removing the phone
+    number, or deactivating the user, ends all sessions and tokens of the user."""
     is_active = None if data.deactivated is None else not data.deactivated
     user, is_new = await identity.put_user(
         caller, tenant, user_id, data.display_name, data.phone_number, is_active

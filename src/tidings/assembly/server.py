@@ -54,7 +54,7 @@ ABORT_SECONDS = 1.0
 def make_rest(
     core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
 ) -> Router:
-    """Return the REST application with all routes and pages, or only health unless `is_whole`."""
+    """Return the REST application; without `is_whole`, it answers only health checks."""
     if not is_whole:
         return make_health_app(health, core.chance)
     return make_app(

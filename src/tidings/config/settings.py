@@ -47,7 +47,7 @@ class Network(Section, frozen=True, kw_only=True):
 
     host: str = "127.0.0.1"
     port: int = 8080
-    """0 for any free port."""
+    """Port to listen on; 0 for any free port."""
     allowed_origins: tuple[str, ...] = ()
     """Other browser origins that may open a socket and call the API."""
     trusted_proxies: Networks = ()
@@ -115,7 +115,7 @@ class DynamoDb(Section, frozen=True, kw_only=True):
     region: str
     prefix: str = "tidings-"
     endpoint: str | None = None
-    """None for AWS itself."""
+    """Address of the service; None for AWS itself."""
 
     @property
     def local_endpoint(self) -> str | None:
@@ -209,7 +209,7 @@ class Sns(Section, frozen=True, kw_only=True):
 
     region: str
     endpoint: str | None = None
-    """None for AWS itself."""
+    """Address of the service; None for AWS itself."""
     sender: str | None = None
 
 

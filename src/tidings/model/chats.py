@@ -86,7 +86,7 @@ def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
 
 
 def status(sequence: int, sender: UserKey, receipts: Iterable[Receipt]) -> Status:
-    """Return the status of a message: the lowest status among the other members."""
+    """Return the status of a message, which is the lowest among the other members."""
     others = [receipt for receipt in receipts if receipt.user != sender]
     if not others:
         return "sent"
@@ -197,7 +197,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
 
 
 class ChatHead(msgspec.Struct, frozen=True):
-    """A user's chat with its head, which tells the entries that a device lacks."""
+    """A user's chat with its head, from which a gateway learns what a device has missed."""
 
     chat_id: ChatId
     head: Head

@@ -28,7 +28,7 @@ ChatId = NewType("ChatId", str)
 """A ULID. Its order has no meaning: chats are not sorted by it."""
 
 UserKey = NewType("UserKey", str)
-"""A user qualified by its tenant, ``tenant:user``. Never shown to clients; see `user_id`."""
+"""Tenant and user id, as ``tenant:user``. Clients see only the user id; see `user_id`."""
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
@@ -39,7 +39,7 @@ DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SESSION: Final = CHAT
-"""Also a ULID."""
+"""A session id is a ULID too."""
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
 SEQUENCE_MAX: Final = 2**53 - 1
@@ -91,7 +91,7 @@ def _base(text: str) -> str:
 
 
 def user_key(tenant: str, user: str) -> UserKey:
-    """Qualify a user id. Neither alphabet has a colon, so two users never share a key."""
+    """Return the key of a user. Ids have no colon, so two users never have the same key."""
     return UserKey(f"{tenant}:{user}")
 
 

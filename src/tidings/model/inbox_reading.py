@@ -25,7 +25,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     broadcasts: tuple[Broadcast, ...] = ()
     """The newest broadcasts, oldest first; retracted broadcasts are included without content."""
     retracted: Mapping[str, int] = {}
-    """Ids of retracted notifications, each with its expiry."""
+    """Expiry of each retracted notification, by id."""
 
     def is_retracted(self, notification_id: str) -> bool:
         """Return whether the notification was retracted."""
@@ -36,7 +36,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
         return expires_at <= now or notification_id in self.retracted
 
     def last_broadcast_until(self, time: int) -> int:
-        """Return the sequence of the last broadcast up to a time; 0 if there is none."""
+        """Return the sequence of the last broadcast posted up to a time; 0 if there is none."""
         return max((sent.sequence for sent in self.broadcasts if sent.posted_at <= time), default=0)
 
 
@@ -49,7 +49,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     read_at: int | None
     expires_at: int
     broadcast: Broadcast | None = None
-    """The broadcast, if it is not a copy."""
+    """The broadcast; None if the notification is a copy."""
 
     @property
     def notification_id(self) -> str:

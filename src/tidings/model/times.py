@@ -39,7 +39,7 @@ def revoked_up_to(now: int, before: int | None) -> int:
 
 
 def from_rfc3339(text: str) -> int:
-    """Return the time that a client wrote.
+    """Return the time in a text from a client.
 
     Raises:
         ValueError: The text is not RFC 3339, has no offset from UTC, or is out of range.

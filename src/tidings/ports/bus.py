@@ -59,7 +59,7 @@ class Jobs(Protocol):
         """Return the next jobs. If there are none, wait a short time for the first.
 
         Raises:
-            JobsUnavailable: Try again later.
+            JobsUnavailable: The queue does not answer; try again later.
         """
         ...
 
@@ -77,7 +77,7 @@ class Jobs(Protocol):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that failed too often and was set aside for an operator."""
+    """A delivery job that failed too often and waits for an operator."""
 
     aside_id: str
     job: Job
@@ -200,7 +200,7 @@ class Bus(Protocol):
 
 
 class FeedUnavailable(Exception):
-    """The feed does not answer. Nothing is lost: the relay compares the log."""
+    """The feed does not answer. Nothing is lost, because the relay reads the log."""
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
@@ -222,19 +222,19 @@ class Feed(Protocol):
         """Return the next events. If there are none, wait a short time for the first.
 
         Raises:
-            FeedUnavailable: Try again later.
+            FeedUnavailable: The feed does not answer; try again later.
         """
         ...
 
     def finish(self, received: FeedEvent) -> None:
-        """Report an event as finished. It may be repeated until all events before it are too."""
+        """Report an event as finished. It may be repeated until all earlier events are finished."""
         ...
 
     async def dead_letter(self, received: FeedEvent, reason: str) -> None:
         """Store an event that cannot be delivered as a dead letter, with the reason.
 
         Raises:
-            FeedUnavailable: The event was not set aside.
+            FeedUnavailable: The dead letter was not stored.
         """
         ...
 

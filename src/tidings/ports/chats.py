@@ -33,8 +33,8 @@ class OwnSends(msgspec.Struct, frozen=True):
     """A user's recent messages, as spans between messages from others, earliest first.
 
     If the user's read mark is in a span, nothing before the span's first message was unread, and
-    the mark moves to the span's end. Otherwise it does not move. In either case the receipt becomes
-    `is_own`: the user has written in this chat.
+    the mark moves to the span's end. Otherwise it does not move. In either case the chat becomes
+    one of the user's own, because the user has written in it.
     """
 
     user: UserKey
@@ -59,7 +59,7 @@ class Receipts(Protocol):
         a member, or if the receipt is as far already.
 
         Raises:
-            StoreUnavailable: Unknown outcome; safe to repeat.
+            StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
 
@@ -68,7 +68,7 @@ class Receipts(Protocol):
 
         Raises:
             ReceiptBeyondHead: A strong read of the log shows that it does not reach that far.
-            StoreUnavailable: Unknown outcome; safe to repeat.
+            StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
 
@@ -105,14 +105,14 @@ class Chats(Protocol):
     ) -> Created:
         """Create a chat with its first entries.
 
-        If not all members fit into one transaction, a repeat with the same request key continues
-        where the first call stopped. Until the key expires, a repeat returns the chat of the first
+        If the chat needs several transactions and the call fails between them, a repeat with the
+        same request key continues. Until the key expires, a repeat returns the chat of the first
         call. Each pair of users has one direct chat: if it exists already, it is returned.
 
         Raises:
             RequestConflict: The key was used with another digest.
             LimitReached: One of the users has reached the limit of chats.
-            StoreUnavailable: Unknown outcome; repeat with the same key.
+            StoreUnavailable: The outcome is unknown; repeat with the same key.
         """
         ...
 
@@ -130,7 +130,7 @@ class Chats(Protocol):
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """Return a user's chats, latest activity first, starting below (active_at, chat_id)."""
+        """Return a user's chats, latest activity first, from below a position or from the top."""
         ...
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
@@ -193,9 +193,9 @@ class InviteStore(Protocol):
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
-        """Decline the pending invitation into this chat, if there is one.
+        """Mark the pending invitation into this chat as declined, if there is one.
 
-        The refusal stays stored for some days.
+        The declined invitation stays stored for some days.
         """
         ...
 

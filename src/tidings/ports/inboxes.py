@@ -141,7 +141,7 @@ class Copies(Protocol):
     """Each user's copies of notifications, and each user's read marks."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
-        """Give each of at most 100 users this copy; a user's existing copy does not change.
+        """Store this copy for each of at most 100 users; a user's existing copy does not change.
 
         Returns the users who did not have the copy before.
         """

@@ -17,7 +17,7 @@ class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     expires_at: int
     asked_by: str | None = None
-    """Keyed digest of the address that requested the code; None if unknown or not counted."""
+    """Keyed digest of the address that requested the code; None if it is unknown or local."""
 
 
 class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class LoginCodes(Protocol):
         ...
 
     async def use(self, code: LoginCode) -> bool:
-        """Use up the code; exactly one of several callers gets True."""
+        """Mark the code as used; exactly one of several callers gets True."""
         ...
 
 
@@ -127,7 +127,7 @@ class Sessions(Protocol):
     """Sessions. Every write is durable when it returns; ended sessions may be removed later.
 
     Raises everywhere:
-        StoreUnavailable: Unknown outcome.
+        StoreUnavailable: The outcome is unknown.
     """
 
     async def open(self, session: Session) -> None:
@@ -170,7 +170,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RevokedKind
     subject: str
-    """Id of what was revoked: of the tenant key, session, signing key or tenant, or the user's key.
+    """Id of the revoked tenant key, session, signing key or tenant, or the key of the user.
 
     Kind `user` revokes only credentials made up to `at`. Kind `data_key` names the user whose
     content is erased.
@@ -189,7 +189,7 @@ class Revocations(Protocol):
         """Append a revocation; durable when it returns.
 
         Raises:
-            StoreUnavailable: Unknown outcome; a repeat may append the revocation twice, which is
+            StoreUnavailable: The outcome is unknown; a repeat may append it twice, which is
                 harmless.
         """
         ...
@@ -201,6 +201,6 @@ class Revocations(Protocol):
     async def after(self, place: int) -> list[Revocation]:
         """Return the next revocations after a place, in order; read strongly.
 
-        There may be more than one call returns; an empty list means the end of the feed.
+        One call returns a limited number; an empty list means the end of the feed.
         """
         ...

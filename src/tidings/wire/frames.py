@@ -126,7 +126,7 @@ class Refused(msgspec.Struct, tag_field="op", tag="refused", omit_defaults=True)
     retryable: bool
     id: str | None = None
     retry_after_ms: int | None = None
-    """Time until a retry makes sense, after a rate limit or a quota."""
+    """Time until a retry makes sense, if a rate limit or quota is reached."""
 
 
 class PageFrame(msgspec.Struct, tag_field="op", tag="page"):

@@ -11,7 +11,7 @@ from tidings.model.times import rfc3339
 
 
 class InboxRecord(msgspec.Struct, kw_only=True):
-    """An inbox. Fields that are null use the tenant's default."""
+    """An inbox. If `late_joiners` or `keep_days` is null, the tenant's setting applies."""
 
     inbox: str
     title: str
