@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API with the user's token, for requests that get one answer and no events."""
+"""The REST API with the user's token, for data that the application requests when it needs it."""
 
 from datetime import datetime
 from ssl import SSLContext

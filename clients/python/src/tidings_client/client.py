@@ -231,9 +231,9 @@ class Client:
     ) -> Sent:
         """Send a message, and wait until it is durable on the server.
 
-        The message is first saved in the outbox. It is then sent again until it is answered, even
-        after lost connections and, if the storage outlives the process, after restarts. Cancelling
-        this call does not cancel the message.
+        The message is first saved in the outbox. It is then sent until it is answered, even after
+        lost connections and, if the storage outlives the process, after restarts. Cancelling this
+        call does not cancel the message.
 
         Raises:
             Refused: The server refuses the message for good.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A socket to the server: a thin layer over picows, which handles frames and the end."""
+"""A socket to the server: a thin layer over picows that decodes frames and reports the end."""
 
 import asyncio
 import logging

@@ -180,9 +180,9 @@ class CoalescedReceipts:
         bus.subscribe(self._on_event)
 
     def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
-        """Move a receipt in the background, with at most one write per interval for its key.
+        """Move a receipt in the background.
 
-        The key is the user and the chat.
+        There is at most one write per interval for each user and chat.
         """
         key = (move.user, move.chat)
         if move.read:

@@ -72,7 +72,7 @@ class CachedKeys:
     ) -> None:
         """Create an empty cache.
 
-        `met_ending` is called with each key that is found to be about to be destroyed.
+        `met_ending` is called with each key that is marked for destruction in the store.
         """
         self.unusable = 0
         """Number of stored keys that could not be unwrapped."""
@@ -200,7 +200,7 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read and unwrap a key; return the stored key and the unwrapped key, either may be None.
+        """Read and unwrap a key; return the stored key, and the unwrapped key if it is usable.
 
         If the feed advances during the read, it may have revoked the key: read it again.
         """

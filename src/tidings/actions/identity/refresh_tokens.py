@@ -33,7 +33,7 @@ _NAME_CHARS: Final = 32
 
 
 class LoginDigests:
-    """Keyed digests of login data. Each digest includes its purpose, so that none fits another."""
+    """Keyed digests of login data. A digest for one purpose is useless for another."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

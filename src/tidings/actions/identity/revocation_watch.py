@@ -26,7 +26,7 @@ class RevocationIndex:
 
     def __init__(self, revocations: Iterable[Revocation]) -> None:
         self.users: dict[UserKey, int] = {}
-        """The revoked users; credentials that were issued up to the given time are revoked."""
+        """The revoked users, each with a time; credentials issued up to that time are revoked."""
         self.sessions: set[str] = set()
         self.tenants: set[str] = set()
         self.tenant_keys: set[str] = set()
