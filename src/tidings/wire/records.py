@@ -47,11 +47,8 @@ class ReactionCount(msgspec.Struct):
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message.
-
-    If it has no content, it is redacted, expired or erased, or it is the answer to a sender who has
-    left the chat.
-    """
+    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
+    sender who has left the chat."""
 
     chat_id: str
     sequence: int
