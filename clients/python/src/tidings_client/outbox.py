@@ -33,7 +33,7 @@ class _Slot:
         self.is_in_flight = False
 
 
-class _Lane:
+class _ChatQueue:
     """The queue of messages of one chat."""
 
     __slots__ = ("in_flight", "refusals", "rests_until", "size", "waiting")
@@ -64,11 +64,11 @@ class Outbox:
         """
         self._in_flight_max = in_flight_max
         self._jitter = jitter
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _ChatQueue] = {}
         self._slots: dict[OutgoingKey, _Slot] = {}
         """All messages, in the order in which they were posted."""
         self._serial = 0
-        self._stirred: set[str] = set()
+        self._changed: set[str] = set()
         """Chats in which a message may have become due."""
         for message in messages:
             self._add(message, is_stored=True)
@@ -96,27 +96,27 @@ class Outbox:
         """Record that the message is saved in the storage, so that it can be sent."""
         if (slot := self._slots.get(key)) is not None:
             slot.is_stored = True
-            self._stirred.add(slot.message.chat)
+            self._changed.add(slot.message.chat)
 
     def due(self, now: float) -> Iterator[Outgoing]:
         """Yield the messages to send now on an open connection, and mark them as in flight."""
-        stirred, self._stirred = self._stirred, set()
+        stirred, self._changed = self._changed, set()
         for chat in stirred:
-            call_class = self._lanes.get(chat)
-            if call_class is None:
+            queue = self._queues.get(chat)
+            if queue is None:
                 continue
-            if call_class.rests_until > now:
-                self._stirred.add(chat)
+            if queue.rests_until > now:
+                self._changed.add(chat)
                 continue
-            while call_class.waiting and call_class.in_flight < self._in_flight_max:
-                slot = call_class.waiting[0]
+            while queue.waiting and queue.in_flight < self._in_flight_max:
+                slot = queue.waiting[0]
                 is_here = self._slots.get(slot.message.key) is slot
                 if is_here and not slot.is_stored:
                     break
-                call_class.waiting.popleft()
+                queue.waiting.popleft()
                 if is_here:
                     slot.is_in_flight = True
-                    call_class.in_flight += 1
+                    queue.in_flight += 1
                     yield slot.message
 
     def answered(self, key: OutgoingKey) -> Outgoing | None:
@@ -124,13 +124,13 @@ class Outbox:
         slot = self._slots.pop(key, None)
         if slot is None:
             return None
-        call_class = self._lanes[slot.message.chat]
-        call_class.size -= 1
-        call_class.in_flight -= slot.is_in_flight
-        call_class.refusals, call_class.rests_until = 0, 0.0
-        self._stirred.add(slot.message.chat)
-        if not call_class.size:
-            del self._lanes[slot.message.chat]
+        queue = self._queues[slot.message.chat]
+        queue.size -= 1
+        queue.in_flight -= slot.is_in_flight
+        queue.refusals, queue.rests_until = 0, 0.0
+        self._changed.add(slot.message.chat)
+        if not queue.size:
+            del self._queues[slot.message.chat]
         return slot.message
 
     def turned_away(self, key: OutgoingKey, now: float) -> None:
@@ -139,23 +139,23 @@ class Outbox:
         if slot is None or not slot.is_in_flight:
             return
         slot.is_in_flight = False
-        call_class = self._lanes[slot.message.chat]
-        call_class.in_flight -= 1
-        call_class.waiting = deque(sorted([slot, *call_class.waiting], key=lambda one: one.place))
-        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**call_class.refusals)
-        call_class.refusals = min(call_class.refusals + 1, 10)
-        call_class.rests_until = now + self._jitter(0, longest)
-        self._stirred.add(slot.message.chat)
+        queue = self._queues[slot.message.chat]
+        queue.in_flight -= 1
+        queue.waiting = deque(sorted([slot, *queue.waiting], key=lambda one: one.place))
+        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**queue.refusals)
+        queue.refusals = min(queue.refusals + 1, 10)
+        queue.rests_until = now + self._jitter(0, longest)
+        self._changed.add(slot.message.chat)
 
     def lost(self) -> None:
         """Handle the loss of the connection: all messages in flight must be sent again."""
-        for call_class in self._lanes.values():
-            call_class.waiting.clear()
-            call_class.in_flight = 0
+        for queue in self._queues.values():
+            queue.waiting.clear()
+            queue.in_flight = 0
         for slot in self._slots.values():
             slot.is_in_flight = False
-            self._lanes[slot.message.chat].waiting.append(slot)
-        self._stirred.update(self._lanes)
+            self._queues[slot.message.chat].waiting.append(slot)
+        self._changed.update(self._queues)
 
     def expired(self, now_ms: int) -> list[Outgoing]:
         """Remove and return the messages that are too old to be sent."""
@@ -168,7 +168,7 @@ class Outbox:
     def _add(self, message: Outgoing, *, is_stored: bool) -> None:
         self._serial += 1
         slot = self._slots[message.key] = _Slot(message, self._serial, is_stored=is_stored)
-        call_class = self._lanes.setdefault(message.chat, _Lane())
-        call_class.waiting.append(slot)
-        call_class.size += 1
-        self._stirred.add(message.chat)
+        queue = self._queues.setdefault(message.chat, _ChatQueue())
+        queue.waiting.append(slot)
+        queue.size += 1
+        self._changed.add(message.chat)
