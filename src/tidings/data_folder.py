@@ -12,7 +12,9 @@ from typing import Final
 
 from tidings.model.setup_error import SetupError
 
-LOCK = "lock"
+LOCK: Final = "lock"
+SERVER_FILE: Final = "server.json"
+"""File with the URL of the server that has the folder open, for commands."""
 
 _OWNER_ONLY: Final = 0o600
 _FILE_BYTES_MAX: Final = 65_536

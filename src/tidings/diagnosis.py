@@ -39,7 +39,7 @@ class LoopState:
         self.last_error = type(error).__qualname__
         if traceback is not None:
             code = traceback.tb_frame.f_code
-            self.last_error += f" at {place(code.co_filename)}:{traceback.tb_lineno}"
+            self.last_error += f" at {short_path(code.co_filename)}:{traceback.tb_lineno}"
 
 
 running_loops: Final[set[LoopState]] = set()
@@ -57,6 +57,6 @@ def queue_depths() -> list[tuple[str, Mapping[str, int]]]:
     return sorted(((name, queue.depths()) for queue, name in _queues.items()), key=lambda it: it[0])
 
 
-def place(file: str) -> str:
+def short_path(file: str) -> str:
     """Return the last three parts of a file's path."""
     return "/".join(file.split("/")[-3:])

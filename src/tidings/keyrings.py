@@ -44,6 +44,8 @@ _HEADING: Final = (
     "# Keep a copy apart from the data. The first line is the key in use; a second one is the\n"
     "# key before it, while a rotation is unfinished.\n"
 )
+ROOT_FILE_NAME: Final = "root.key"
+_SECRET_BYTES: Final = 32
 
 
 def why_weak(secret: str) -> str | None:
@@ -63,10 +65,6 @@ def why_weak(secret: str) -> str | None:
     if _PLACEHOLDER.search(secret):
         return "it contains a word from examples, such as password or change-me"
     return None
-
-
-ROOT_FILE_NAME: Final = "root.key"
-_SECRET_BYTES: Final = 32
 
 
 def read_root_key(folder: Path) -> str | None:

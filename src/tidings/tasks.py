@@ -19,6 +19,7 @@ BACK_OFF_SECONDS: Final = 1.0
 BACK_OFF_SECONDS_MAX: Final = 60.0
 
 Job = Callable[[], Awaitable[None]]
+SLICE_SECONDS: Final = 0.003
 
 
 class Tasks:
@@ -113,8 +114,6 @@ class Tasks:
 
 
 T = TypeVar("T")
-
-SLICE_SECONDS: Final = 0.003
 
 
 class TurnBudget:

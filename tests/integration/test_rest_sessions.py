@@ -19,8 +19,7 @@ from tests.integration.login_world import rest as rest
 from tests.integration.rest_world import NOWHERE, Json, Rest, problem
 from tests.support.phones import Phones, new_number
 from tidings.model import limits
-from tidings.model.ids import ulid, user_key
-from tidings.model.times import rfc3339
+from tidings.model.ids import rfc3339, ulid, user_key
 from tidings.ports.sessions import Session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -34,6 +34,30 @@ _UNLESS_SET: Final = {
 }
 _ENCRYPTED: Final = {"Strict-Transport-Security": "max-age=31536000"}
 
+log = logging.getLogger("tidings.serving")
+
+_WARNING: Final = (
+    "a proxy on this machine forwards requests, but TIDINGS_TRUSTED_PROXIES does not list it: "
+    "rate limits by address and the start-up checks for a public server are off"
+)
+_COUNTED: Final = "tidings_counted"
+_LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
+"""Paths where an attacker could guess codes. Refreshing is not included, because all users of an
+office may refresh at the same time."""
+_SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
+METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
+HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, X-Request-Id"
+EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
+REMEMBERED_SECONDS: Final = 600
+_PREFLIGHT: Final = Response(
+    status_code=204,
+    headers={
+        "Access-Control-Allow-Methods": METHODS,
+        "Access-Control-Allow-Headers": HEADERS,
+        "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
+    },
+)
+
 
 def client_address(scope: Scope, trusted: Networks) -> str | None:
     """Return the address to which a client's rate limits apply; None if unknown or local.
@@ -60,14 +84,6 @@ def came_encrypted(scope: Scope, trusted: Networks) -> bool:
     return len(protocols) == 1 and protocols[0].strip().lower() == b"https"
 
 
-log = logging.getLogger("tidings.serving")
-
-_WARNING: Final = (
-    "a proxy on this machine forwards requests, but TIDINGS_TRUSTED_PROXIES does not list it: "
-    "rate limits by address and the start-up checks for a public server are off"
-)
-
-
 class UnnamedProxyWarning:
     """Logs a warning, once per process, if requests are forwarded but no proxy is trusted."""
 
@@ -79,13 +95,6 @@ class UnnamedProxyWarning:
         if forwarded and not self._has_warned:
             self._has_warned = True
             log.warning(_WARNING, extra={"action": "proxy_not_named"})
-
-
-_COUNTED: Final = "tidings_counted"
-_LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
-"""Paths where an attacker could guess codes. Refreshing is not included, because all users of an
-office may refresh at the same time."""
-_SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,21 +236,6 @@ class HeadersMiddleware:
         if came_encrypted(scope, self._access.trusted_proxies):
             headers.update(_ENCRYPTED)
         headers["X-Request-Id"] = request_id(scope, self._chance)
-
-
-METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
-HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, X-Request-Id"
-EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
-REMEMBERED_SECONDS: Final = 600
-
-_PREFLIGHT: Final = Response(
-    status_code=204,
-    headers={
-        "Access-Control-Allow-Methods": METHODS,
-        "Access-Control-Allow-Headers": HEADERS,
-        "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
-    },
-)
 
 
 def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:

@@ -28,8 +28,8 @@ from tidings.api.fields import Limit
 from tidings.api.operations import Answer, Audited, Operation, operation
 from tidings.api.requests import Query
 from tidings.model import limits
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import CursorInvalid, Refusal, TenantNotFound
-from tidings.model.times import rfc3339
 from tidings.ports.people import Actor
 from tidings.ports.world import Chance
 

@@ -11,7 +11,7 @@ from tidings.actions.verbs import LoginVerbs
 from tidings.api.fields import Code, Device, PhoneNumber, RefreshToken, TenantName
 from tidings.api.operations import operation
 from tidings.api.requests import Body
-from tidings.model.ids import user_id
+from tidings.model.ids import rfc3339, user_id
 from tidings.model.refusals import (
     CodeWrong,
     LimitReached,
@@ -24,7 +24,6 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.model.times import rfc3339
 from tidings.ports.sessions import Session
 
 SESSIONS_TAG: Final = "Sessions"

@@ -13,7 +13,7 @@ from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
 from tidings.model import limits
-from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_key
+from tidings.model.ids import USER, ChatId, UserKey, from_rfc3339, rfc3339, tenant_of, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     CursorInvalid,
@@ -26,7 +26,6 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.model.times import from_rfc3339, rfc3339
 from tidings.wire.records import ChatRecord, chat_record
 
 MODERATION_TAG: Final = "Moderation"

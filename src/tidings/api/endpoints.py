@@ -7,7 +7,7 @@ error on the way becomes an answer too. The names of a handler's parameters dete
 - a parameter of the path: its text;
 - `asked`: the query;
 - `caller`, `user`, `address`: the caller, its user, and the client's address;
-- `chat`, `place`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
+- `chat`, `sequence_in_path`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
 - `request_key`: the header `Idempotency-Key`;
 - `data`: the body, which the endpoint reads before all of these;
 - any other name: a service that the application was made with, for example `verbs`.
@@ -53,7 +53,7 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "caller": lambda request: request.user,
     "user": lambda request: require_user(request.user).user,
     "chat": lambda request: fields.chat(request.path_params["chat_id"]),
-    "place": lambda request: fields.sequence_in_path(request.path_params["sequence"]),
+    "sequence_in_path": lambda request: fields.sequence_in_path(request.path_params["sequence"]),
     "limit_in_path": lambda request: fields.limit_in_path(request.path_params["limit"]),
     "request_key": lambda request: request.headers.get("Idempotency-Key"),
 }

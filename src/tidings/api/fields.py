@@ -34,6 +34,8 @@ from tidings.model.notifications import CATEGORY, INBOX, NOTIFICATION
 from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, TenantNotFound
 
 QUOTA_MAX: Final = 10**12
+_SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
+_LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
 
 
 def _documented(**schema: object) -> msgspec.Meta:
@@ -114,10 +116,6 @@ Message = Annotated[
         },
     ),
 ]
-
-
-_SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
-_LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
 
 
 def _path_matching(pattern: re.Pattern[str]) -> dict[str, Any]:

@@ -28,6 +28,10 @@ _FILES: Final = {
 
 Trouble = Literal["starting", "draining", "the store is broken"]
 """Reason why requests cannot be served. The endpoint is public, so only the log has details."""
+METHODS: Final = ("GET", "HEAD")
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 
 
 class Health(Protocol):
@@ -85,11 +89,6 @@ OPERATIONS: Final = (get_health, get_readiness)
 
 Page = tuple[str, bytes]
 """A media type and the content."""
-
-METHODS: Final = ("GET", "HEAD")
-CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
 
 
 class PageResponder:

@@ -22,10 +22,9 @@ from tidings.api.fields import (
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, from_rfc3339
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import CursorInvalid, InboxNotFound, Invalid, TenantNotFound
-from tidings.model.times import from_rfc3339
 from tidings.wire.inbox_records import (
     InboxRecord,
     NotificationRecord,

@@ -13,8 +13,8 @@ from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.entries import Deletion, Phase
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable, TenantNotFound
-from tidings.model.times import rfc3339
 from tidings.ports.bus import DeadLetter
 
 TAG: Final = "Jobs"

@@ -14,6 +14,7 @@ from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import IssuerKeys, Name, TenantName
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import (
     Conflict,
     Invalid,
@@ -24,7 +25,6 @@ from tidings.model.refusals import (
     UserNotFound,
 )
 from tidings.model.setup_error import SetupError
-from tidings.model.times import rfc3339
 from tidings.ports.people import TokenIssuer
 
 KEYS_TAG: Final = "Keys"

@@ -11,7 +11,7 @@ from tidings.api.fields import ChatIds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model import limits
-from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
+from tidings.model.ids import USER, ChatId, UserKey, rfc3339, tenant_of, user_id, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -23,7 +23,6 @@ from tidings.model.refusals import (
     UserNotFound,
 )
 from tidings.model.roles import Invite, Member, Role
-from tidings.model.times import rfc3339
 from tidings.wire.records import ChatRecord, MemberRecord, chat_record
 
 INVITES_TAG: Final = "Invitations"

@@ -43,6 +43,7 @@ POST_REFUSALS: Final[tuple[type[Refusal], ...]] = (
     InboxBusy,
     QueueUnavailable,
 )
+POSTING: Final = NotAudited("The inbox keeps every notification with its time.")
 
 
 class Users(Body, frozen=True, kw_only=True, tag_field="kind", tag="users"):
@@ -56,9 +57,6 @@ class Everyone(Body, frozen=True, kw_only=True, tag_field="kind", tag="everyone"
     """All users of the tenant."""
 
     label: Label | None = None
-
-
-POSTING: Final = NotAudited("The inbox keeps every notification with its time.")
 
 
 class NewNotification(Body, frozen=True, kw_only=True):

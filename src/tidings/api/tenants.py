@@ -12,8 +12,8 @@ from tidings.api.fields import Device, Name, Quota, TokenSeconds, UserId
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body
 from tidings.model import limits
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import KeyNotFound, LimitReached, TenantNotFound, UserDeactivated
-from tidings.model.times import rfc3339
 from tidings.ports.people import Quotas, Tenant
 
 TAG: Final = "Tenants"

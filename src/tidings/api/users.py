@@ -13,7 +13,7 @@ from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import Name, PhoneNumber, PhoneNumbers
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
-from tidings.model.ids import user_id
+from tidings.model.ids import rfc3339, user_id
 from tidings.model.ids import user_id as id_of
 from tidings.model.refusals import (
     LimitReached,
@@ -22,7 +22,6 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.model.times import rfc3339
 from tidings.ports.people import User
 
 TAG: Final = "Users"

@@ -24,9 +24,10 @@ from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
 from tidings.assembly.verbs import Identity, make_chat_verbs, make_identity, make_inbox_verbs
+from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.keyrings import ensure_root_key
-from tidings.ports.bus import InProcessBus, Jobs
+from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
 from tidings.ports.world import Clock, Failpoints, NoFailpoints

@@ -12,9 +12,10 @@ from tidings.actions.export.exporting import ExportProof
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemChance, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.config import Config, DynamoDb
 from tidings.keyrings import EnvironmentKeyring, FileKeyring
-from tidings.ports.bus import InProcessBus, Jobs
+from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store

@@ -13,9 +13,8 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
-from tidings.gateway.admission import Admission
 from tidings.gateway.closing import RevocationCloser, drain
-from tidings.gateway.context import GatewayContext, WriteLease
+from tidings.gateway.context import Admission, GatewayContext, WriteLease
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub

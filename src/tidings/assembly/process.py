@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from tidings.diagnosis import place, queue_depths, running_loops
+from tidings.diagnosis import queue_depths, running_loops, short_path
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
@@ -125,6 +125,6 @@ def _stack(work: Any) -> Stack:  # noqa: ANN401 - coroutines and generators of a
         if frame is None:
             break
         code = frame.f_code
-        stack.append(f"{place(code.co_filename)}:{frame.f_lineno} {code.co_qualname}")
+        stack.append(f"{short_path(code.co_filename)}:{frame.f_lineno} {code.co_qualname}")
         work = getattr(work, "cr_await", None) or getattr(work, "gi_yieldfrom", None)
     return tuple(stack)

@@ -35,6 +35,7 @@ from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
+from tidings.data_folder import SERVER_FILE
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
@@ -42,10 +43,6 @@ from tidings.stores.sqlite.engine.connections import StoreBroken
 from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.serving")
-
-SERVER_FILE = "server.json"
-"""File from which commands learn the URL of the server that uses this data folder."""
-
 
 ABORT_SECONDS = 1.0
 """How long a server with a broken store refuses requests before it stops."""

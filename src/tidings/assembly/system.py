@@ -30,13 +30,13 @@ class ExitAt:
     def __init__(self, visits: Mapping[FailpointName, int]) -> None:
         self._left = dict(visits)
 
-    def armed(self, place: FailpointName) -> bool:
-        return place in self._left
+    def armed(self, name: FailpointName) -> bool:
+        return name in self._left
 
-    def reach(self, place: FailpointName) -> None:
-        if place in self._left:
-            self._left[place] -= 1
-            if self._left[place] <= 0:
+    def reach(self, name: FailpointName) -> None:
+        if name in self._left:
+            self._left[name] -= 1
+            if self._left[name] <= 0:
                 os._exit(137)
 
 

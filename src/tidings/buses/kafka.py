@@ -24,7 +24,7 @@ from tidings.buses.kafka_clients import (
     stop_producer,
 )
 from tidings.model.ids import ChatId
-from tidings.ports.bus import Appended, Bus, Event, FeedUnavailable
+from tidings.ports.bus import Appended, Bus, FeedUnavailable
 from tidings.wire.events import CleanedEvent, HintEvent, MessageCipher, encode_event, entry_event
 
 log = logging.getLogger("tidings.bus")
@@ -63,7 +63,7 @@ class KafkaPublisher:
         self.published = 0
         self.dropped = 0
         self._failures = 0
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:
         """Start to publish. Kafka need not be reachable yet."""
@@ -100,9 +100,8 @@ class KafkaPublisher:
         """Inform the workers that messages of a chat have expired and their content was removed."""
         self._put(chat, encode_event(CleanedEvent(chat, sequences)))
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, Appended):
-            self._put(event.entry.chat_id, entry_event(event.entry))
+    def _on_appended(self, event: Appended) -> None:
+        self._put(event.entry.chat_id, entry_event(event.entry))
 
     def _put(self, chat: ChatId, event: bytes) -> None:
         if len(self._waiting) >= WAITING_EVENTS_MAX:

@@ -23,6 +23,21 @@ CONSUMER_SECONDS_MAX: Final = 5.0
 """Maximum time for a commit, and for leaving the group."""
 
 GIVE_UP_SECONDS_MAX: Final = 5.0
+PARTITIONS_DEFAULT: Final = 12
+"""Number of partitions of a topic, and so the maximum number of workers that can share its work.
+
+Partitions cannot be added later: the events of a chat would no longer be in order."""
+EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
+"""Retention of events. It is short, because the relay delivers entries whose events are gone, and
+encrypted content should not stay in Kafka without need."""
+JOBS_KEPT_MS: Final = 7 * 24 * 60 * 60 * 1_000
+"""Retention of delivery jobs. It is long, because a job exists only in Kafka, and must still be
+there when workers run again after an outage."""
+COPIES_MAX: Final = 3
+"""Maximum number of replicas of a topic. There are fewer if there are fewer brokers."""
+ANSWER_MS_MAX: Final = 5_000
+RETRY_MS: Final = 500
+"""Pause between the library's attempts to reach a broker. The library logs each attempt."""
 
 
 async def stop_producer(producer: Any) -> None:  # noqa: ANN401 - the library has no types
@@ -104,23 +119,6 @@ async def start_client(client: Any) -> None:  # noqa: ANN401 - the library has n
         else:
             starting.cancel()
         raise
-
-
-PARTITIONS_DEFAULT: Final = 12
-"""Number of partitions of a topic, and so the maximum number of workers that can share its work.
-
-Partitions cannot be added later: the events of a chat would no longer be in order."""
-EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
-"""Retention of events. It is short, because the relay delivers entries whose events are gone, and
-encrypted content should not stay in Kafka without need."""
-JOBS_KEPT_MS: Final = 7 * 24 * 60 * 60 * 1_000
-"""Retention of delivery jobs. It is long, because a job exists only in Kafka, and must still be
-there when workers run again after an outage."""
-COPIES_MAX: Final = 3
-"""Maximum number of replicas of a topic. There are fewer if there are fewer brokers."""
-ANSWER_MS_MAX: Final = 5_000
-RETRY_MS: Final = 500
-"""Pause between the library's attempts to reach a broker. The library logs each attempt."""
 
 
 class Topics(msgspec.Struct, frozen=True):

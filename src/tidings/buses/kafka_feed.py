@@ -31,6 +31,18 @@ from tidings.model import limits
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
 from tidings.wire.events import MessageCipher
 
+log = logging.getLogger("tidings.bus")
+
+GROUP_DEFAULT: Final = "tidings-delivery"
+TAKE_MS_MAX: Final = 200
+COMMIT_SECONDS: Final = 1.0
+SESSION_MS: Final = 10_000
+DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
+"""Maximum number of bytes of a record that its dead letter contains. The dead letter has additional
+headers, and must fit into a record, too."""
+DEAD_LETTERS_WAITING_MAX: Final = 1_000
+"""Limit on records that wait to become dead letters. At the limit no more records are taken."""
+
 
 class Offsets:
     """Unfinished events of each partition, and the offset up to which all events are finished."""
@@ -73,19 +85,6 @@ class Offsets:
         """Forget a partition, because another worker consumes it now."""
         for of_partition in (self._open, self._next, self._committed):
             of_partition.pop(partition, None)
-
-
-log = logging.getLogger("tidings.bus")
-
-GROUP_DEFAULT: Final = "tidings-delivery"
-TAKE_MS_MAX: Final = 200
-COMMIT_SECONDS: Final = 1.0
-SESSION_MS: Final = 10_000
-DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
-"""Maximum number of bytes of a record that its dead letter contains. The dead letter has additional
-headers, and must fit into a record, too."""
-DEAD_LETTERS_WAITING_MAX: Final = 1_000
-"""Limit on records that wait to become dead letters. At the limit no more records are taken."""
 
 
 class KafkaFeed:

@@ -11,8 +11,9 @@ import msgspec
 
 from tidings.actions.identity.audit import Intent
 from tidings.assembly.system import SystemChance
-from tidings.cli.server_access import SERVER_FILE, ask, detail, running_server
+from tidings.cli.server_access import ask, detail, running_server
 from tidings.config import Config
+from tidings.data_folder import SERVER_FILE
 from tidings.keyrings import EnvironmentKeyring, FileKeyring, read_root_key
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import MasterKeys

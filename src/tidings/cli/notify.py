@@ -22,6 +22,11 @@ from tidings.model.setup_error import SetupError
 HEADINGS: Final = ("user_id", "uid")
 BYTE_ORDER_MARK: Final = "\ufeff"
 """Character that some spreadsheets write at the start of a file."""
+TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
+"""Environment variable for a tenant key, for operators who do not have the root key."""
+LOOK_SECONDS: Final = 0.25
+UNFINISHED: Final = 1
+_KEY: Final = re.compile("[!-~]{1,200}")
 
 
 def read_users(name: str) -> list[str]:
@@ -60,12 +65,6 @@ def _users_in(lines: Iterable[str], name: str) -> list[str]:
 
 if TYPE_CHECKING:
     from tidings_client import NewNotification, Posted, Progress, TenantApi
-
-TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
-"""Environment variable for a tenant key, for operators who do not have the root key."""
-LOOK_SECONDS: Final = 0.25
-UNFINISHED: Final = 1
-_KEY: Final = re.compile("[!-~]{1,200}")
 
 
 def add_notify_options(parser: argparse.ArgumentParser) -> None:

@@ -27,19 +27,19 @@ _NO_PITR: Final = (
 
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings schema`."""
-    place = argparse.ArgumentParser(add_help=False)
-    place.add_argument(
+    tables = argparse.ArgumentParser(add_help=False)
+    tables.add_argument(
         "--endpoint", metavar="URL", help="the endpoint of DynamoDB (AWS, in your region)"
     )
-    place.add_argument("--region", help="the region (that of your AWS settings)")
-    place.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
+    tables.add_argument("--region", help="the region (that of your AWS settings)")
+    tables.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, act, does in (
         ("plan", _plan, "show every difference from the declared tables"),
         ("apply", _apply, "create and change tables; nothing is deleted"),
         ("verify", _verify, "exit with 1 if anything differs from the declared tables"),
     ):
-        actions.add_parser(word, parents=[place], help=does).set_defaults(act=act)
+        actions.add_parser(word, parents=[tables], help=does).set_defaults(act=act)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, help=f"write the {name} files")
         files.add_argument(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tidings.config import ROLES, Config, DynamoDb
+from tidings.model.ids import rfc3339
 from tidings.model.setup_error import SetupError
-from tidings.model.times import rfc3339
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _SOCKET: Final = "tidings.socket"

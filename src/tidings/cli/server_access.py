@@ -5,14 +5,11 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Final
 
 from tidings.config import Config
-from tidings.data_folder import is_in_use
+from tidings.data_folder import SERVER_FILE, is_in_use
 from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError
-
-SERVER_FILE: Final = "server.json"
 
 
 def running_server(folder: Path) -> str | None:

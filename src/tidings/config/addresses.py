@@ -21,6 +21,8 @@ SECRET_CHARS_MIN: Final = 32
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,50}")
 _SENDER: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9-]{1,11}")
+FILE_SUFFIX: Final = "_file"
+CREDENTIAL_CHARS_MAX: Final = 1_024
 
 
 def url(*schemes: str) -> Callable[[str], str]:
@@ -116,10 +118,6 @@ def roles(text: str) -> tuple[str, ...]:
         what = f"{', '.join(unknown)!r} is not" if unknown else "at least one role is expected:"
         raise ValueError(f"{what} one of {', '.join(ROLES)}")
     return tuple(role for role in ROLES if role in named)
-
-
-FILE_SUFFIX: Final = "_file"
-CREDENTIAL_CHARS_MAX: Final = 1_024
 
 
 def readable(text: str) -> Path:

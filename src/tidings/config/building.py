@@ -28,6 +28,19 @@ from tidings.config.settings import (
 from tidings.model.limits import DAY_CODES_DEFAULT
 
 _Section = TypeVar("_Section", bound=Section)
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "data": DATA_DEFAULT,
+    "limits": "on",
+    "store": "sqlite",
+    "bus": "memory",
+    "kafka_tls": "off",
+    "registry": "memory",
+    "push": "off",
+    "sms_per_day": DAY_CODES_DEFAULT,
+    "plain_engines": "refuse",
+    "plain_webhooks": "refuse",
+}
+"""Defaults of the settings that are in no section. Most of them choose a section."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -55,20 +68,6 @@ CHOICES: Final = (
     Choice(Webhook, "sms_", "sms", "webhook"),
     Choice(Sns, "sms_", "sms", "sns"),
 )
-
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "data": DATA_DEFAULT,
-    "limits": "on",
-    "store": "sqlite",
-    "bus": "memory",
-    "kafka_tls": "off",
-    "registry": "memory",
-    "push": "off",
-    "sms_per_day": DAY_CODES_DEFAULT,
-    "plain_engines": "refuse",
-    "plain_webhooks": "refuse",
-}
-"""Defaults of the settings that are in no section. Most of them choose a section."""
 
 
 def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,15 @@ from tidings.config.settings import ROLES, Network, is_local_url, is_this_machin
 from tidings.keyrings import MAKES_A_GOOD_ONE, read_root_key
 from tidings.model.setup_error import SetupError
 
+_PAIRS: Final = (
+    ("kafka_username", "kafka_password"),
+    ("kafka_password", "kafka_username"),
+    ("kafka_sasl", "kafka_username"),
+    ("kafka_certificate", "kafka_certificate_key"),
+    ("kafka_certificate_key", "kafka_certificate"),
+)
+"""Pairs in which the first setting requires the second."""
+
 
 class ParsedSettings(msgspec.Struct, frozen=True):
     """Settings after each was parsed on its own, under the names that operators write."""
@@ -78,16 +87,6 @@ def _missing(settings: ParsedSettings) -> Iterator[str]:
                 if hint is not None and name not in known:
                     what = hint.format(name=_variable(name))
                     yield f"{_variable(choice.setting)}={choice.value} needs {what}"
-
-
-_PAIRS: Final = (
-    ("kafka_username", "kafka_password"),
-    ("kafka_password", "kafka_username"),
-    ("kafka_sasl", "kafka_username"),
-    ("kafka_certificate", "kafka_certificate_key"),
-    ("kafka_certificate_key", "kafka_certificate"),
-)
-"""Pairs in which the first setting requires the second."""
 
 
 def _pairs(given: Collection[str]) -> Iterator[str]:

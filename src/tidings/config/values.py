@@ -85,8 +85,8 @@ def _drain_seconds(text: str) -> float:
 def _failpoints(text: str) -> dict[FailpointName, int]:
     armed: dict[FailpointName, int] = {}
     for item in text.split(","):
-        place, _, visit = item.strip().partition(":")
-        known = next((name for name in PLACES if name == place), None)
+        name, _, visit = item.strip().partition(":")
+        known = next((place for place in PLACES if place == name), None)
         if known is None or not visit.isdigit() or int(visit) < 1:
             raise ValueError(
                 f"{item!r} is not place:n with n from 1 and a place out of {', '.join(PLACES)}"

@@ -16,7 +16,7 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Unavailable
-from tidings.ports.bus import Appended, Bus, Event
+from tidings.ports.bus import Appended, Bus
 from tidings.ports.chats import Deletions
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -56,7 +56,7 @@ class DeletionRunner:
         self._asked = asyncio.Event()
         self._tasks = Tasks("deletions")
         self.failed_steps = 0
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:
         """Start. Services that are not reachable yet are tried again."""
@@ -66,8 +66,8 @@ class DeletionRunner:
         """Stop. Unfinished deletions continue after the next start, here or elsewhere."""
         await self._tasks.close()
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, Appended) and event.entry.kind == "deleted":
+    def _on_appended(self, event: Appended) -> None:
+        if event.entry.kind == "deleted":
             self._asked.set()
 
     async def _run(self) -> None:

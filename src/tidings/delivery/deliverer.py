@@ -21,7 +21,8 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.delivery.chat_states import RUN_ENTRIES_MAX, DeliveryRun, DeliveryStates
-from tidings.delivery.dispatch import Batch, GatewayDispatch, PushNotifier, batches_of, is_young
+from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
+from tidings.delivery.push_notices import PushNotifier, is_young
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
@@ -194,10 +195,10 @@ class UnreadRecount:
         """Count the unread messages of each connected member, and send the count to the member."""
         with suppress(RegistryUnavailable, Unavailable):
             state = await self._states.state(chat)
-            places = await self._registry.find(state.members) if state is not None else {}
-            for user, found in places.items():
+            addresses = await self._registry.find(state.members) if state is not None else {}
+            for user, found in addresses.items():
                 unread = await self._count_unread(user, chat)
                 if unread is not None:
                     frame = encode(UnreadFrame(chat, unread.count, unread.exact))
-                    gateways = {place.gateway: [user] for place in found}
+                    gateways = {address.gateway: [user] for address in found}
                     self._handover.notice(frame, gateways, chat)

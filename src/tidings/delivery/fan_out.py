@@ -32,7 +32,7 @@ class ReceiptPace:
 
     def __init__(self, pass_on: Callable[[ReceiptMoved], None]) -> None:
         self._pass_on = pass_on
-        self._held_back: dict[tuple[UserKey, ChatId], ReceiptMoved | None] = {}
+        self._pending: dict[tuple[UserKey, ChatId], ReceiptMoved | None] = {}
         """For each user and chat whose receipt was passed on within the last second: the newest
         receipt since then, or None."""
         self._is_closed = False
@@ -40,25 +40,25 @@ class ReceiptPace:
     def offer(self, event: ReceiptMoved) -> None:
         """Pass a receipt on now, or within a second unless a later receipt replaces it."""
         key = event.receipt.user, event.chat
-        if key not in self._held_back:
+        if key not in self._pending:
             self._go(key, event)
             return
-        earlier = self._held_back[key]
+        earlier = self._pending[key]
         if earlier is not None and earlier.by_reading:
             event = msgspec.structs.replace(event, by_reading=True)
-        self._held_back[key] = event
+        self._pending[key] = event
 
     def close(self) -> None:
         """Stop passing receipts on."""
         self._is_closed = True
 
     def _go(self, key: tuple[UserKey, ChatId], event: ReceiptMoved) -> None:
-        self._held_back[key] = None
+        self._pending[key] = None
         asyncio.get_running_loop().call_later(limits.RECEIPT_FRAME_MS / 1_000, self._next, key)
         self._pass_on(event)
 
     def _next(self, key: tuple[UserKey, ChatId]) -> None:
-        event = self._held_back.pop(key)
+        event = self._pending.pop(key)
         if event is not None and not self._is_closed:
             self._go(key, event)
 

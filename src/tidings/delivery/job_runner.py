@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.delivery.dispatch import YOUNG_MS_MAX
+from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.diagnosis import report_queue
 from tidings.model.ids import user_key
 from tidings.model.notifications import Copy
@@ -34,6 +34,18 @@ from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
 T = TypeVar("T")
+
+log = logging.getLogger("tidings.delivery")
+
+JOBS_MAX: Final = 1_000
+"""Limit on jobs in memory. Tenants take turns only among the jobs in memory, because a broker
+returns jobs in the order in which they were queued."""
+STORE_JOBS_MAX: Final = 200
+"""Limit on jobs in memory if the queue is in the store, which lets tenants take turns by itself."""
+TAKEN_AT_ONCE: Final = 100
+JOBS_AT_ONCE: Final = 8
+ATTEMPTS_MAX: Final = 5
+REASON_CHARS_MAX: Final = 500
 
 
 class TenantRoundRobin(Generic[T]):
@@ -55,19 +67,6 @@ class TenantRoundRobin(Generic[T]):
         if queue:
             self._queues[tenant] = queue  # behind all others
         return first
-
-
-log = logging.getLogger("tidings.delivery")
-
-JOBS_MAX: Final = 1_000
-"""Limit on jobs in memory. Tenants take turns only among the jobs in memory, because a broker
-returns jobs in the order in which they were queued."""
-STORE_JOBS_MAX: Final = 200
-"""Limit on jobs in memory if the queue is in the store, which lets tenants take turns by itself."""
-TAKEN_AT_ONCE: Final = 100
-JOBS_AT_ONCE: Final = 8
-ATTEMPTS_MAX: Final = 5
-REASON_CHARS_MAX: Final = 500
 
 
 class _Work(msgspec.Struct, eq=False):
@@ -109,7 +108,7 @@ class JobRunner:
         self._back_off = back_off
         self._jobs_max = jobs_max
         self._turns: TenantRoundRobin[_Work] = TenantRoundRobin()
-        self._held = 0
+        self._taken = 0
         self._running = 0
         self._has_room = asyncio.Event()
         self._tasks = Tasks("jobs")
@@ -120,7 +119,7 @@ class JobRunner:
 
     def depths(self) -> Mapping[str, int]:
         """Return the number of jobs that this process has taken, and how many of them run."""
-        return {"taken": self._held, "running": self._running}
+        return {"taken": self._taken, "running": self._running}
 
     def start(self) -> None:
         """Start. Services that are not reachable yet are tried again."""
@@ -135,7 +134,7 @@ class JobRunner:
         attempt = 0
         while True:
             try:
-                taken = await self._jobs.take(min(TAKEN_AT_ONCE, self._jobs_max - self._held))
+                taken = await self._jobs.take(min(TAKEN_AT_ONCE, self._jobs_max - self._taken))
             except Exception as error:
                 if not isinstance(error, JobsUnavailable):
                     log.exception("taking jobs failed", extra={"action": "taking_failed"})
@@ -144,10 +143,10 @@ class JobRunner:
                 continue
             attempt = 0
             for taken_job in taken:
-                self._held += 1
+                self._taken += 1
                 self._turns.put(taken_job.job.tenant, _Work(taken_job))
             self._go_on()
-            while self._held >= self._jobs_max:
+            while self._taken >= self._jobs_max:
                 self._has_room.clear()
                 await self._has_room.wait()
 
@@ -165,7 +164,7 @@ class JobRunner:
             self._blame(work, error)
             self._tasks.start(self._again(work))
         else:
-            self._held -= 1
+            self._taken -= 1
             self._has_room.set()
         finally:
             self._running -= 1

@@ -19,6 +19,8 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.delivery import EncodedEntry
 
 Offer = Entry | EncodedEntry
+KEPT_MAX: Final = 32
+"""Limit on entries kept while a page is being read. If more arrive, another page is read."""
 
 
 def is_first(offer: Offer, user: UserKey) -> bool:
@@ -58,9 +60,6 @@ def _names(entry: Entry, user: UserKey) -> bool:
 
 
 Verdict = Literal["send", "drop", "later"]
-
-KEPT_MAX: Final = 32
-"""Limit on entries kept while a page is being read. If more arrive, another page is read."""
 
 
 class Position:

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events and delivery jobs, and the ports that carry them to delivery."""
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-
-encode_job = msgspec.json.Encoder().encode
-
-log = logging.getLogger("tidings.bus")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +177,8 @@ InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 
 Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
 
+E = TypeVar("E", bound=Event)
+
 
 class Bus(Protocol):
     """Passes every published event to every subscriber.
@@ -194,8 +191,11 @@ class Bus(Protocol):
         """Publish an event. Never waits, and never raises because of a subscriber."""
         ...
 
-    def subscribe(self, receive: Callable[[Event], None]) -> None:
-        """Call `receive` with each later event, on the event loop."""
+    def subscribe(self, receive: Callable[[E], None], *kinds: type[E]) -> None:
+        """Call `receive` with each later event of these kinds, or of all kinds if none is named.
+
+        It is called on the event loop.
+        """
         ...
 
 
@@ -243,6 +243,7 @@ class Feed(Protocol):
         ...
 
 
+encode_job = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Job).decode
 
 
@@ -261,23 +262,3 @@ def decode_job(data: bytes | str) -> Job:
     except msgspec.MsgspecError as error:
         raise NotAJob(str(error)) from None
     return job
-
-
-class InProcessBus:
-    """Bus that passes each event to each subscriber, immediately and in order."""
-
-    def __init__(self) -> None:
-        self._subscribers: list[Callable[[Event], None]] = []
-
-    def publish(self, event: Event) -> None:
-        for receive in self._subscribers:
-            try:
-                receive(event)
-            except Exception:
-                log.exception("subscriber failed", extra={"action": "subscriber_failed"})
-
-    def subscribe(self, receive: Callable[[Event], None]) -> None:
-        self._subscribers.append(receive)
-
-
-_conforms: type[Bus] = InProcessBus

@@ -6,47 +6,10 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, Unread
+from tidings.model.chats import Chat, ChatHead, ChatRow, Move, OwnSends, Receipt, Unread
 from tidings.model.entries import Deletion, Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Asked, Invite, Member
-
-
-class Move(msgspec.Struct, frozen=True):
-    """A change of a receipt: the user has received or read the chat up to these sequences."""
-
-    user: UserKey
-    chat: ChatId
-    delivered: int = 0
-    read: int = 0
-
-
-class OwnSpan(msgspec.Struct, frozen=True):
-    """Consecutive messages from one user: those numbered above `from_number`, up to `to_number`."""
-
-    from_number: int
-    to_number: int
-    to_sequence: int
-
-
-class OwnSends(msgspec.Struct, frozen=True):
-    """A user's recent messages, as spans between messages from others, earliest first.
-
-    If the user's read mark is in a span, nothing before the span's first message was unread, and
-    the mark moves to the span's end. Otherwise it does not move. In either case the chat becomes
-    one of the user's own, because the user has written in it.
-    """
-
-    user: UserKey
-    chat: ChatId
-    spans: tuple[OwnSpan, ...]
-
-    def span_of(self, read_number: int) -> OwnSpan | None:
-        """Return the span that contains a read mark; None if no span does."""
-        for span in self.spans:
-            if span.from_number <= read_number <= span.to_number:
-                return span
-        return None
 
 
 class Receipts(Protocol):

@@ -264,8 +264,8 @@ class RemoteGateways:
         except RegistryUnavailable:
             return {}
         by_gateway: dict[str, list[UserKey]] = {}
-        for user, places in found.items():
-            for gateway in {place.gateway for place in places} - {self._own}:
+        for user, addresses in found.items():
+            for gateway in {address.gateway for address in addresses} - {self._own}:
                 by_gateway.setdefault(gateway, []).append(user)
         return by_gateway
 

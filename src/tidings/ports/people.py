@@ -48,7 +48,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Refusal code, if the act was refused."""
 
     @property
-    def place(self) -> tuple[int, str]:
+    def position(self) -> tuple[int, str]:
         """Position in the audit trail, which is ordered by time."""
         return self.at, self.entry_id
 

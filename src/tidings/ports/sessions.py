@@ -179,10 +179,11 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revocations(Protocol):
-    """The revocation feed: a log of revocations at places 1, 2, ... without gaps, never changed.
+    """The revocation feed: a log of revocations at positions 1, 2, ..., never changed.
 
-    A reader that has read up to a place misses nothing that is appended later. Other ports append
-    to the feed where their docstrings say so, in the same transaction as the revocation.
+    Positions have no gaps: a reader that has read up to one misses nothing that is appended later.
+    Other ports append to the feed where their docstrings say so, in the same transaction as the
+    revocation.
     """
 
     async def append(self, revocation: Revocation) -> None:
@@ -195,11 +196,11 @@ class Revocations(Protocol):
         ...
 
     async def head(self) -> int:
-        """Return the last place, or 0 if the feed is empty; read strongly."""
+        """Return the last position, or 0 if the feed is empty; read strongly."""
         ...
 
-    async def after(self, place: int) -> list[Revocation]:
-        """Return the next revocations after a place, in order; read strongly.
+    async def after(self, position: int) -> list[Revocation]:
+        """Return the next revocations after a position, in order; read strongly.
 
         One call returns a limited number; an empty list means the end of the feed.
         """

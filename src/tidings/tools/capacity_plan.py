@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.stores.dynamodb.tables import TABLES, Table
-from tidings.tools import chat_costs, identity_inbox_costs
+from tidings.tools import chat_costs, identity_costs
 from tidings.tools.charges import NOTHING, Prices, Units, by_table
 from tidings.tools.traffic import DAY_SECONDS, Flow, Traffic, flows
 
@@ -167,7 +167,7 @@ def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
         "reactions": (0.0, load.messages * load.reactions_share * reaction),
         "delivery_state": (rows * (chat_costs.RECEIPT_BYTES + ITEM_BYTES), 0.0),
         "users": (load.dau * (_USER_BYTES + ITEM_BYTES), 0.0),
-        "sessions": (2 * load.dau * (identity_inbox_costs.SESSION_BYTES + ITEM_BYTES), 0.0),
+        "sessions": (2 * load.dau * (identity_costs.SESSION_BYTES + ITEM_BYTES), 0.0),
         "keys": (load.dau * (_DATA_KEY_BYTES + ITEM_BYTES), 0.0),
     }
 

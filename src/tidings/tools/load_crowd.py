@@ -20,6 +20,13 @@ TENANT: Final = "bench"
 TOKEN_SECONDS: Final = 86_400
 GROUP_STEP: Final = 100
 """Maximum number of members in the request that creates a group; others are added one by one."""
+SPARE: Final = 200
+"""Number of open files that are not connections."""
+TICK_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 0.02
+CONNECTING_MAX: Final = 50
+LIVE_SECONDS_MAX: Final = 60.0
+SETTLING_SECONDS_MAX: Final = 30.0
 
 
 async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
@@ -45,10 +52,6 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) ->
     return [task.result() for task in tasks]
 
 
-SPARE: Final = 200
-"""Number of open files that are not connections."""
-
-
 def allow_connections(count: int) -> None:
     """Raise the limit of open files, so that this process and its children can open so many
     connections.
@@ -67,10 +70,6 @@ def allow_connections(count: int) -> None:
         raise LoadStopped(
             f"{needed} open files are needed and {hard} are allowed: raise `ulimit -n`"
         ) from None
-
-
-TICK_SECONDS: Final = 0.5
-LOOK_SECONDS: Final = 0.02
 
 
 class Watch:
@@ -177,11 +176,6 @@ class People:
         body = {"type": "direct", "members": [right.name]}
         made = await self._rest.call("POST", "/v1/chats", left.token, body)
         return Pair(str(made["chat_id"]), (left, right))
-
-
-CONNECTING_MAX: Final = 50
-LIVE_SECONDS_MAX: Final = 60.0
-SETTLING_SECONDS_MAX: Final = 30.0
 
 
 class Crowd:

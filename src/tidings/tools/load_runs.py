@@ -24,6 +24,11 @@ Clock = Callable[[], float]
 Tick = Callable[[int, float], None]
 """Function that is called about twice per second, with the number of messages acknowledged so far
 and the seconds that have passed."""
+HEAD: Final = (
+    "pairs", "window", "sent/s", "delivered/s", "µs/sent", "p50 ms", "p99 ms", "max ms",
+    "server", "load", "",
+)  # fmt: skip
+_WIDTHS: Final = (6, 6, 8, 11, 7, 8, 8, 8, 6, 5)
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -95,13 +100,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.load_cpu:.0%}",
             self.remarks,
         ]
-
-
-HEAD: Final = (
-    "pairs", "window", "sent/s", "delivered/s", "µs/sent", "p50 ms", "p99 ms", "max ms",
-    "server", "load", "",
-)  # fmt: skip
-_WIDTHS: Final = (6, 6, 8, 11, 7, 8, 8, 8, 6, 5)
 
 
 def latency_of(samples_ms: Iterable[float]) -> Latency:

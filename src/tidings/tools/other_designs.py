@@ -36,6 +36,8 @@ PARTICIPANT_BYTES: Final = 180
 STATE_BYTES: Final = 110
 NOTIFICATION_BYTES: Final = 330
 """Size of a user's row, without the text and the ids of the notification's other users."""
+_USERS: Final = 10_000
+_MESSAGES: Final = 1_000_000
 
 
 class RowPerMember:
@@ -212,10 +214,6 @@ ROW_PER_MEMBER: Final = RowPerMember()
 SINGLE_TABLE: Final = SingleTable()
 COUNTER_AND_ROWS: Final = CounterAndRows()
 ROW_PER_NOTIFICATION: Final = RowPerNotification()
-
-
-_USERS: Final = 10_000
-_MESSAGES: Final = 1_000_000
 
 
 class Estimate(NamedTuple):

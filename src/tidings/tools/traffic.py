@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidings.model import limits
-from tidings.tools import chat_costs, identity_inbox_costs
+from tidings.tools import chat_costs, identity_costs
 from tidings.tools.chat_costs import Cost
 
 DAY_SECONDS: Final = 86_400
@@ -99,8 +99,8 @@ def flows(load: Traffic) -> Iterator[Flow]:
     if not load.missed:
         back = chat_costs.hello(load.chats, load.chats)
     yield Flow("come back", people * load.opens_per_day, back)
-    yield Flow("refresh", people * load.opens_per_day, identity_inbox_costs.refresh())
-    yield Flow("first sight", people * load.opens_per_day, identity_inbox_costs.first_sight())
+    yield Flow("refresh", people * load.opens_per_day, identity_costs.refresh())
+    yield Flow("first sight", people * load.opens_per_day, identity_costs.first_sight())
     yield Flow("mark read", people * load.opens_per_day, chat_costs.mark_read())
     yield Flow("chat list", people * load.opens_per_day, chat_costs.chat_list(load.chats))
     yield Flow(

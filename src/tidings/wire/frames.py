@@ -11,8 +11,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.entries import Entry
-from tidings.model.ids import SEQUENCE_MAX, user_id
-from tidings.model.times import rfc3339
+from tidings.model.ids import SEQUENCE_MAX, rfc3339, user_id
 from tidings.wire.records import EntryRecord, entry_fields
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from tidings.model.ids import rfc3339
 from tidings.model.inbox_reading import InboxItem, UnreadCount
 from tidings.model.notifications import InboxConfig, Text
-from tidings.model.times import rfc3339
 
 
 class InboxRecord(msgspec.Struct, kw_only=True):

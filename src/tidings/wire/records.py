@@ -8,9 +8,8 @@ import msgspec
 from tidings.model import limits
 from tidings.model.chats import ChatRow, ChatType, Receipt, Status, status
 from tidings.model.entries import Entry, Kind
-from tidings.model.ids import user_id
+from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
-from tidings.model.times import rfc3339
 
 
 class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):

@@ -18,9 +18,8 @@ from typing import Final
 from picows import WSListener, WSUpgradeRequest
 from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
 
-from tidings.gateway.admission import Admission
 from tidings.gateway.connection import Connection
-from tidings.gateway.context import GatewayContext
+from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.http.head import (
     DRAINING,

@@ -34,6 +34,9 @@ _SHARD_LOST: Final = "ResourceNotFoundException"
 
 Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Function that sends an operation with retries; may raise Rejected or StoreUnavailable."""
+SHARDS_SECONDS: Final = 10.0
+"""Interval at which the shards are listed; they are also listed when a shard ends."""
+CONNECTIONS: Final = 16
 
 
 class Shard:
@@ -90,10 +93,6 @@ class Shard:
         answer = await self._call("GetShardIterator", request)
         return str(answer["ShardIterator"])
 
-
-SHARDS_SECONDS: Final = 10.0
-"""Interval at which the shards are listed; they are also listed when a shard ends."""
-CONNECTIONS: Final = 16
 
 _Record = dict[str, Any]
 _T = TypeVar("_T")

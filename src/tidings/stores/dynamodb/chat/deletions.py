@@ -18,8 +18,8 @@ from tidings.stores.dynamodb.chat import deletion_patterns as patterns
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
+    entry_key,
     pair_of,
-    place,
     reactions_of,
     receipt_key,
 )
@@ -165,7 +165,7 @@ class DynamoDeletions:
 
     async def _empty(self, job: Deletion, sequence: int) -> None:
         values = {":nobody": tenant_itself(job.tenant), ":yes": True}
-        where = place(job.chat_id, sequence)
+        where = entry_key(job.chat_id, sequence)
         await self._dynamo.update(
             patterns.EMPTY_ENTRY, where, _EMPTY, "attribute_exists(#chat_id)", values
         )

@@ -229,8 +229,8 @@ class DynamoDeliveryStore:
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
         items = await items_after(self._dynamo, chat, after, limit)
         entries = await to_entries(self._dynamo, items)
-        places = [(chat, edit.target) for edit in entries if edit.kind == "edited" and edit.target]
-        targets = await entries_at(self._dynamo, READ_ENTRIES, places)
+        edited = [(chat, edit.target) for edit in entries if edit.kind == "edited" and edit.target]
+        targets = await entries_at(self._dynamo, READ_ENTRIES, edited)
         for entry in entries:
             if entry.kind == "edited" and entry.target is not None:
                 entry.shown = targets.get((chat, entry.target))

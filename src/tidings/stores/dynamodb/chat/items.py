@@ -78,7 +78,7 @@ def head_of_item(item: Item) -> Head:
     )
 
 
-def place(chat: ChatId, sequence: int) -> Item:
+def entry_key(chat: ChatId, sequence: int) -> Item:
     """Return the key of an entry's item."""
     return {"chat_id": chat, "sequence": sequence}
 

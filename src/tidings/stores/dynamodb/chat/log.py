@@ -16,7 +16,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Log, Page, Run, Sent
 from tidings.ports.store import set_requester, user_requester
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import claim_key, place, reactions_of, to_reaction
+from tidings.stores.dynamodb.chat.items import claim_key, entry_key, reactions_of, to_reaction
 from tidings.stores.dynamodb.chat.pages import (
     admit,
     find_down,
@@ -181,7 +181,7 @@ class DynamoLog:
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
     ) -> list[tuple[str, UserKey, int]] | None:
-        target = await self._dynamo.get(READ_ENTRY, place(chat, sequence))
+        target = await self._dynamo.get(READ_ENTRY, entry_key(chat, sequence))
         rows: list[Item] = []
         if target is not None and "reactions" in target:
             rows = await self._dynamo.query(

@@ -30,6 +30,8 @@ from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
 from tidings.stores.dynamodb.patterns import COUNT_CHATS, READ_CHAT
 
 SLOT_TAKEN: Final = SlotTaken()
+FIRST_MEMBERS: Final = limits.LISTED_MEMBERS_MAX + 1
+MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
 
 
 class TransactionPlan:
@@ -65,10 +67,6 @@ class TransactionPlan:
         if not failed or SLOT_TAKEN in failed or any(r.is_conflict for r in canceled.reasons):
             return SLOT_TAKEN
         return failed[0]
-
-
-FIRST_MEMBERS: Final = limits.LISTED_MEMBERS_MAX + 1
-MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
 
 
 class Stale(Exception):

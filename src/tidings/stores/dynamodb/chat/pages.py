@@ -15,9 +15,9 @@ from tidings.ports.log import Page
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
+    entry_key,
     head_of_item,
     member_key,
-    place,
     reaction_key,
     receipt_key,
     to_entry,
@@ -43,6 +43,8 @@ from tidings.stores.dynamodb.patterns import (
 SCAN_ENTRIES_MAX: Final = 1_000
 """Maximum number of entries that are read to find one page of messages."""
 SCAN_STEP_MAX: Final = 250
+FOLDED_ENTRIES: Final = 20
+"""Number of last entries that `load_state` applies to the rows; one is nearly always enough."""
 
 
 async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
@@ -95,10 +97,12 @@ async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
 
 
 async def entries_at(
-    dynamo: Dynamo, pattern: Pattern, places: Iterable[tuple[ChatId, int]]
+    dynamo: Dynamo, pattern: Pattern, sequences: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
     """Return those entries that exist at the given sequences."""
-    keys = [place(chat, sequence) for chat, sequence in dict.fromkeys(places) if sequence > 0]
+    keys = [
+        entry_key(chat, sequence) for chat, sequence in dict.fromkeys(sequences) if sequence > 0
+    ]
     if not keys:
         return {}
     found = await to_entries(dynamo, await dynamo.batch_get(pattern, keys))
@@ -106,14 +110,10 @@ async def entries_at(
 
 
 async def last_messages(
-    dynamo: Dynamo, places: Iterable[tuple[ChatId, int]]
+    dynamo: Dynamo, sequences: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
     """Return the messages that a chat list shows as previews."""
-    return await entries_at(dynamo, SHOW_LAST, places)
-
-
-FOLDED_ENTRIES: Final = 20
-"""Number of last entries that `load_state` applies to the rows; one is nearly always enough."""
+    return await entries_at(dynamo, SHOW_LAST, sequences)
 
 
 async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:

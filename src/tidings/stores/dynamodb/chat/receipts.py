@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import Receipt, Unread, unread_without_a_look
+from tidings.model.chats import Move, OwnSends, Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.chats import Move, OwnSends, Receipts
+from tidings.ports.chats import Receipts
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import place, receipt_key, to_receipt
+from tidings.stores.dynamodb.chat.items import entry_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.chat.pages import head_of_chat, members_of, membership_row, receipts_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
@@ -30,7 +30,7 @@ from tidings.stores.dynamodb.patterns import (
     READ_RECEIPT,
 )
 
-_Places = dict[tuple[ChatId, int], int]
+_Numbers = dict[tuple[ChatId, int], int]
 """For some existing entries, by chat and sequence: how many messages the log has up to there."""
 
 _RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
@@ -70,7 +70,7 @@ class DynamoReceipts:
         ]
 
     async def _move_in_turn(
-        self, moves: Sequence[Move | OwnSends], numbers: _Places
+        self, moves: Sequence[Move | OwnSends], numbers: _Numbers
     ) -> Receipt | None:
         """Apply moves of one receipt in order; return the receipt if a move advanced it."""
         moved = None
@@ -106,24 +106,24 @@ class DynamoReceipts:
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
         return to_receipt(item) if item else None
 
-    async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Places:
+    async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Numbers:
         """Return the message number of each existing entry that the moves refer to.
 
         Logs have no gaps, so every entry up to the last head that this process saw exists. Some of
         these entries therefore need not be read.
         """
-        numbers: _Places = {}
+        numbers: _Numbers = {}
         wanted: dict[tuple[ChatId, int], None] = {}
         for move in moves:
             head = self._heads.known(move.chat)
-            for sequence in _places_of(move):
+            for sequence in _sequences_of(move):
                 if sequence == head.sequence:
                     numbers[move.chat, sequence] = head.number
                 elif sequence < head.sequence and sequence == _only_received(move):
                     numbers[move.chat, sequence] = 0  # its number is not needed
                 else:
                     wanted[move.chat, sequence] = None
-        keys = [place(chat, sequence) for chat, sequence in wanted]
+        keys = [entry_key(chat, sequence) for chat, sequence in wanted]
         for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
             numbers[item["chat_id"], item["sequence"]] = item["number"]
         return numbers
@@ -142,10 +142,10 @@ class DynamoReceipts:
                 await self._make_own(item)
         return None if span is None else OwnSends(move.user, move.chat, (span,))
 
-    async def _apply(self, move: Move | OwnSends, numbers: _Places) -> Receipt | None:
+    async def _apply(self, move: Move | OwnSends, numbers: _Numbers) -> Receipt | None:
         """Apply one move; return the receipt if the move advanced it."""
-        places = _places_of(move)
-        if not places or any((move.chat, sequence) not in numbers for sequence in places):
+        sequences = _sequences_of(move)
+        if not sequences or any((move.chat, sequence) not in numbers for sequence in sequences):
             return None
         key = receipt_key(move.user, move.chat)
         if isinstance(move, Move):
@@ -171,7 +171,7 @@ class DynamoReceipts:
                 MAKE_OWN, key, "SET #own = :own", "attribute_exists(#user_id)", {":own": True}
             )
 
-    async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
+    async def _move_marks(self, key: Item, move: Move, numbers: _Numbers) -> Receipt | None:
         """Move one mark or both; if only one of them advances, each needs its own update."""
         received = {":delivered": move.delivered}
         if not move.read:
@@ -206,7 +206,7 @@ class DynamoReceipts:
         return to_receipt(item)
 
 
-def _places_of(move: Move | OwnSends) -> list[int]:
+def _sequences_of(move: Move | OwnSends) -> list[int]:
     """Return the sequences that the move refers to; the move is valid only if they exist."""
     if isinstance(move, OwnSends):
         return [span.to_sequence for span in move.spans]

@@ -24,7 +24,7 @@ from tidings.stores.dynamodb.chat.items import (
     body_item,
     claim_item,
     entry_item,
-    place,
+    entry_key,
     reactions_of,
 )
 from tidings.stores.dynamodb.chat.members import (
@@ -242,5 +242,5 @@ class Runs:
         except StoreUnavailable:
             log.warning(
                 "reactions to a redacted message were not deleted",
-                extra={"action": "reactions_left", **place(chat, sequence)},
+                extra={"action": "reactions_left", **entry_key(chat, sequence)},
             )

@@ -11,7 +11,7 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.ports.log import Declined
-from tidings.stores.dynamodb.chat.items import BODY, body_key, place, reaction_key
+from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
@@ -28,7 +28,7 @@ async def plan_target(
 ) -> Declined | None:
     """Plan the change of the entry's target, or return why the entry is declined."""
     assert entry.target is not None
-    target = await dynamo.get(READ_ENTRY, place(entry.chat_id, entry.target))
+    target = await dynamo.get(READ_ENTRY, entry_key(entry.chat_id, entry.target))
     if entry.kind in {"reacted", "unreacted"}:
         return await _plan_reaction(dynamo, plan, index, entry, target)
     if target is None or not _has_content(target, entry.created_at):
@@ -49,7 +49,7 @@ def _has_content(target: Item, now: int) -> bool:
 
 
 def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
-    key = place(entry.chat_id, target["sequence"])
+    key = entry_key(entry.chat_id, target["sequence"])
     content = {":box": entry.box, ":box_key": entry.box_key}
     at = {":now": entry.created_at}
     if BODY not in target:
@@ -66,7 +66,7 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
 def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
     """Plan to remove the content and the reaction counts; reactions are deleted afterwards."""
     update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
-    key = place(entry.chat_id, target["sequence"])
+    key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
     if BODY in target:
         plan.add(Delete("bodies", body_key(entry.chat_id, target[BODY])))
@@ -111,5 +111,5 @@ def _plan_counts(plan: TransactionPlan, entry: Entry, target: Item, counts: dict
     update = "REMOVE #reactions"
     if counts:
         update, values[":after"] = "SET #reactions = :after", counts
-    key = place(entry.chat_id, target["sequence"])
+    key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, condition, values))

@@ -30,6 +30,20 @@ AT_ONCE: Final = 32
 
 _R = TypeVar("_R")
 _S = TypeVar("_S")
+DEADLINE_SECONDS: Final = 5.0
+ATTEMPTS_MAX: Final = 6
+RACE_ATTEMPTS_MAX: Final = 8
+"""Maximum number of attempts at a change that fails if another writer is faster."""
+PAUSE_SECONDS_FIRST: Final = 0.025
+PAUSE_SECONDS_MAX: Final = 1.0
+BUDGET_RETRIES: Final = 100.0
+BUDGET_REFUND: Final = 0.1
+USER_REQUESTS_AT_ONCE: Final = 16
+"""Maximum number of concurrent requests per user; one chat list takes dozens of requests."""
+USER_REQUESTS_WAITING_MAX: Final = 1_024
+REQUESTS_WAITING_MAX: Final = 20_000
+OWN_CONNECTIONS: Final[dict[CallClass, int]] = {"credentials": 6, "revocations": 2}
+"""Connections reserved for the server itself, in addition to those for users."""
 
 
 class Conflicted(RequestError):
@@ -104,15 +118,6 @@ async def gather_two(one: Coroutine[Any, Any, _R], other: Coroutine[Any, Any, _S
         raise failed.exceptions[0] from None
     return first.result(), second.result()
 
-
-DEADLINE_SECONDS: Final = 5.0
-ATTEMPTS_MAX: Final = 6
-RACE_ATTEMPTS_MAX: Final = 8
-"""Maximum number of attempts at a change that fails if another writer is faster."""
-PAUSE_SECONDS_FIRST: Final = 0.025
-PAUSE_SECONDS_MAX: Final = 1.0
-BUDGET_RETRIES: Final = 100.0
-BUDGET_REFUND: Final = 0.1
 
 _T = TypeVar("_T")
 
@@ -225,14 +230,6 @@ class Attempts:
             await asyncio.sleep(self._retrying.pause_before(self._made))
         self._made += 1
         return self._made
-
-
-USER_REQUESTS_AT_ONCE: Final = 16
-"""Maximum number of concurrent requests per user; one chat list takes dozens of requests."""
-USER_REQUESTS_WAITING_MAX: Final = 1_024
-REQUESTS_WAITING_MAX: Final = 20_000
-OWN_CONNECTIONS: Final[dict[CallClass, int]] = {"credentials": 6, "revocations": 2}
-"""Connections reserved for the server itself, in addition to those for users."""
 
 
 class RequestScheduler:

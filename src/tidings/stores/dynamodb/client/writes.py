@@ -37,6 +37,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "M": lambda value: item_from_wire(value),
     "NS": lambda value: frozenset(map(int, value)),
 }
+_NAME: Final = re.compile(r"#(\w+)")
 
 
 def to_wire(value: Any) -> Wire:  # noqa: ANN401 - any of the plain values
@@ -65,8 +66,6 @@ def item_from_wire(wire: Mapping[str, Wire]) -> Item:
 
 
 Values = Mapping[str, Any]
-
-_NAME: Final = re.compile(r"#(\w+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ ATTEMPTS_MAX: Final = 60
 
 BackOff = Callable[[int], Awaitable[None]]
 """Function that waits before another attempt, given the number of attempts so far."""
+ITEMS_PER_SECOND: Final = 5_000
+"""Rate of a scan: about 250 read units per second, so that a server can work at the same time."""
+PAGE_ITEMS: Final = 500
 
 
 class PatientDynamo(Dynamo):
@@ -74,13 +77,6 @@ async def open_patient(
     """Open the tables with this prefix, on AWS or at a custom endpoint."""
     async with open_transport(endpoint=endpoint, region=region, clock=clock) as transport:
         yield PatientDynamo(transport, chance, prefix=prefix, back_off=back_off)
-
-
-ITEMS_PER_SECOND: Final = 5_000
-"""Rate of a scan: about 250 read units per second, so that a server can work at the same time."""
-
-
-PAGE_ITEMS: Final = 500
 
 
 class Walk:

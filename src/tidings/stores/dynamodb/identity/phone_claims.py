@@ -17,9 +17,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from tidings.model.ids import UserKey, tenant_of
+from tidings.model.ids import UserKey, revoked_up_to, tenant_of
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
-from tidings.model.times import revoked_up_to
 from tidings.ports.people import User
 from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -42,6 +41,7 @@ IS_USER: Final = "attribute_exists(#created_at)"
 """Condition that the item is a user, not a claim."""
 REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
 """Condition that `revoked_at` moves forward, so that revoked tokens never become valid again."""
+_IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
 class UserCounts:
@@ -137,9 +137,6 @@ def claim_key(tenant: str, phone_number: str) -> Item:
 def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
     """Build the item that claims a phone number for its owner."""
     return {**claim_key(tenant, phone_number), "owner": owner}
-
-
-_IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
 class PhoneClaims:

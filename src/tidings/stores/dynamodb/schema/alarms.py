@@ -40,6 +40,10 @@ BUSY: Final = 0.8
 ON_DEMAND_UNITS: Final = Range(0, 40_000)
 """Capacity of an on-demand table in units per second, unless the account's quota was raised."""
 SLOW_MS: Final = 100
+DAILY: Final = "cron(0 3 * * ? *)"
+"""Every day at 03:00 UTC."""
+TARGET_PERCENT: Final = 70
+"""Utilization of the provisioned capacity that scaling aims at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +217,6 @@ def all_alarms() -> Iterator[Alarm]:
         )
 
 
-DAILY: Final = "cron(0 3 * * ? *)"
-"""Every day at 03:00 UTC."""
-
-
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
     """The tables whose daily backups are kept for the same number of days."""
@@ -234,10 +234,6 @@ def backup_plans() -> Iterator[BackupPlan]:
     """Yield one plan for each number of days, starting with the longest."""
     for days in sorted({t.backup_days for t in TABLES if t.backup_days}, reverse=True):
         yield BackupPlan(days, tuple(table for table in TABLES if table.backup_days == days))
-
-
-TARGET_PERCENT: Final = 70
-"""Utilization of the provisioned capacity that scaling aims at."""
 
 
 @dataclass(frozen=True, slots=True)

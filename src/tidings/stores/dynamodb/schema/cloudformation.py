@@ -27,6 +27,21 @@ from tidings.stores.dynamodb.schema.alarms import (
 from tidings.stores.dynamodb.tables import TABLES, Table
 
 Template = dict[str, Any]
+TEMPLATE_BYTES_MAX: Final = 51_200
+_PREFIX: Final = {
+    "Prefix": {
+        "Type": "String",
+        "Default": "tidings-",
+        "AllowedPattern": "[a-zA-Z0-9_.-]{1,64}",
+        "Description": "Prefix of every table's name (TIDINGS_DYNAMODB_PREFIX).",
+    }
+}
+_TOPIC: Final = {
+    "AlarmTopic": {
+        "Type": "String",
+        "Description": "The ARN of the SNS topic that alarms are sent to.",
+    }
+}
 
 
 def tables() -> Iterator[tuple[str, Template]]:
@@ -172,24 +187,6 @@ def logical_id(name: str) -> str:
     """Convert a name to a logical id of CloudFormation, which has only letters and digits."""
     words = name.replace("_", "-").split("-")
     return "".join(word[:1].upper() + word[1:] for word in words)
-
-
-TEMPLATE_BYTES_MAX: Final = 51_200
-
-_PREFIX: Final = {
-    "Prefix": {
-        "Type": "String",
-        "Default": "tidings-",
-        "AllowedPattern": "[a-zA-Z0-9_.-]{1,64}",
-        "Description": "Prefix of every table's name (TIDINGS_DYNAMODB_PREFIX).",
-    }
-}
-_TOPIC: Final = {
-    "AlarmTopic": {
-        "Type": "String",
-        "Description": "The ARN of the SNS topic that alarms are sent to.",
-    }
-}
 
 
 def templates() -> dict[str, Template]:

@@ -12,6 +12,8 @@ from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Table, Ta
 
 Request = dict[str, Any]
 
+log = logging.getLogger("tidings.dynamodb")
+
 
 def create_table(table: Table, prefix: str) -> Request:
     """Return the request for a new table; TTL and point-in-time recovery need further requests."""
@@ -104,9 +106,6 @@ def add_index(table: Table, added: Index) -> Request:
 
 def _index_capacity(name: str, throughput: dict[str, int]) -> Request:
     return {"Update": {"IndexName": name, "ProvisionedThroughput": throughput}}
-
-
-log = logging.getLogger("tidings.dynamodb")
 
 
 async def make_missing(

@@ -20,11 +20,10 @@ from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.chat_list import page_of_chats, row_of_chat, rows_of_page
 from tidings.stores.sqlite.chat.log import members_of, role_of
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.jobs import Steps
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, to_row
-from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Writer
+from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Steps, Writer
 
-_HELD: Final = """
+_OWN_HEADS: Final = """
 SELECT d.chat_id, h.sequence, h.number, h.last_message, h.active_at,
     d.user_id, d.delivered, d.read, d.read_number, c.member_count
 FROM delivery_state AS d JOIN chats AS c ON c.chat_id = d.chat_id
@@ -122,7 +121,7 @@ class SqliteChats:
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
         return await self._readers.read(
-            lambda db: [_held(row) for row in db.execute(_HELD, (user,))]
+            lambda db: [_chat_head(row) for row in db.execute(_OWN_HEADS, (user,))]
         )
 
     async def ids(self, user: UserKey) -> list[ChatId]:
@@ -225,7 +224,7 @@ def _insert(db: apsw.Connection, chat: Chat, entries: list[Entry], pair: str | N
             yield
 
 
-def _held(row: tuple[Any, ...]) -> ChatHead:
+def _chat_head(row: tuple[Any, ...]) -> ChatHead:
     chat_id, *rest = row
     return ChatHead(chat_id, Head(*rest[:4]), Receipt(*rest[4:8]), rest[8])
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 import apsw
 
 from tidings.model import limits
-from tidings.model.chats import Receipt, Unread, unread_without_a_look
+from tidings.model.chats import Move, OwnSends, Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.chats import Move, OwnSends, Receipts
+from tidings.ports.chats import Receipts
 from tidings.stores.sqlite.chat.log import head_of_chat, receipts_of_chat, role_of
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer

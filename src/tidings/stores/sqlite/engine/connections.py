@@ -62,6 +62,13 @@ TURN_SECONDS: Final = 0.001
 turns."""
 
 _CONNECTIONS: Final[dict[CallClass, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
+COPY_PAGES: Final = 4_000
+RESTART_PAGES: Final = 18_000
+"""Length of the write-ahead log at which it is restarted, about 70 MiB. Copies begin at 16,000 and
+20,000 pages. Half way between the two, the first copy has ended, and few pages are left to copy."""
+NICENESS: Final = 10
+"""Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
+other threads."""
 
 
 class StoreBroken(Exception):
@@ -87,15 +94,6 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
     except DISK_TROUBLE as error:
         raise SetupError(f"{path} cannot be opened: {error}") from error
     return db
-
-
-COPY_PAGES: Final = 4_000
-RESTART_PAGES: Final = 18_000
-"""Length of the write-ahead log at which it is restarted, about 70 MiB. Copies begin at 16,000 and
-20,000 pages. Half way between the two, the first copy has ended, and few pages are left to copy."""
-NICENESS: Final = 10
-"""Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
-other threads."""
 
 
 class Checkpoints:

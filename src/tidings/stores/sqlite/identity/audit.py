@@ -39,7 +39,7 @@ class SqliteAuditLog:
         await self._writer.write(write, rows=1)
 
     async def complete(self, entry: AuditEntry) -> None:
-        row = (entry.outcome, entry.code, _json(entry.acts), *entry.place)
+        row = (entry.outcome, entry.code, _json(entry.acts), *entry.position)
 
         def write(db: apsw.Connection) -> None:
             db.execute(_COMPLETE, row)

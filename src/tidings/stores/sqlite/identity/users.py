@@ -8,16 +8,14 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.ids import UserKey, tenant_of
+from tidings.model.ids import UserKey, revoked_up_to, tenant_of
 from tidings.model.refusals import PhoneTaken
-from tidings.model.times import revoked_up_to
 from tidings.ports.people import User, UserStore
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.jobs import UnawaitedWrite
 from tidings.stores.sqlite.engine.rows import from_row
-from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.identity.revocations import revoked
+from tidings.stores.sqlite.engine.writer import Bulk, WriteJob, Writer
+from tidings.stores.sqlite.identity.sessions import revoked
 
 _USER: Final = """
 SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
@@ -43,6 +41,29 @@ SELECT p.user_id, u.last_seen_at FROM (
 """
 """`CROSS` fixes the order of the joins. Chats are read in the order of their ids, oldest first, and
 reading stops when there are enough peers."""
+
+
+class _UnawaitedWrite:
+    """Statements that no caller awaits. If they are lost, later statements correct the data."""
+
+    def __init__(self, statements: Bulk) -> None:
+        self._statements = statements
+
+    def prepare(self) -> int:
+        return sum(len(rows) for _, rows in self._statements)
+
+    def bulk(self) -> Bulk:
+        return self._statements
+
+    def write(self, db: apsw.Connection) -> None:
+        for statement, rows in self._statements:
+            db.executemany(statement, rows)
+
+    def settle(self, outcome: object) -> None:
+        pass
+
+    def fail(self) -> None:
+        pass
 
 
 class SqliteUsers:
@@ -117,7 +138,7 @@ class SqliteUsers:
     def seen(self, users: Mapping[UserKey, int]) -> None:
         if users:
             self._writer.submit(
-                UnawaitedWrite([(_SEEN, [(time, user) for user, time in users.items()])])
+                _UnawaitedWrite([(_SEEN, [(time, user) for user, time in users.items()])])
             )
 
 
@@ -194,3 +215,4 @@ def _revoke(db: apsw.Connection, before: User, now: int) -> None:
 
 
 _conforms: type[UserStore] = SqliteUsers
+_conforms_write: type[WriteJob] = _UnawaitedWrite

@@ -42,6 +42,8 @@ _FINISH: Final = """
 INSERT OR IGNORE INTO finished_jobs SELECT tenant, inbox, notification_id, ?4
 FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
 """
+_BEYOND: Final = 2**62
+"""A number that is higher than every sequence."""
 
 
 class SqliteNotifications:
@@ -56,11 +58,11 @@ class SqliteNotifications:
         return 0
 
     async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
-        place = (tenant, inbox, key)
+        row_key = (tenant, inbox, key)
 
         def write(db: apsw.Connection) -> PostKey:
-            db.execute(_CLAIM_KEY, place + msgspec.structs.astuple(claim))
-            (row,) = db.execute(_CLAIMED, place)
+            db.execute(_CLAIM_KEY, row_key + msgspec.structs.astuple(claim))
+            (row,) = db.execute(_CLAIMED, row_key)
             return from_row(PostKey, row)
 
         return await self._writer.write(write, rows=1)
@@ -118,18 +120,14 @@ class SqliteNotifications:
         await self._writer.write(write, rows=1)
 
     async def _log(
-        self, where: str, tenant: str, inbox: str, place: int, limit: int
+        self, where: str, tenant: str, inbox: str, sequence: int, limit: int
     ) -> list[Broadcast]:
-        values = (tenant, inbox, place, limit)
+        values = (tenant, inbox, sequence, limit)
         return await self._readers.read(
             lambda db: [
                 broadcast_from_row(row) for row in db.execute(f"{_LOG} {where} LIMIT ?", values)
             ]
         )
-
-
-_BEYOND: Final = 2**62
-"""A number that is higher than every sequence."""
 
 
 def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
