@@ -18,7 +18,7 @@ from tidings.model.ids import ChatId
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.log import Log
 
-RUN_ENTRIES_MAX: Final = 256
+DISPATCHED_ENTRIES_MAX: Final = 256
 """Limit on the entries of a chat that are dispatched together. If there are more, only the last of
 them are dispatched, and connections read the earlier entries from the log."""
 READ_ENTRIES: Final = 100
@@ -78,9 +78,9 @@ class DeliveryStates:
         """
         # The state is removed from the cache, so that after a failure no half-updated state stays.
         delivery = self._by_chat.pop(chat)
-        if delivery is None or goal - delivery.dispatched > RUN_ENTRIES_MAX:
+        if delivery is None or goal - delivery.dispatched > DISPATCHED_ENTRIES_MAX:
             # This worker has not delivered the chat for a while, and others may have: start anew.
-            start = max(first, goal - RUN_ENTRIES_MAX + 1)
+            start = max(first, goal - DISPATCHED_ENTRIES_MAX + 1)
             delivery = DeliveryState(await self._read_state(chat), start, start - 1)
         elif is_old and (goal > delivery.dispatched or first < delivery.start):
             await self._catch_up(delivery.state)

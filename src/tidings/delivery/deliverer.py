@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.delivery.chat_states import RUN_ENTRIES_MAX, DeliveryRun, DeliveryStates
+from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
 from tidings.delivery.push_notices import PushNotifier, is_young
 from tidings.model.chats import Unread
@@ -151,10 +151,10 @@ class Deliverer:
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
         """Perform steps 1 to 4 for a range of entries that no other process delivers.
 
-        Only the last `RUN_ENTRIES_MAX` entries are dispatched. Connections that receive them read
+        Only the last `DISPATCHED_ENTRIES_MAX` entries are dispatched. Connections that receive them read
         the earlier entries from the log.
         """
-        first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
+        first = max(after + 1, up_to - DISPATCHED_ENTRIES_MAX + 1)
         dispatched = await self.dispatch(chat, [HintEvent(chat, first), HintEvent(chat, up_to)])
         if dispatched:
             try:
@@ -169,7 +169,7 @@ def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
     """Divide sequences into ranges that fit into one run; return the first and last of each."""
     stretches: list[tuple[int, int]] = []
     for sequence in sorted(set(sequences)):
-        if stretches and sequence - stretches[-1][0] < RUN_ENTRIES_MAX:
+        if stretches and sequence - stretches[-1][0] < DISPATCHED_ENTRIES_MAX:
             stretches[-1] = (stretches[-1][0], sequence)
         else:
             stretches.append((sequence, sequence))

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.delivery.chat_states import RUN_ENTRIES_MAX, NotInLog
+from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, NotInLog
 from tidings.model.entries import head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
@@ -236,7 +236,7 @@ class Republisher:
             NotInLog: There is no such chat, or its log is shorter.
             StoreUnavailable: The store does not answer.
         """
-        first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
+        first = max(after + 1, up_to - DISPATCHED_ENTRIES_MAX + 1)
         state = await self._log.state(chat)
         entries = await self._deliveries.entries(chat, after=first - 1, limit=up_to - first + 1)
         if state is None or not entries or entries[-1].sequence < up_to:
