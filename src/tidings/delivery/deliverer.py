@@ -151,8 +151,8 @@ class Deliverer:
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
         """Perform steps 1 to 4 for a range of entries that no other process delivers.
 
-        Only the last `DISPATCHED_ENTRIES_MAX` entries are dispatched. Connections that receive them read
-        the earlier entries from the log.
+        Only the last `DISPATCHED_ENTRIES_MAX` entries are dispatched. Connections that receive them
+        read the earlier entries from the log.
         """
         first = max(after + 1, up_to - DISPATCHED_ENTRIES_MAX + 1)
         dispatched = await self.dispatch(chat, [HintEvent(chat, first), HintEvent(chat, up_to)])
