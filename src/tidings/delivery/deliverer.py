@@ -2,15 +2,16 @@
 """The steps that deliver the entries of one chat, and the sending of unread counts.
 
 (1) Look up the members' connections, and hand the entries over to their gateways. (2) Write the
-head copy, which means "delivered up to here". (3) Look up the connections again, and hand the
-entries over to every connection that has not received them. (4) Push to members without a
+head copy: the sequence up to which the chat is delivered. (3) Look up the connections again, and
+hand the entries over to every connection that has not received them. (4) Push to members without a
 connection. The caller then (5) finishes the events.
 
 Step 3 is necessary even for users who were reached in step 1: a connection may have broken after
 step 1 with unsent frames, and the user's next connection may have sent hello before step 2.
 
-A head copy is written at most once a second per chat. Step 1 never waits for it: in a busy chat
-several runs are dispatched, and then steps 2 to 4 are done for all of them together.
+A head copy is written at most once a second per chat. Step 1 does not wait for this. Therefore, in
+a busy chat, several runs are dispatched first, and then steps 2 to 4 are done for all of them
+together.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ class DispatchedRun(msgspec.Struct, frozen=True):
 
     @property
     def reached(self) -> set[UserKey]:
-        """Users with a connection that received the run, as its gateway has confirmed."""
+        """Users for whom a gateway has confirmed that one of their connections received the run."""
         return set().union(*(batch.reached for batch in self.batches))
 
 

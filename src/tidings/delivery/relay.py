@@ -2,8 +2,9 @@
 """The relay: makes sure that every entry is delivered, even if its event was lost.
 
 It reads the store's own stream of changes. Three seconds after a change, it compares the entry with
-the chat's head copy, which means "delivered up to here". If the head copy is behind, the relay
-sends workers a hint. If it is still behind after two hints, the relay delivers the entries itself.
+the chat's head copy, which is the sequence up to which the chat is delivered. If the head copy is
+behind, the relay sends workers a hint. If it is still behind after two hints, the relay delivers
+the entries itself.
 """
 
 import asyncio
@@ -137,7 +138,7 @@ class Relay:
         return is_more
 
     def _sort(self, written: list[EntryWritten]) -> None:
-        """Make old entries due now and young entries later; keep only the last one of each chat."""
+        """Make old entries due now and young ones after a delay; keep the last entry per chat."""
         now, loop_now = self._clock.now(), asyncio.get_running_loop().time()
         young: dict[ChatId, int] = {}
         for entry in written:
@@ -218,7 +219,7 @@ class Relay:
 
 
 class Republisher:
-    """Delivers in a single process: publishes entries again. Connections drop duplicates."""
+    """Delivers in a single process by publishing entries again. Connections drop duplicates."""
 
     def __init__(
         self, log: Log, deliveries: DeliveryStore, vault: Vault, bus: Bus, clock: Clock
