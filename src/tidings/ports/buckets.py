@@ -54,7 +54,7 @@ class Buckets(Protocol):
 
 
 class OwnBuckets(Buckets, Protocol):
-    """Buckets that only this process uses, which therefore need no waiting."""
+    """Buckets that only this process uses, so that taking a token never waits."""
 
     def take_now(self, bucket: Bucket) -> int:
         """Take a token and return 0, or return the milliseconds until there is a token."""
