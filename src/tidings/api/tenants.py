@@ -54,7 +54,8 @@ class TenantRecord(msgspec.Struct):
 
 
 class TokenRequest(Body, frozen=True):
-    """The user of a token, its lifetime in seconds, and optionally the only device to use it."""
+    """The user of a token, its lifetime in seconds, and optionally the only device that may use
+    it."""
 
     user_id: UserId
     device: Device | None = None
