@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delete chats, and sweep expired content.
 
-A deleted chat disappears at once; a job deletes its content. No read depends on the sweeping,
-because expired content is invisible at once. Sweeping frees the space, and notifies the devices
-whose unread count has changed.
+A deleted chat disappears at once; a job deletes its content later. Expired content is also
+invisible at once, even before it is swept. Sweeping removes it from the store, and notifies the
+devices whose unread count has changed.
 """
 
 import asyncio

@@ -111,7 +111,9 @@ class AcceptInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Add the user to the group, with the user as sender of the entry; do nothing for a member.
+        """Add the user to the group; do nothing if the user is already a member.
+
+        The entry names the user as its sender.
 
         Raises:
             InviteNotFound: There is no invitation, it has expired, the inviter may no longer add
@@ -144,7 +146,7 @@ class DeclineInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Decline without notifying anybody. There need not be an invitation."""
+        """Decline without notifying anybody. This also works if there is no invitation."""
         await self.invites.decline(user, chat, self.clock.now())
 
 
@@ -201,7 +203,7 @@ class StrangerBudget:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The strangers that were charged for one request."""
+    """A charge to a user's budget, for the strangers in one request."""
 
     budgets: Budgets
     allowance: Allowance
