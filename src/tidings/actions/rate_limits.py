@@ -30,8 +30,8 @@ Kind = Literal["login", "send"]
 CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
-"""Handshakes that exceed the process's limit are told to retry at a random time within this
-span."""
+"""A client whose handshake exceeds the process's limit is told to retry at a random time within
+this span."""
 _HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
 
 

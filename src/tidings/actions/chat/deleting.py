@@ -90,7 +90,7 @@ class DeleteChat:
     deletions: Deletions
 
     async def as_owner(self, user: UserKey, chat: ChatId) -> Deletion:
-        """Delete a group. Once this returns, nothing can be appended to it.
+        """Delete a group. Once this returns, nothing can be appended to the group's log.
 
         Raises:
             ChatNotFound: The user is not a member, or somebody else has deleted the chat.

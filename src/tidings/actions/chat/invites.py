@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invitations of strangers into groups, and each user's daily budget for adding strangers.
 
-A stranger to a user is somebody who has never created or written in a direct chat with that user.
+A stranger to a user is somebody who has never created a direct chat with that user, nor written in
+one.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ class Invitations:
     async def ask_all(
         self, inviter: UserKey, chat: ChatId, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Invite several users as members, and skip those who cannot be invited now."""
+        """Invite several users with the role of member; skip those who cannot be invited now."""
         free = asyncio.Semaphore(INVITED_AT_ONCE)
 
         async def ask(user: UserKey) -> None:
@@ -164,7 +165,7 @@ def _join(state: ChatState, invite: Invite) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class StrangerBudget:
-    """Limit on the strangers that a user may add per day.
+    """Limit on the number of strangers that a user may add per day.
 
     The count is in the store: all processes share it, and it survives a restart.
     """

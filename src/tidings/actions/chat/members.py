@@ -270,9 +270,9 @@ class LeaveChats:
     ) -> list[tuple[str, Refusal | None]]:
         """Leave the chats; return each distinct chat with its refusal, or with None if it was left.
 
-        The chats are returned in the given order. The request is safe to repeat if there was no
-        answer or a retryable refusal: chats that the user has already left are refused as not
-        found, like any chat that the user is not in.
+        The chats are returned in the given order. If there was no answer, or a retryable refusal,
+        the request can be repeated safely. A chat that the user has already left is then refused as
+        not found, like any chat that the user is not in.
         """
         wanted = list(dict.fromkeys(chats))
         if not 1 <= len(wanted) <= limits.LEAVE_CHATS_MAX:
