@@ -275,7 +275,7 @@ class OperationResponder:
         return Response(content, answer.status, answer.headers, JSON)
 
     async def _body(self, request: Request, stack: AsyncExitStack) -> dict[str, object]:
-        """Return the argument `data`, if the handler has it and the request has a body."""
+        """Return the decoded body as the argument `data`, or no argument if there is no body."""
         operation = self._operation
         if operation.body is None:
             return {}

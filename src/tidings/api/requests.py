@@ -92,7 +92,8 @@ def check_media_type(headers: Mapping[str, str]) -> None:
 def check_parts(body: bytes) -> None:
     """Refuse a body with so many parts that decoding it would delay all other requests.
 
-    Strings are counted too, because an object can have two strings for each comma: name and value.
+    Commas and opening brackets show how many parts there are. Quotation marks have a limit of their
+    own, because each member of an object can have two strings: its name and its value.
     """
     parts = sum(body.count(mark) for mark in (b",", b"[", b"{"))
     if parts > limits.BODY_PARTS_MAX or body.count(b'"') > 2 * limits.BODY_PARTS_MAX:

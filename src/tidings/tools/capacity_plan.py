@@ -149,7 +149,7 @@ def _days_kept(table: str, load: Traffic) -> float:
 
 
 def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
-    """Return for each table the bytes that do not depend on messages, and the new bytes per day."""
+    """For each table, return the bytes that do not depend on messages, and the bytes per day."""
     rows = load.dau * load.chats
     lasting = 1 - load.expiring_share
     message = chat_costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES

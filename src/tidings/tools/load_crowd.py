@@ -166,7 +166,7 @@ class People:
         return chat
 
     async def user(self, name: str) -> LoadUser:
-        """Return the user with this name and a new token; create the user if necessary."""
+        """Create the user if necessary, and return the user with a new token."""
         body = {"user_id": name, "expires_in": TOKEN_SECONDS}
         path = f"/v1/tenants/{self._tenant}/tokens"
         return LoadUser(

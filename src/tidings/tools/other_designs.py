@@ -242,7 +242,7 @@ _ROWS: Final = {
 
 
 def estimate(load: Traffic) -> dict[str, Estimate]:
-    """Return the estimate in the description of `counter-and-rows`, scaled to another load."""
+    """Return the published estimate of `counter-and-rows` for each table, scaled to this load."""
     users, messages = load.dau / _USERS, load.messages / _MESSAGES
     return {
         table: Estimate(

@@ -81,9 +81,9 @@ class RotateKeys:
         return done
 
     async def _pass(self) -> int:
-        """Rewrap all secrets that another master key wraps; return the number of secrets.
+        """Rewrap all secrets that another master key still wraps; return how many.
 
-        The deployment's secrets come last: if the new key wraps them, it wraps everything.
+        The deployment's secrets come last: once the new key wraps them, it wraps everything.
         """
         try:
             return (

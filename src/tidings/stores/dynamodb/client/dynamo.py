@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client for items with plain values; each request names its declared access pattern.
+"""The DynamoDB client: callers give the declared access pattern of each request.
 
-Expressions name attributes as `#name` and values as `:name`. The client reads all pages of a result
+Items have plain Python values. In expressions, attributes are written as `#name` and values as
+`:name`. The client reads all pages of a result
 and repeats the unprocessed parts of batches.
 """
 

@@ -126,7 +126,7 @@ def _broadcast_fact_item(fact: BroadcastFact) -> Item:
 
 
 def value_key(name: str) -> Item:
-    """Return the key of the item with a value that exists once in the deployment."""
+    """Return the key of the item that stores a deployment-wide value, such as a secret."""
     return {"pk": DEPLOYMENT, "sk": name}
 
 
