@@ -269,8 +269,8 @@ class GatewayRegistration:
     async def _pulse(self) -> None:
         """Close all connections if the process was paused; then renew the lease.
 
-        A write to a socket may come before this check. It is safe, because each such write checks the
-        lease itself.
+        A write to a socket may come before this check. It is safe, because each such write checks
+        the lease itself.
         """
         if self._write_lease.was_away:
             code = self._write_lease.close_code()
