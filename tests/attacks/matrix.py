@@ -124,7 +124,9 @@ OPERATIONS: Final[dict[str, Row]] = {
     "list_tenant_audit": tenant(200),
     # Tenants, their keys and their users.
     "put_tenant": root(200),
+    "list_tenants": root_of_all(200),
     "get_tenant": tenant(200),
+    "list_tenant_keys": tenant(200),
     "make_tenant_key": root(201),
     "revoke_tenant_key": root(204),
     "list_signing_keys": tenant(200),
@@ -136,6 +138,7 @@ OPERATIONS: Final[dict[str, Row]] = {
     "remove_token_issuer": tenant(204),
     "make_token": tenant(201),
     "put_user": tenant(200),
+    "list_users": tenant(200),
     "erase_user_content": tenant(200),
     "revoke_user_sessions": tenant(204),
     # Logging in, and sessions.

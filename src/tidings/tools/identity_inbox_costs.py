@@ -38,6 +38,9 @@ REDEEMED_BUDGETS: Final = 2
 """Budgets that a redeemed code gives back: prefix and country."""
 REDEEMED_BUDGETS_NEW: Final = 3
 """The same for a new user, who also gets back the number's budget across all tenants."""
+LISTING_BYTES: Final = 60
+"""Size of the item of a user or chat in a list."""
+LISTING_SHARDS: Final = 4
 IN_TRANSACTION: Final = 2
 IN_INDEX: Final = 2
 """An item that is also in an index is written twice."""
@@ -213,11 +216,12 @@ def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
 
 
 def first_login() -> Cost:
-    """Return the cost of a login that creates the user and claims the number in one write.
+    """Return the cost of a login that creates and lists the user and claims the number at once.
 
     The tenant's count of users is written after the answer.
     """
-    charges = _log_in([_claimed()], REDEEMED_BUDGETS_NEW)
+    listed = _writes("claim_number", "listings", IN_TRANSACTION, 0)
+    charges = _log_in([_claimed(), listed], REDEEMED_BUDGETS_NEW)
     return Cost(charges, [_writes("count_users", "inbox", 1)])
 
 
@@ -289,6 +293,32 @@ def record_act() -> Cost:
         [
             _writes("append_audit", "audit", IN_INDEX),
             _writes("complete_audit", "audit", IN_INDEX),
+        ]
+    )
+
+
+def new_user() -> Cost:
+    """Return the cost of a user without a phone number: the profile, and the item in the list.
+
+    The tenant's count of users is written after the answer.
+    """
+    return Cost(
+        [
+            _reads("find_user", "users", 1),
+            _writes("add_listing", "listings", 1),
+            _writes("create_user", "users", 1),
+        ],
+        [_writes("count_users", "inbox", 1)],
+    )
+
+
+def list_users(count: int) -> Cost:
+    """Return the cost of a page of a tenant's users: the parts of the list, and each profile."""
+    part = strong_units((count + 1) * LISTING_BYTES)
+    return Cost(
+        [
+            _reads("read_listing", "listings", LISTING_SHARDS * part, LISTING_SHARDS),
+            _reads("show_users", "users", count / 2, math.ceil(count / BATCH_ITEMS_MAX)),
         ]
     )
 

@@ -198,7 +198,10 @@ LIST_MUTES: Final = Pattern(
 
 FIND_TENANT: Final = Pattern("find_tenant", "GetItem", ("tenants",), "a tenant", strong=True)
 CREATE_TENANT: Final = Pattern(
-    "create_tenant", "TransactWriteItems", ("tenants",), "a tenant with its first signing key"
+    "create_tenant",
+    "TransactWriteItems",
+    ("tenants", "listings"),
+    "a tenant with its first signing key",
 )
 RENAME_TENANT: Final = Pattern("rename_tenant", "UpdateItem", ("tenants",), "a tenant's name")
 FIND_TENANT_KEY: Final = Pattern(

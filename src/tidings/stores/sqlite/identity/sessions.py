@@ -23,7 +23,7 @@ from tidings.ports.sessions import (
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import from_row
 from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.identity.revocations import revoked
+from tidings.stores.sqlite.identity.audit import revoked
 from tidings.stores.sqlite.identity.users import find_user
 
 _PUT: Final = """
