@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tidings.model import limits
-from tidings.tools import chat_costs, identity_inbox_costs
+from tidings.tools import chat_costs, identity_costs, inbox_costs
 from tidings.tools.capacity_plan import Machine, fleet, plan
 from tidings.tools.capacity_report import as_text
 from tidings.tools.charges import Prices, Units, total
@@ -77,36 +77,30 @@ def inbox_cases() -> Iterator[InboxCase]:
     """Yield all use cases in the order of the table."""
     theirs = ROW_PER_NOTIFICATION
     for users in AUDIENCES:
-        yield InboxCase(
-            post_name(users), identity_inbox_costs.post(users, TEXT), theirs.post(users, TEXT)
-        )
+        yield InboxCase(post_name(users), inbox_costs.post(users, TEXT), theirs.post(users, TEXT))
     for users in AUDIENCES:
         name = post_name(users, in_store=True)
-        yield InboxCase(name, identity_inbox_costs.post(users, TEXT, in_store=True))
+        yield InboxCase(name, inbox_costs.post(users, TEXT, in_store=True))
     for has_key in (False, True):
         name = "broadcast, with a key" if has_key else "broadcast"
-        cost = identity_inbox_costs.post_to_everyone(TEXT, has_key=has_key)
+        cost = inbox_costs.post_to_everyone(TEXT, has_key=has_key)
         yield InboxCase(name, cost, theirs.post(EVERYONE, TEXT))
     most, text = max(AUDIENCES), TEXT
-    listed, everyone = (
-        identity_inbox_costs.redact(TEXT, is_for_everyone=flag) for flag in (False, True)
-    )
+    listed, everyone = (inbox_costs.redact(TEXT, is_for_everyone=flag) for flag in (False, True))
     yield InboxCase(f"retract, of {most:,} users", listed, theirs.redact(most, text))
     yield InboxCase("retract a broadcast", everyone, theirs.redact(EVERYONE, text))
-    yield InboxCase(f"progress, of {most:,} users", identity_inbox_costs.progress(TEXT))
+    yield InboxCase(f"progress, of {most:,} users", inbox_costs.progress(TEXT))
     yield InboxCase(
-        f"list of {COPIES}", identity_inbox_costs.list_page(COPIES, TEXT), theirs.list(COPIES, TEXT)
+        f"list of {COPIES}", inbox_costs.list_page(COPIES, TEXT), theirs.list(COPIES, TEXT)
     )
     for copies in (COPIES, COPIES_MOST):
         yield InboxCase(
-            f"unread count, {copies:,} copies", identity_inbox_costs.unread(copies), theirs.unread()
+            f"unread count, {copies:,} copies", inbox_costs.unread(copies), theirs.unread()
         )
-    yield InboxCase(
-        f"read one of {COPIES}", identity_inbox_costs.read_one(COPIES), theirs.read_one(TEXT)
-    )
+    yield InboxCase(f"read one of {COPIES}", inbox_costs.read_one(COPIES), theirs.read_one(TEXT))
     marked = theirs.read_before(COPIES, TEXT)
-    yield InboxCase(f"read all of {COPIES}", identity_inbox_costs.read_before(COPIES), marked)
-    yield InboxCase("an inbox read again, at most once a second", identity_inbox_costs.look_anew())
+    yield InboxCase(f"read all of {COPIES}", inbox_costs.read_before(COPIES), marked)
+    yield InboxCase("an inbox read again, at most once a second", inbox_costs.look_anew())
 
 
 class IdentityCase(NamedTuple):
@@ -118,21 +112,21 @@ class IdentityCase(NamedTuple):
 
 def identity_cases() -> Iterator[IdentityCase]:
     """Yield all use cases in the order of the table."""
-    yield IdentityCase(ASK, identity_inbox_costs.ask_for_code())
-    yield IdentityCase(FIRST_LOGIN, identity_inbox_costs.first_login())
-    yield IdentityCase(NEXT_LOGIN, identity_inbox_costs.next_login())
-    yield IdentityCase(REFRESH, identity_inbox_costs.refresh())
-    yield IdentityCase(FIRST_SIGHT, identity_inbox_costs.first_sight())
-    yield IdentityCase(LOOK, identity_inbox_costs.look_at_feed())
-    yield IdentityCase(FIRST_NUMBER, identity_inbox_costs.give_number(has_one=False))
-    yield IdentityCase(NEXT_NUMBER, identity_inbox_costs.give_number(has_one=True))
-    yield IdentityCase(END_SESSION, identity_inbox_costs.end_session())
-    yield IdentityCase(END_ALL, identity_inbox_costs.end_all())
-    yield IdentityCase(MAKE_TOKEN, identity_inbox_costs.make_token())
-    yield IdentityCase(RECORD_ACT, identity_inbox_costs.record_act())
-    yield IdentityCase(FIND_CONTACTS, identity_inbox_costs.find_contacts(CONTACTS))
-    yield IdentityCase(NEW_USER, identity_inbox_costs.new_user())
-    yield IdentityCase(LIST_USERS, identity_inbox_costs.list_users(USERS))
+    yield IdentityCase(ASK, identity_costs.ask_for_code())
+    yield IdentityCase(FIRST_LOGIN, identity_costs.first_login())
+    yield IdentityCase(NEXT_LOGIN, identity_costs.next_login())
+    yield IdentityCase(REFRESH, identity_costs.refresh())
+    yield IdentityCase(FIRST_SIGHT, identity_costs.first_sight())
+    yield IdentityCase(LOOK, identity_costs.look_at_feed())
+    yield IdentityCase(FIRST_NUMBER, identity_costs.give_number(has_one=False))
+    yield IdentityCase(NEXT_NUMBER, identity_costs.give_number(has_one=True))
+    yield IdentityCase(END_SESSION, identity_costs.end_session())
+    yield IdentityCase(END_ALL, identity_costs.end_all())
+    yield IdentityCase(MAKE_TOKEN, identity_costs.make_token())
+    yield IdentityCase(RECORD_ACT, identity_costs.record_act())
+    yield IdentityCase(FIND_CONTACTS, identity_costs.find_contacts(CONTACTS))
+    yield IdentityCase(NEW_USER, identity_costs.new_user())
+    yield IdentityCase(LIST_USERS, identity_costs.list_users(USERS))
 
 
 class UseCase(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tidings`: the same as the command `tidings`."""
+"""Run the command `tidings`, as `python -m tidings`."""
 
 import sys
 

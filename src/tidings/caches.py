@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounded cache, for everything that a process keeps in memory because it may be used again."""
+"""A bounded cache for values that a process keeps in memory because they may be used again."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,8 +12,8 @@ V = TypeVar("V")
 class LruCache(Generic[K, V]):
     """Cache of at most `most` values; the least recently used are evicted first.
 
-    With `size_of`, the sizes of all values are at most `size_max` in total as well. The value put
-    last stays whatever its size. No value may be None.
+    If `size_of` is given, the total size of all values is also limited, to `size_max`; a single
+    value may be larger than that. No value may be None.
     """
 
     __slots__ = ("_most", "_size_max", "_size_of", "_sizes", "_touch", "_values", "peek", "size")
@@ -27,9 +27,9 @@ class LruCache(Generic[K, V]):
         self._size_of = size_of
         self._size_max = size_max
         self._sizes: dict[K, int] = {}
-        """Size of each value when it was put: a value may change while it is cached."""
+        """Size of each value when it was put, because a value may change while it is cached."""
         self._values: OrderedDict[K, V] = OrderedDict()
-        # Bound methods, not methods of our own: these run several times for every message.
+        # These run several times for every message: bound methods of the dict are the fastest.
         self._touch = self._values.move_to_end
         self.peek: Callable[[K], V | None] = self._values.get
         """Return the value without marking it as used; None if it is not cached."""
@@ -44,7 +44,7 @@ class LruCache(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Cache a value as just used, in place of the key's earlier one."""
+        """Cache a value as just used; it replaces an earlier value of the same key."""
         self._values[key] = value
         self._touch(key)
         if self._size_of is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a data folder, private and written atomically, and its lock for one process."""
+"""Private files in a data folder, written atomically, and a lock that admits one process."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,9 @@ from typing import Final
 
 from tidings.model.setup_error import SetupError
 
-LOCK = "lock"
+LOCK: Final = "lock"
+SERVER_FILE: Final = "server.json"
+"""File with the URL of the server that has the folder open, for commands."""
 
 _OWNER_ONLY: Final = 0o600
 _FILE_BYTES_MAX: Final = 65_536
@@ -32,7 +34,9 @@ def is_in_use(folder: Path) -> bool:
 
 @contextmanager
 def only_process(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; the kernel releases it when the process ends, even by SIGKILL.
+    """Hold the folder's lock inside this context.
+
+    The kernel releases the lock when the process ends, even after SIGKILL.
 
     Raises:
         SetupError: Another process holds the lock.
@@ -54,10 +58,10 @@ def only_process(folder: Path) -> Iterator[None]:
 
 
 def read_private_file(path: Path) -> str | None:
-    """Return the text of a file; None if it does not exist.
+    """Return the text of a file; None if the file does not exist.
 
     Raises:
-        SetupError: Others may read or change the file, or it cannot be read.
+        SetupError: Others may read or change the file, or the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -83,7 +87,7 @@ def replace_private_file(path: Path, text: str) -> None:
     """Replace the content of a file atomically and durably.
 
     Raises:
-        SetupError: The file cannot be written; it is unchanged.
+        SetupError: The file cannot be written. Its content has not changed.
     """
     _write(path, text, keep_existing=False)
 

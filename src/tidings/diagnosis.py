@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the queues and background loops of this process can say about themselves.
+"""Diagnostic numbers about the queues and background loops of this process.
 
-The operator asks for it with a signal; see `assembly/process.py`. Only numbers and names from
-the code are kept here, never content.
+The operator requests them with a signal; see `assembly/process.py`. They contain only numbers and
+names from the code, never content.
 """
 
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ from weakref import WeakKeyDictionary
 
 
 class Queue(Protocol):
-    """Something that work waits in."""
+    """A queue that reports its depth."""
 
     def depths(self) -> Mapping[str, int]:
-        """Return how much waits and runs now."""
+        """Return the amounts of work that wait and run now, by name."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class LoopState:
-    """How a background loop has fared."""
+    """The failures of a background loop so far."""
 
     group: str
     step: str
-    """Name of the function that is called again and again."""
+    """Name of the function that the loop calls again and again."""
     failures: int = 0
     last_error: str = ""
-    """Class and place of the last error; not its text, which may quote what it was about."""
+    """Class and source line of the last error, without its text, which may quote content."""
 
     def failed(self, error: Exception) -> None:
-        """Note a failed step."""
+        """Record a failed step."""
         self.failures += 1
         traceback = error.__traceback__
         while traceback is not None and traceback.tb_next is not None:
@@ -39,7 +39,7 @@ class LoopState:
         self.last_error = type(error).__qualname__
         if traceback is not None:
             code = traceback.tb_frame.f_code
-            self.last_error += f" at {place(code.co_filename)}:{traceback.tb_lineno}"
+            self.last_error += f" at {short_path(code.co_filename)}:{traceback.tb_lineno}"
 
 
 running_loops: Final[set[LoopState]] = set()
@@ -48,7 +48,7 @@ _queues: Final[WeakKeyDictionary[Queue, str]] = WeakKeyDictionary()
 
 
 def report_queue(name: str, queue: Queue) -> None:
-    """Include a queue in what the process reports, for as long as the queue exists."""
+    """Include a queue in the report of this process for as long as the queue exists."""
     _queues[queue] = name
 
 
@@ -57,6 +57,6 @@ def queue_depths() -> list[tuple[str, Mapping[str, int]]]:
     return sorted(((name, queue.depths()) for queue, name in _queues.items()), key=lambda it: it[0])
 
 
-def place(file: str) -> str:
-    """Return the end of a file's path: its package and its name."""
+def short_path(file: str) -> str:
+    """Return the last three parts of a file's path."""
     return "/".join(file.split("/")[-3:])

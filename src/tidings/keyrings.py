@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keyrings of master keys, in a file or from the environment, and the root key in its file.
+"""Read and write master keys, in a file or from the environment, and the root key in its file.
 
-There is one key, or two while a rotation is unfinished. The database file alone, or a backup
-without the key file, is ciphertext. A reader of the whole folder can read the content.
+There is one master key, or two while a rotation is unfinished. Without the key file, the database
+file or a backup cannot be decrypted. Whoever can read the whole folder can read the content.
 """
 
 import binascii
@@ -26,9 +26,10 @@ from tidings.ports.world import Chance
 CHARS_MIN: Final = 32
 VARIETY_MIN: Final = 10
 TRIPLES_MIN: Final = 0.75
-"""Share of distinct triples of characters; 0.99 in random hex."""
+"""Minimum share of distinct triples of characters in a secret; random hex has 0.99."""
 STEPS_MAX: Final = 0.5
-"""Share of characters adjacent to their predecessor in the alphabet; 0.13 in random hex."""
+"""Maximum share of characters that are equal or next to their predecessor in the alphabet; random
+hex has 0.13."""
 
 _PLACEHOLDER: Final = re.compile(
     "change[-_]?me|password|passwort|placeholder|example|insecure|default|qwerty", re.IGNORECASE
@@ -43,10 +44,12 @@ _HEADING: Final = (
     "# Keep a copy apart from the data. The first line is the key in use; a second one is the\n"
     "# key before it, while a rotation is unfinished.\n"
 )
+ROOT_FILE_NAME: Final = "root.key"
+_SECRET_BYTES: Final = 32
 
 
 def why_weak(secret: str) -> str | None:
-    """Return why a secret is easy to guess, without repeating it; None if no reason is found."""
+    """Return why a secret is easy to guess, or None. The text does not contain the secret."""
     if len(secret) < CHARS_MIN:
         return f"it has {len(secret)} characters, fewer than {CHARS_MIN}"
     if len(set(secret)) < VARIETY_MIN:
@@ -64,15 +67,11 @@ def why_weak(secret: str) -> str | None:
     return None
 
 
-ROOT_FILE_NAME: Final = "root.key"
-_SECRET_BYTES: Final = 32
-
-
 def read_root_key(folder: Path) -> str | None:
     """Return the root key stored in the folder; None if there is none.
 
     Raises:
-        SetupError: Others may read its file, it is not a single line, or the key is weak.
+        SetupError: Others may read the file, it is not a single line, or the key is weak.
     """
     path = folder / ROOT_FILE_NAME
     text = data_folder.read_private_file(path)
@@ -90,10 +89,10 @@ def read_root_key(folder: Path) -> str | None:
 
 
 def ensure_root_key(folder: Path, chance: Chance) -> str:
-    """Return the root key stored in the folder; a missing key is created.
+    """Return the root key stored in the folder; create a key if there is none.
 
     Raises:
-        SetupError: As in `read_root_key`, or the file cannot be written.
+        SetupError: The file cannot be written, or `read_root_key` refuses it.
     """
     key = read_root_key(folder)
     if key is None:
@@ -105,7 +104,7 @@ def ensure_root_key(folder: Path, chance: Chance) -> str:
 
 
 class FileKeyring:
-    """Master keys in the key file of one folder."""
+    """Master keys that are stored in the key file of a folder."""
 
     def __init__(self, folder: Path, chance: Chance) -> None:
         """Read the file, if it exists.
@@ -140,8 +139,8 @@ class FileKeyring:
         self._replace(self._keys[:1])
 
     def _replace(self, keys: tuple[MasterKey, ...]) -> None:
-        # Not in a thread: it takes a few milliseconds once a year, and the write of a cancelled
-        # rotation cannot overwrite a later one.
+        # This does not run in a thread, so that the write of a cancelled rotation cannot overwrite
+        # a later write. It blocks the event loop for a few milliseconds once a year.
         data_folder.replace_private_file(self.path, _to_text(keys))
         self._keys = keys
 
@@ -180,7 +179,7 @@ _conforms: type[MasterKeys] = FileKeyring
 
 
 class EnvironmentKeyring:
-    """Master keys from the configuration."""
+    """Master keys that come from the configuration; they are not stored."""
 
     def __init__(self, current: bytes, previous: bytes | None) -> None:
         self._current = master_key(current)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token buckets of the rate limits: of one process, or in Redis and shared by all processes.
+"""Token buckets for the rate limits, in the memory of one process or shared by all in Redis.
 
-Each is stored as one number, the time when it is full again; the least recently used bucket is
-evicted first. The debt of a bucket is the time until then, in microseconds: 0 if it is full.
+Each bucket is stored as one number: the time when it will be full again. The debt of a bucket is
+the time until then, in microseconds; a full bucket has a debt of 0.
 """
 
 import time
@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol
 
 from tidings.caches import LruCache
 from tidings.model import limits
-from tidings.ports.buckets import Bucket, Buckets, Verdict
 from tidings.ports.delivery import RegistryUnavailable
+from tidings.ports.sessions import Bucket, Buckets, Verdict
 
 SECOND_US: Final = 1_000_000
 
 AWAY_SECONDS: Final = 5.0
-"""Time for which a process uses buckets of its own after Redis did not answer."""
+"""Time for which a process uses its own buckets after Redis has not answered."""
 
 TAKE: Final = """
 local now = tonumber(ARGV[1])
@@ -41,27 +41,29 @@ if is_allowed == 1 then
 end
 return {is_allowed, unpack(debts)}
 """
-"""Keys: the buckets. Arguments: now in microseconds, or empty for Redis's own time; then for each
-bucket the debt to add, and the largest debt it may have before. A bucket that is full again
-expires."""
+"""Script that takes tokens from all buckets, or from none.
+
+The keys are the buckets. The first argument is the time in microseconds, or empty for the time of
+Redis. Two arguments follow for each bucket: the debt to add, and the largest debt that it may have
+before. The key of a bucket expires when the bucket is full again."""
 
 
 @lru_cache(maxsize=100)
 def interval_us(per_second: float) -> int:
-    """Return the time in which one token is added, in microseconds."""
+    """Return the time after which a bucket gets its next token, in microseconds."""
     return round(SECOND_US / per_second)
 
 
 def price_us(bucket: Bucket, tokens: int) -> int:
-    """Return by how many microseconds taking these tokens delays the time when the bucket is full.
+    """Return the debt that is added by taking these tokens, in microseconds.
 
-    More tokens than the bucket holds count as a full bucket.
+    A request for more tokens than the bucket can hold is charged as a full bucket.
     """
     return min(tokens, bucket.burst) * interval_us(bucket.per_second)
 
 
 def most_debt_us(bucket: Bucket, tokens: int = 1) -> int:
-    """Return the largest debt with which the bucket still has this many tokens."""
+    """Return the largest debt that leaves this many tokens in the bucket."""
     return max(0, bucket.burst - tokens) * interval_us(bucket.per_second)
 
 
@@ -84,26 +86,29 @@ def left(bucket: Bucket, debt: int) -> int:
 
 
 def milliseconds(us: int) -> int:
-    """Convert microseconds, rounded up, so that a wait of this length is never too short."""
+    """Convert microseconds to milliseconds; round up, so that a wait is never too short."""
     return -(-us // 1_000)
 
 
 class InProcessBuckets:
-    """Bounded number of buckets in memory; no call waits."""
+    """A bounded number of buckets in memory; the least recently used are evicted first.
+
+    No call waits.
+    """
 
     def __init__(
         self, now_ns: Callable[[], int] = time.monotonic_ns, most: int = limits.BUCKETS_MAX
     ) -> None:
-        """`now_ns` is monotonic, in nanoseconds."""
+        """Create full buckets; `now_ns` is a monotonic clock in nanoseconds."""
         self._now_ns = now_ns
         self._full_at: LruCache[tuple[str, str], int] = LruCache(most)
-        """Time when each bucket is full again."""
+        """The time when each bucket is full again."""
 
     def __len__(self) -> int:
         return len(self._full_at)
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
-        """Take this many tokens from each bucket, or from none if any of them has fewer."""
+        """Take this many tokens from each bucket, or from none if a bucket has fewer."""
         now = self._now_ns() // 1_000
         debts = [max(0, (self._full_at.peek(_name(bucket)) or 0) - now) for bucket in buckets]
         is_allowed = all(
@@ -117,9 +122,9 @@ class InProcessBuckets:
         return verdict(buckets, debts, tokens, is_allowed=is_allowed)
 
     def take_now(self, bucket: Bucket) -> int:
-        """Take a token; return 0, or the milliseconds until there is one.
+        """Take a token and return 0; if there is none, return the milliseconds until there is.
 
-        This runs for every message and takes 0.5 µs. Helpers are inlined, because calls take time.
+        This runs for every message and takes 0.5 µs. Helpers are inlined to save the calls.
         """
         name = (bucket.policy, bucket.subject)
         now = self._now_ns() // 1_000
@@ -138,10 +143,10 @@ def _name(bucket: Bucket) -> tuple[str, str]:
 
 
 class Link(Protocol):
-    """Link to Redis that the parts of a process share."""
+    """The connection to Redis that all parts of a process share."""
 
     def name(self, kind: str, which: str, *, hash_tag: str | None = None) -> str:
-        """Return the name of a key, on the same server as others with the same `hash_tag`."""
+        """Return the name of a key; keys with the same `hash_tag` are on the same server."""
         ...
 
     async def run(
@@ -151,7 +156,10 @@ class Link(Protocol):
         common: Sequence[str | int],
         own: Sequence[Sequence[str | int]],
     ) -> list[tuple[list[int], Any]]:
-        """Run a script on keys; return the answers, each with the indexes of its keys.
+        """Run a script on keys; in a cluster, run it for each group of keys on the same server.
+
+        `common` are the arguments for all keys, `own` those of each key. Return the answer of each
+        run, with the indexes of its keys.
 
         Raises:
             RegistryUnavailable: Redis did not answer.
@@ -160,7 +168,7 @@ class Link(Protocol):
 
 
 class RedisBuckets:
-    """Buckets in Redis; while Redis does not answer, the process uses buckets of its own."""
+    """Buckets in Redis; while Redis does not answer, the process uses its own buckets."""
 
     def __init__(
         self,
@@ -170,7 +178,10 @@ class RedisBuckets:
         now_us: Callable[[], int] | None = None,
         away_seconds: float = AWAY_SECONDS,
     ) -> None:
-        """`own` is used while Redis is down. Without `now_us`, the time is that of Redis."""
+        """Create the buckets; `own` are used while Redis does not answer.
+
+        Without `now_us`, the time comes from Redis.
+        """
         self._link = link
         self._own = own or InProcessBuckets()
         self._now_us = now_us
@@ -178,7 +189,10 @@ class RedisBuckets:
         self._away_until = 0.0
 
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
-        """Take this many tokens from each bucket, or from none if one has fewer."""
+        """Take this many tokens from each bucket, or from none if a bucket has fewer.
+
+        In a cluster, this holds only for the buckets of one subject.
+        """
         if time.monotonic() < self._away_until:
             return await self._own.take(buckets, tokens)
         try:
@@ -189,9 +203,9 @@ class RedisBuckets:
         return verdict(buckets, debts, tokens, is_allowed=bool(is_allowed))
 
     async def _ask(self, buckets: Sequence[Bucket], tokens: int) -> list[int]:
-        # The buckets of one subject are on one server of a cluster, so tokens are taken from all
-        # or none. Those of several subjects are independent there: tokens taken from one subject
-        # stay taken if another has none.
+        # In a cluster, all buckets of a subject are on one server, so tokens are taken from all of
+        # them or from none. The buckets of different subjects are independent: tokens taken from
+        # one subject stay taken even if another subject has too few.
         names = [
             self._link.name("bucket", f"{bucket.policy}:{bucket.subject}", hash_tag=bucket.subject)
             for bucket in buckets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process that checks one value against one schema and reports the result as its exit code."""
+"""Child process that checks one value against one schema; its exit code is the result."""
 
 import os
 import resource
@@ -13,11 +13,11 @@ from tidings.model import limits
 
 VALID: Final = 10
 NOT_VALID: Final = 11
-"""Both differ from the exit codes of a process that failed or was killed."""
+"""Exit codes. Both differ from the exit codes of a process that failed or was killed."""
 
 
 class Question(msgspec.Struct):
-    """Value and the schema to check it against."""
+    """A value, and the schema to check it against."""
 
     schema: dict[str, Any]
     value: object
@@ -25,7 +25,7 @@ class Question(msgspec.Struct):
 
 def main() -> int:
     """Check the question on standard input and return the exit code."""
-    # The kernel ends a check that takes too long, whatever the library is doing.
+    # The kernel kills a check that takes too long, whatever the library is doing.
     seconds = limits.SCHEMA_CHECK_SECONDS_MAX
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     os.nice(10)

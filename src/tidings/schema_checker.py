@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schema checks in a child process, which can be killed when a check takes too long.
+"""Check schemas in a child process, which can be killed if a check takes too long.
 
-A thread would not do: the library holds the interpreter lock during the whole check.
+A thread is not enough, because the library holds the interpreter lock during the whole check.
 """
 
 import asyncio
@@ -19,7 +19,10 @@ log = logging.getLogger("tidings.checking")
 
 
 class ProcessChecker:
-    """Checker that runs one check at a time, so that at most one core is busy; few may wait."""
+    """Checker that runs one check at a time, so that at most one core is busy.
+
+    Only a few checks may wait.
+    """
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -30,7 +33,7 @@ class ProcessChecker:
 
         Raises:
             TookTooLong: The check exceeded its CPU time.
-            CheckerBusy: Too many checks wait already, or the process failed.
+            CheckerBusy: Too many checks are waiting, the wait was too long, or the process failed.
         """
         if self._waiting >= limits.SCHEMA_CHECKS_WAITING_MAX:
             raise CheckerBusy
@@ -51,7 +54,7 @@ class ProcessChecker:
 
 
 async def _ask(question: bytes) -> int:
-    # An empty environment: ours may contain secrets, and a check needs none of it.
+    # The environment is empty, because ours may contain secrets, and a check needs none of it.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background work: tasks that end with their owner, bounded queues, and turns of the loop."""
+"""Background work: groups of tasks, bounded queues, and a time limit per turn of the event loop."""
 
 import asyncio
 import logging
@@ -15,26 +15,27 @@ from tidings.diagnosis import LoopState, report_queue, running_loops
 log = logging.getLogger("tidings.tasks")
 
 BACK_OFF_SECONDS: Final = 1.0
-"""Pause of a loop after its first failure; it doubles with each further failure."""
+"""Pause of a background loop after its first failure; it doubles with each further failure."""
 BACK_OFF_SECONDS_MAX: Final = 60.0
 
 Job = Callable[[], Awaitable[None]]
+SLICE_SECONDS: Final = 0.003
 
 
 class Tasks:
-    """Group of tasks that live as long as their owner; a failure is logged, never swallowed."""
+    """A group of tasks, which end when their owner closes the group. Failures are logged."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._running: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self.failed_steps = 0
-        """Steps of loops that raised an error."""
+        """Number of steps of background loops that raised an error."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work in the background, in an empty context.
 
-        Long work for many callers must not carry the context of the request that started it.
+        Work for many callers must not run in the context of the request that happened to start it.
         """
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._running.add(task)
@@ -43,10 +44,11 @@ class Tasks:
             task.cancel()
 
     def repeat(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Call `step` again and again until the owner closes, whatever it raises.
+        """Call `step` again and again until the group is closed, even after errors.
 
-        A step waits for its next occasion itself. After a failed step the loop logs the error and
-        backs off, because a loop that ended in silence would be missed only weeks later.
+        A step itself waits until its next work is due. After a failed step, the loop logs the error
+        and waits before the next call. It never ends because of an error, since nobody would notice
+        that for weeks.
         """
         self.start(self._loop(step, LoopState(self._name, getattr(step, "__qualname__", "?"))))
 
@@ -100,8 +102,8 @@ class Tasks:
     async def close(self) -> None:
         """Cancel all running tasks and wait for their end.
 
-        A task started meanwhile is cancelled too: otherwise tasks that start their successor when
-        they end would continue until no work is left.
+        Tasks that are started meanwhile are cancelled, too. Otherwise a task that starts a
+        successor when it ends would keep this waiting until no work is left.
         """
         self._is_closing = True
         try:
@@ -113,21 +115,19 @@ class Tasks:
 
 T = TypeVar("T")
 
-SLICE_SECONDS: Final = 0.003
-
 
 class TurnBudget:
-    """Queue of calls, first in first out, that runs for at most 3 ms per turn of the event loop.
+    """Queue of calls, first in first out, which run for about 3 ms per turn of the event loop.
 
-    Its length is limited by the callers only. Between two slices the loop turns once: sockets are
-    read and written, and timers fire.
+    The queue itself is not bounded: callers must limit what they queue. Between two slices of 3 ms,
+    the event loop reads and writes sockets, and fires timers.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._is_scheduled = False
         self._until = 0.0
-        """Time when this turn's slice ends."""
+        """The time when the slice of this turn ends."""
 
     def do(self, act: Callable[[T], None], thing: T) -> None:
         """Call `act(thing)` now if nothing is queued and the slice has time left, else queue it."""
@@ -140,7 +140,7 @@ class TurnBudget:
         act(thing)
 
     def defer(self, act: Callable[[T], None], thing: T) -> None:
-        """Queue `act(thing)` for the end of the turn or later; never call it now."""
+        """Queue `act(thing)` for the next turn of the event loop or later."""
         self._waiting.append((act, thing))
         if not self._is_scheduled:
             self._schedule()
@@ -159,17 +159,17 @@ class TurnBudget:
                 if perf_counter() > until:
                     break
         finally:
-            # Even if a call failed, the others are still made.
+            # If a call fails, the other calls are still made.
             self._is_scheduled = False
             if waiting:
                 self._schedule()
 
 
 class BackgroundQueue:
-    """Background job queue: jobs run concurrently, but jobs with the same key run in order.
+    """Queue of background jobs. Jobs run concurrently, but jobs with the same key run in order.
 
-    Each worker has its own queue, and a key always goes to the same worker. Python's randomly
-    seeded string hash selects the worker, so an attacker cannot aim at one.
+    Each worker has its own queue, and a key always belongs to the same worker. Python's randomly
+    seeded string hash selects the worker, so that an attacker cannot overload a chosen worker.
     """
 
     def __init__(self, name: str, *, workers: int, waiting_max: int, close_seconds: float) -> None:
@@ -184,7 +184,7 @@ class BackgroundQueue:
         report_queue(name, self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many jobs wait or run."""
+        """Return the number of jobs that wait or run."""
         return {"waiting": self._waiting}
 
     @property
@@ -193,7 +193,7 @@ class BackgroundQueue:
         return self._is_closed or self._waiting >= self._waiting_max
 
     def put(self, key: str, job: Job) -> bool:
-        """Queue a job; return False if too many are waiting or running already."""
+        """Queue a job; return False if the queue is full or closed."""
         if self.is_full:
             return False
         self._waiting += 1

@@ -4,7 +4,7 @@
 from typing import Final
 
 NOT_APPLICABLE: Final[dict[str, str]] = {
-    "C19": "TLS is terminated in front of the port; a start on a public address says so.",
+    "C19": "TLS is terminated in front of the port; a public server prints this at start-up.",
     "D19": "Users cannot block each other: the host application decides who shares a chat.",
     "E19": "There are no attachments: messages are text, and nothing is stored as a file.",
     "W01": "Only the operator configures the addresses that Tidings calls; no tenant can.",

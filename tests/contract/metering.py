@@ -20,10 +20,10 @@ from tests.support.waiting import until
 from tidings.assembly import Core, open_core
 from tidings.delivery.fan_out import FanOut
 from tidings.model import limits
+from tidings.model.chats import Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal
-from tidings.ports.chats import Move
 from tidings.stores.dynamodb import store as store_module
 from tidings.stores.dynamodb.client.access import Usage
 from tidings.stores.dynamodb.store import DynamoStore

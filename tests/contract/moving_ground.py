@@ -29,12 +29,11 @@ from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.actions.export.exporting import VERSION, Tally, encode, export_all
 from tidings.actions.export.importing import Imported, import_all
 from tidings.assembly.system import SystemChance, SystemClock, wait_patiently
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, tenant_itself
 from tidings.model.limits import DAY_MS
 from tidings.model.roles import Invite
-from tidings.ports.chats import Move
 from tidings.ports.export_facts import ExportProgress, ExportStart, Fact, Source, Target, Written
 from tidings.ports.log import Kept
 from tidings.ports.people import SigningKey, Tenant, TenantKey

@@ -81,7 +81,7 @@ async def test_pages_together_are_the_whole_trail_over_the_months(store: Store) 
         own = [one for one in entries if tenant in (None, one.tenant)]
         for limit in (1, 3, 100):
             seen: list[AuditEntry] = []
-            while page := await listed(store, tenant, seen[-1].place if seen else END, limit):
+            while page := await listed(store, tenant, seen[-1].position if seen else END, limit):
                 assert len(page) <= limit
                 seen += page
             assert seen == own

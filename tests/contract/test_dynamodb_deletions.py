@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.builders import a_chat, append, deleted, key, message, reacted
+from tests.contract.builders import a_chat, append, deleted, key, message, reacted, redacted
 from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.dynamo_tables import open_tables
@@ -15,9 +15,10 @@ from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.ports.log import Kept
-from tidings.stores.dynamodb.client.access import READS
+from tidings.stores.dynamodb.chat.runs import Runs
+from tidings.stores.dynamodb.client.access import READS, Usage
 from tidings.stores.dynamodb.client.dynamo import Dynamo
-from tidings.stores.dynamodb.patterns import Pattern
+from tidings.stores.dynamodb.patterns import FORGET_REACTIONS, Pattern
 
 
 class DiesAtWrite:
@@ -93,3 +94,25 @@ async def check_nothing_is_left(store: Store, state: ChatState) -> None:
     for user in (ANN, BOB, CAT):
         assert state.chat_id not in await store.chats.ids(user)
         assert await store.log.page(state.chat_id, user, after=0, limit=1) is None
+
+
+async def test_reactions_that_a_redaction_left_behind_are_deleted(
+    dynamodb_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None: ...
+
+    monkeypatch.setattr(Runs, "_delete_reactions", fails)
+    used: list[Usage] = []
+    async with (
+        spare_tables(dynamodb_endpoint) as prefix,
+        open_tables(dynamodb_endpoint, prefix, record=used.append) as store,
+    ):
+        state = await a_chat(store, ANN, BOB)
+        sent = message(BOB, "secret")
+        for change in (sent, reacted(state.head + 1, "+1", by=ANN), redacted(state.head + 1)):
+            assert await append(store, state, change) == Kept()
+        assert await append(store, state, deleted()) == Kept()
+        used.clear()
+        assert await worked_on(store, state, "first", NOW)
+        await check_nothing_is_left(store, state)
+    assert FORGET_REACTIONS in [usage.pattern for usage in used]

@@ -11,7 +11,7 @@ from tests.contract.cost_cases import Bill
 from tests.contract.cost_checks import Budget, check_budget, check_cost, check_requests
 from tests.contract.inbox_cost_cases import inbox_bills
 from tidings.tools.charges import Units, by_pattern
-from tidings.tools.identity_inbox_costs import QUEUE
+from tidings.tools.inbox_costs import QUEUE
 
 OUTSIDE = {post_name(count): post_name(count, in_store=True) for count in AUDIENCES}
 """Posts with jobs outside of the store: the same without what concerns the queue."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.contract.builders import new_chat_id
 from tests.contract.lossy_tables import Place, a_place
 from tests.contract.test_people import a_signing_key, a_tenant, an_api_key
 from tests.support.clock import NOW
@@ -18,7 +19,7 @@ from tidings.stores.dynamodb.identity.phone_claims import claim_item
 from tidings.stores.dynamodb.identity.tenants import DynamoTenants
 from tidings.stores.dynamodb.identity.users import DynamoUsers
 from tidings.stores.dynamodb.listings import SHARDS, key_listing, user_listing, users_of
-from tidings.stores.dynamodb.patterns import IMPORT_TENANT, IMPORT_USER
+from tidings.stores.dynamodb.patterns import IMPORT_CHAT, IMPORT_TENANT, IMPORT_USER
 
 
 class Lists:
@@ -83,10 +84,12 @@ async def test_what_existed_before_is_listed_after_the_upgrade(place: Place) -> 
         item = {"user_id": user, "created_at": NOW, "updated_at": NOW}
         await place.dynamo.put(IMPORT_USER, item)
     await place.dynamo.put(IMPORT_USER, claim_item("acme", "+491", ANN))
+    for chat in ({"tenant": "acme"}, {"tenant": "acme", "deleted_at": NOW}, {"made": "x"}):
+        await place.dynamo.put(IMPORT_CHAT, {"chat_id": new_chat_id(), **chat})
     assert await lists.names() == []
 
     for _ in range(2):
-        assert await fill_lists(place.dynamo) == 4
+        assert await fill_lists(place.dynamo) == 5
 
     assert await lists.tenants.newest(below=None, limit=9) == Listed([a_tenant()])
     keys = await lists.tenants.newest_keys("acme", below=None, limit=9)

@@ -8,8 +8,8 @@ from tests.contract.engines import Store
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import AwaitedChange
 from tidings.assembly.system import SystemChance, SystemClock, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.model.refusals import ChatBusy
-from tidings.ports.bus import InProcessBus
 
 
 @pytest.mark.attack("F02")

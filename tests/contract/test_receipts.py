@@ -6,11 +6,10 @@ import pytest
 from tests.contract.builders import NOWHERE, a_chat, added, append, message, removed, renamed
 from tests.contract.engines import Engine, Store
 from tests.support.users import ANN, BOB, CAT, DAN, some_users
-from tidings.model.chats import ChatState, Receipt
+from tidings.model.chats import ChatState, Move, OwnSends, OwnSpan, Receipt
 from tidings.model.entries import Head
 from tidings.model.ids import UserKey
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.chats import Move, OwnSends, OwnSpan
 
 
 async def receipt_of(store: Store, state: ChatState, user: UserKey) -> Receipt:

@@ -7,10 +7,9 @@ from tests.contract.builders import a_chat, added, append, append_many, message
 from tests.contract.engines import Store
 from tests.support.users import ANN, BOB, CAT, DAN, some_users
 from tidings.model import limits
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, OwnSends, OwnSpan
 from tidings.model.ids import UserKey
 from tidings.model.refusals import LimitReached
-from tidings.ports.chats import OwnSends, OwnSpan
 from tidings.ports.log import Declined, Kept
 
 

@@ -13,14 +13,14 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.users import ANN, BOB
 from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.sending import PLAIN_TEXT, Post
+from tidings.actions.content.data_keys import is_same_send
 from tidings.actions.content.vault import Vault
-from tidings.actions.content.wrapping import is_same_send
 from tidings.assembly.system import SystemChance, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Refusal, SendConflict
-from tidings.ports.bus import InProcessBus
 
 
 class Sender:

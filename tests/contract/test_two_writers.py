@@ -16,12 +16,12 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import AppendRequest
 from tidings.assembly.system import SystemChance, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, SendKey
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatBusy, ChatNotFound, Refusal
-from tidings.ports.bus import InProcessBus
 from tidings.ports.log import Declined, Log
 
 Meanwhile = Callable[[], Awaitable[object]]

@@ -23,10 +23,9 @@ from tests.contract.engines import Store
 from tests.support.clock import NOW
 from tests.support.users import ANN, BOB, CAT
 from tidings.model import limits
-from tidings.model.chats import ChatState, Unread, counts_as_unread
+from tidings.model.chats import ChatState, Move, Unread, counts_as_unread
 from tidings.model.entries import Entry
 from tidings.model.ids import UserKey
-from tidings.ports.chats import Move
 
 USERS = (ANN, BOB, CAT)
 LATER = NOW + 10

@@ -21,10 +21,11 @@ from tidings.actions.chat.members import PutMember, RemoveMember
 from tidings.actions.chat.sending import Post
 from tidings.assembly import Core, open_core
 from tidings.assembly.system import back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
-from tidings.ports.bus import Event, InProcessBus
+from tidings.ports.bus import Event
 from tidings.ports.log import Log
 from tidings.ports.world import Failpoints
 

@@ -22,12 +22,12 @@ from tidings.actions.content.data_keys import KeyLeases
 from tidings.actions.content.vault import Vault
 from tidings.actions.identity.revocation_watch import RevocationWatch
 from tidings.assembly.system import SystemChance, SystemClock, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.keyrings import FileKeyring
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey, user_key
 from tidings.model.refusals import Refusal, StoreUnavailable
-from tidings.ports.bus import InProcessBus
 from tidings.ports.sessions import Revocation, Revocations
 from tidings.ports.store import Store
 from tidings.ports.world import FailpointName

@@ -18,6 +18,7 @@ from tests.support.services import KafkaBroker
 from tests.support.users import ANN
 from tests.support.waiting import retried, until
 from tidings.buses import kafka, kafka_clients
+from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka import KafkaPublisher
 from tidings.buses.kafka_clients import (
     KafkaServers,
@@ -30,7 +31,7 @@ from tidings.buses.kafka_feed import KafkaFeed
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, ulid
-from tidings.ports.bus import Appended, FeedEvent, FeedUnavailable, InProcessBus
+from tidings.ports.bus import Appended, FeedEvent, FeedUnavailable
 from tidings.wire.events import CleanedEvent, EntryEvent, HintEvent, decode_event, encode_event
 
 CHATS = [ChatId(ulid(0, bytes([number] * 10))) for number in range(6)]

@@ -19,10 +19,11 @@ from tests.support.cluster import Services, a_cluster
 from tests.support.dynamo_tables import some_tables
 from tests.support.services import owned
 from tidings.assembly.jobs import kafka_servers
+from tidings.buses.in_process import InProcessBus
 from tidings.buses.kafka_clients import KafkaServers, Topics, ensure_topics
 from tidings.config import Kafka
 from tidings.config.settings import KafkaLogin, KafkaTls
-from tidings.ports.bus import FeedUnavailable, InProcessBus
+from tidings.ports.bus import FeedUnavailable
 from tidings.wire.events import decode_event
 
 __all__ = ["secure_redis", "topics"]

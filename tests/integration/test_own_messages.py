@@ -8,9 +8,9 @@ from tests.integration.cores import Deployment
 from tests.support.users import ANN, BOB
 from tests.support.waiting import until
 from tidings.actions.chat.reading import OWN_SPANS_MAX, CoalescedReceipts
-from tidings.model.chats import Receipt
+from tidings.model.chats import Move, OwnSends, Receipt
 from tidings.model.ids import ChatId
-from tidings.ports.chats import Move, OwnSends, Receipts
+from tidings.ports.chats import Receipts
 
 
 class Watched:

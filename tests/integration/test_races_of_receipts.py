@@ -8,11 +8,10 @@ import pytest
 
 from tests.integration.cores import Deployment, all_of
 from tests.support.users import ANN, BOB, CAT
-from tidings.model.chats import Receipt
+from tidings.model.chats import Move, Receipt
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
 from tidings.ports.bus import ReceiptMoved
-from tidings.ports.chats import Move
 
 MESSAGES = 60
 

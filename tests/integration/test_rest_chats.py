@@ -9,7 +9,7 @@ from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest, open_rest, problem
 from tests.support.canary import canary
 from tidings.model import limits
-from tidings.model.times import rfc3339
+from tidings.model.ids import rfc3339
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,10 +8,10 @@ from tests.integration.engines import engine as engine
 from tests.integration.rest_world import NOWHERE, TENANT, Actor, Json, Rest
 from tidings.actions.chat.appender import Appender
 from tidings.assembly.system import back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model.ids import ChatId, user_key
 from tidings.model.refusals import ChatNotFound
-from tidings.ports.bus import InProcessBus
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -16,9 +16,8 @@ from tests.integration.inbox_world import (
 from tests.integration.rest_world import Rest, problem
 from tests.support.canary import canary
 from tidings.model import limits
-from tidings.model.ids import ulid, user_key
+from tidings.model.ids import rfc3339, ulid, user_key
 from tidings.model.notifications import Copy
-from tidings.model.times import rfc3339
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

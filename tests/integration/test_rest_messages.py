@@ -10,7 +10,7 @@ from tests.integration.engines import engine as engine
 from tests.integration.rest_world import Actor, Rest, problem
 from tests.support.canary import MARK, canary
 from tidings.model import limits
-from tidings.model.times import rfc3339
+from tidings.model.ids import rfc3339
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

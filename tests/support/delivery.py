@@ -23,12 +23,13 @@ from tidings.actions.chat.members import PutMember, RemoveMember
 from tidings.actions.chat.sending import Edit, Post, Redact
 from tidings.actions.content.vault import Vault
 from tidings.assembly.system import SystemChance, SystemClock, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.delivery.deliverer import Deliverer
 from tidings.keyrings import FileKeyring
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import Refusal
-from tidings.ports.bus import Appended, Event, InProcessBus
+from tidings.ports.bus import Appended, Event
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.world import NoFailpoints
 from tidings.stores.dynamodb.client.access import Usage

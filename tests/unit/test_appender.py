@@ -14,6 +14,7 @@ from tidings.actions.chat.appender import Appender
 from tidings.actions.chat.changes import AwaitedChange
 from tidings.actions.chat.chat_queue import ChatQueues
 from tidings.assembly.system import SystemChance
+from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.chats import ChatState
 from tidings.model.entries import Entry, Head, SendKey, head_of
@@ -25,7 +26,7 @@ from tidings.model.refusals import (
     Refusal,
     StoreUnavailable,
 )
-from tidings.ports.bus import Event, InProcessBus
+from tidings.ports.bus import Event
 from tidings.ports.log import Declined, KeyTaken, SlotTaken
 
 DOWN = StoreUnavailable("the test says so")

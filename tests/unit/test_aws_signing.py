@@ -10,7 +10,7 @@ from botocore.credentials import ReadOnlyCredentials
 
 from tidings.aws.signing import CONTENT_TYPE, Service, Signer
 from tidings.buses.sqs import SQS
-from tidings.model.times import from_rfc3339
+from tidings.model.ids import from_rfc3339
 from tidings.stores.dynamodb.client.transport import STREAMS, TABLES
 
 HOST = "a-service.eu-west-1.amazonaws.com"

@@ -27,7 +27,7 @@ from tidings.stores.dynamodb.identity.sessions import session_item
 from tidings.stores.dynamodb.inbox.items import copy_item
 from tidings.stores.dynamodb.patterns import declared
 from tidings.stores.dynamodb.tables import TABLES
-from tidings.tools import chat_costs, identity_inbox_costs
+from tidings.tools import chat_costs, identity_costs, inbox_costs
 from tidings.tools.capacity_plan import (
     BUSY_MAX,
     CONNECTION_BYTES,
@@ -102,7 +102,7 @@ def test_a_copy_is_as_large_as_we_say() -> None:
         expires_at=1_807_776_123_457,
     )
     item = copy_item(user_key("acme", "0" * 25), "default", copy)
-    assert abs(size_of(item) - identity_inbox_costs.COPY_BYTES) <= 2
+    assert abs(size_of(item) - inbox_costs.COPY_BYTES) <= 2
 
 
 def test_a_session_is_as_large_as_we_say() -> None:
@@ -117,7 +117,7 @@ def test_a_session_is_as_large_as_we_say() -> None:
         rotated_at=1_800_000_123_457,
         expires_at=1_805_184_123_457,
     )
-    assert abs(size_of(session_item(session)) - identity_inbox_costs.SESSION_BYTES) <= 10
+    assert abs(size_of(session_item(session)) - identity_costs.SESSION_BYTES) <= 10
 
 
 def size_of(item: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from tidings.actions.chat import reading as receipts_module
 from tidings.actions.chat.invites import AcceptInvite, Invitations, StrangerBudget
 from tidings.actions.chat.reading import CoalescedReceipts
 from tidings.model import limits
-from tidings.model.chats import Receipt
+from tidings.model.chats import Move, OwnSends, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import (
@@ -30,7 +30,6 @@ from tidings.model.refusals import (
     StoreUnavailable,
 )
 from tidings.ports.bus import Invited, ReceiptMoved
-from tidings.ports.chats import Move, OwnSends
 
 
 class Down:

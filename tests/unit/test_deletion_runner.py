@@ -14,12 +14,13 @@ from tests.support.clock import NOW, ManualClock
 from tests.support.delivery import at_once
 from tests.support.users import ANN
 from tests.support.waiting import until
+from tidings.buses.in_process import InProcessBus
 from tidings.delivery import deletion_runner
 from tidings.delivery.deletion_runner import DeletionRunner
 from tidings.model.chats import ChatState
 from tidings.model.entries import Deletion
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.bus import Appended, InProcessBus
+from tidings.ports.bus import Appended
 from tidings.stores.sqlite.chat.deletions import SqliteDeletions
 
 MEMBERS_STAY_MS = 100

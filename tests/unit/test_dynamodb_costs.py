@@ -25,10 +25,9 @@ from tests.support.clock import NOW
 from tests.support.dynamo_tables import open_tables
 from tests.support.spare_tables import spare_tables
 from tests.support.users import ANN, BOB, CAT, DAN
-from tidings.model.chats import ChatState
+from tidings.model.chats import ChatState, Move
 from tidings.model.entries import Entry
 from tidings.model.ids import user_key
-from tidings.ports.chats import Move
 from tidings.ports.log import Kept
 from tidings.stores.dynamodb import patterns
 from tidings.stores.dynamodb.chat.items import entry_item

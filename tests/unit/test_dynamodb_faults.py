@@ -25,11 +25,11 @@ from tests.support.clock import NOW
 from tests.support.dynamo_proxy import DynamoProxy, Fate, dynamo_proxy
 from tests.support.dynamo_tables import open_tables, some_tables
 from tests.support.users import ANN, BOB, CAT
-from tidings.model.chats import ChatState, Receipt
+from tidings.model.chats import ChatState, Move, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import user_id, user_key
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.chats import Created, Move
+from tidings.ports.chats import Created
 from tidings.ports.log import Failed, Kept, KeyTaken, Outcome, Run, SlotTaken
 from tidings.stores.dynamodb.client import retrying
 from tidings.stores.dynamodb.store import DynamoStore

@@ -131,7 +131,7 @@ async def test_a_token_is_refused_for_now_while_the_feed_runs_ahead(world: Small
     async def look(caller: UserCaller) -> bool:
         nonlocal looks
         looks += 1
-        world.watch.place += 1
+        world.watch.position += 1
         return True
 
     world.credential_status.is_token_valid = look  # type: ignore[method-assign]

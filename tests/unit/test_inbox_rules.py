@@ -96,8 +96,10 @@ def test_a_view_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "INBOX_LOG_ENTRIES_MAX", 7_000)
     view = LogView()
     for start in range(0, 12_000, 3_000):
-        entries = [taken_back(start + place, f"b9{start + place}") for place in range(1, 2_001)]
-        entries += [told(start + place) for place in range(2_001, 3_001)]
+        entries = [
+            taken_back(start + position, f"b9{start + position}") for position in range(1, 2_001)
+        ]
+        entries += [told(start + position) for position in range(2_001, 3_001)]
         view = fold(view, entries, NOW)
     assert len(view.broadcasts) == limits.INBOX_BROADCASTS_MAX
     assert len(view.retracted) == limits.INBOX_LOG_ENTRIES_MAX
@@ -109,8 +111,8 @@ def test_a_view_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.lists(st.sampled_from(["told", "back"]), max_size=30), st.integers(1, 5))
 def test_it_does_not_matter_in_which_pieces_a_log_is_read(kinds: list[str], size: int) -> None:
     entries = [
-        told(place) if kind == "told" else taken_back(place, f"b{place // 2}")
-        for place, kind in enumerate(kinds, 1)
+        told(position) if kind == "told" else taken_back(position, f"b{position // 2}")
+        for position, kind in enumerate(kinds, 1)
     ]
     view = LogView()
     for start in range(0, len(entries), size):
@@ -140,11 +142,11 @@ def test_pages_of_a_merge_come_one_after_the_other(copied: list[int], posted: li
     copies = [copy(NOW + time) for time in copied]
     broadcasts = [told(10 + time, posted_at=NOW + time) for time in posted]
     whole = merged(copies, broadcasts, NOTHING_READ)
-    places = [one.place for one in whole]
+    places = [one.position for one in whole]
     assert places == sorted(places, reverse=True)
-    for number, place in enumerate(places):
-        below = [one for one in copies if one.notification_id < first_copy_below(place)]
-        rest = [one for one in broadcasts if (one.posted_at, one.notification_id) < place]
+    for number, position in enumerate(places):
+        below = [one for one in copies if one.notification_id < first_copy_below(position)]
+        rest = [one for one in broadcasts if (one.posted_at, one.notification_id) < position]
         assert merged(below, rest, NOTHING_READ) == whole[number + 1 :]
 
 

@@ -15,10 +15,10 @@ from tests.support.users import ANN, BOB
 from tidings.actions.inbox import posted, reading
 from tidings.actions.inbox.posted import DeadLetterJobs
 from tidings.actions.inbox.reading import ListFilter, ListNotifications
+from tidings.model.ids import TIME_MS_MAX
 from tidings.model.limits import DAY_MS
 from tidings.model.notifications import InboxConfig, Posting
 from tidings.model.refusals import CursorInvalid, QueueUnavailable
-from tidings.model.times import TIME_MS_MAX
 from tidings.ports.bus import DeadLetter, Job, JobsUnavailable
 
 INBOX = ("acme", "news")

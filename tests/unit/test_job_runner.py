@@ -25,11 +25,12 @@ from tests.support.delivery import at_once
 from tests.support.waiting import until
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.posted import DeadLetterJobs
-from tidings.delivery.dispatch import YOUNG_MS_MAX
+from tidings.buses.in_process import InProcessBus
 from tidings.delivery.job_runner import ATTEMPTS_MAX, JOBS_AT_ONCE, JobRunner, TenantRoundRobin
+from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.model.ids import UserKey, user_key
 from tidings.model.refusals import JobNotFound, StoreUnavailable
-from tidings.ports.bus import CopiesMade, Event, InProcessBus, Job, JobsUnavailable, Taken
+from tidings.ports.bus import CopiesMade, Event, Job, JobsUnavailable, Taken
 
 ANN, BOB = user_key(TENANT, "ann"), user_key(TENANT, "bob")
 
@@ -169,7 +170,7 @@ async def test_no_more_jobs_are_held_than_may_be(
 
     async def take(most: int) -> Sequence[Taken]:
         asked.append(most)
-        assert 0 < most <= 20 - running.runner._held
+        assert 0 < most <= 20 - running.runner._taken
         return await real(most)
 
     monkeypatch.setattr(running.store.jobs, "take", take)

@@ -12,8 +12,7 @@ from tests.unit.fake_connection import FakeConnection, Frame
 from tests.unit.gateway_bench import GatewayBench, a_gateway
 from tidings.gateway.presence import PresenceTracker
 from tidings.model import limits
-from tidings.model.ids import UserKey, user_id, user_key
-from tidings.model.times import rfc3339
+from tidings.model.ids import UserKey, rfc3339, user_id, user_key
 
 DAN = user_key("acme", "dan")
 

@@ -16,7 +16,7 @@ from tidings.actions.rate_limits import (
     combine_outcomes,
     sends_of,
 )
-from tidings.gateway.admission import Admission
+from tidings.gateway.context import Admission
 from tidings.limiters import InProcessBuckets
 from tidings.model import limits
 from tidings.model.ids import user_key

@@ -17,8 +17,8 @@ from botocore.credentials import ReadOnlyCredentials
 
 from tests.support.clock import ManualClock
 from tests.support.phones import SECRET, some_phones
+from tidings.model.ids import EPOCH
 from tidings.model.refusals import SmsUnavailable
-from tidings.model.times import EPOCH
 from tidings.phones.log import LogSms
 from tidings.phones.sms import SnsSms, WebhookSms, open_sns
 from tidings.ports.delivery import Sms, TextRejected

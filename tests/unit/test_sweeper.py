@@ -5,10 +5,10 @@ import pytest
 
 from tests.support.clock import ManualClock
 from tidings.actions.chat.deleting import Sweeper
+from tidings.buses.in_process import InProcessBus
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
-from tidings.ports.bus import InProcessBus
 
 
 class Keys:

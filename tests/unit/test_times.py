@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.model.times import TIME_MS_MAX, from_rfc3339, rfc3339
+from tidings.model.ids import TIME_MS_MAX, from_rfc3339, rfc3339
 
 
 @given(st.integers(0, TIME_MS_MAX))

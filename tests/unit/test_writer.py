@@ -12,8 +12,7 @@ import pytest
 from tests.unit.writing import INSERT, Bench, Thing, a_bench
 from tidings.model.refusals import StoreUnavailable
 from tidings.stores.sqlite.engine import writer as writer_module
-from tidings.stores.sqlite.engine.jobs import Steps
-from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX
+from tidings.stores.sqlite.engine.writer import BATCH_ROWS_MAX, Steps
 
 
 @pytest.fixture

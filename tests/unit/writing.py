@@ -10,8 +10,7 @@ import apsw
 
 from tidings.ports.world import FailpointName, Failpoints
 from tidings.stores.sqlite.engine.connections import Checkpoints, StoreBroken
-from tidings.stores.sqlite.engine.jobs import Bulk, JobWritten, UndoWrite, WriteJob
-from tidings.stores.sqlite.engine.writer import Writer
+from tidings.stores.sqlite.engine.writer import Bulk, JobWritten, UndoWrite, WriteJob, Writer
 
 INSERT = "INSERT INTO things VALUES (?)"
 

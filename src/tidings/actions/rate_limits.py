@@ -20,7 +20,7 @@ from tidings.model import limits
 from tidings.model.addresses import site_of
 from tidings.model.ids import UserKey
 from tidings.model.refusals import RateLimited
-from tidings.ports.buckets import Bucket, Buckets, OwnBuckets, Verdict
+from tidings.ports.sessions import Bucket, Buckets, OwnBuckets, Verdict
 
 log = logging.getLogger("tidings.limits")
 
@@ -32,6 +32,7 @@ HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
 """Handshakes that exceed the process's limit are told to retry at a random time within this
 span."""
+_HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
 
 
 def page_cost(rows: int) -> int:
@@ -190,9 +191,6 @@ class RateLimits:
         self.refused += 1
         # At debug level: otherwise a flood of requests would also flood the log.
         log.debug("rate limit exceeded", extra={"action": "rate_limited", "policy": bucket.policy})
-
-
-_HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
 
 
 def check(outcome: Outcome | None) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API: one file per resource, thin handlers, refusals as `problem+json`."""
+"""The REST API: one file per resource, short handlers, and refusals as `problem+json`."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits of the REST API, and the headers of every answer: limits, security, CORS, id."""
+"""Applies rate limits to the REST API, and adds headers for limits, security, CORS and request
+id."""
 
 import logging
 import re
@@ -16,7 +17,7 @@ from tidings.actions.identity.caller import Caller
 from tidings.actions.rate_limits import Kind, Outcome, RateLimits, check, combine_outcomes
 from tidings.api.operations import UNCOUNTED, Operation
 from tidings.model.addresses import Networks, counted_address, is_trusted
-from tidings.ports.buckets import Bucket
+from tidings.ports.sessions import Bucket
 from tidings.ports.world import Chance
 
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -33,9 +34,33 @@ _UNLESS_SET: Final = {
 }
 _ENCRYPTED: Final = {"Strict-Transport-Security": "max-age=31536000"}
 
+log = logging.getLogger("tidings.serving")
+
+_WARNING: Final = (
+    "a proxy on this machine forwards requests, but TIDINGS_TRUSTED_PROXIES does not list it: "
+    "rate limits by address and the start-up checks for a public server are off"
+)
+_COUNTED: Final = "tidings_counted"
+_LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
+"""Paths where an attacker could guess codes. Refreshing is not included, because all users of an
+office may refresh at the same time."""
+_SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
+METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
+HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, X-Request-Id"
+EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
+REMEMBERED_SECONDS: Final = 600
+_PREFLIGHT: Final = Response(
+    status_code=204,
+    headers={
+        "Access-Control-Allow-Methods": METHODS,
+        "Access-Control-Allow-Headers": HEADERS,
+        "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
+    },
+)
+
 
 def client_address(scope: Scope, trusted: Networks) -> str | None:
-    """Return the address that rate limits count for a client; None if it must not be counted.
+    """Return the address to which a client's rate limits apply; None if unknown or local.
 
     Behind one of the `trusted` proxies it is the address that the proxy reports.
     """
@@ -59,31 +84,17 @@ def came_encrypted(scope: Scope, trusted: Networks) -> bool:
     return len(protocols) == 1 and protocols[0].strip().lower() == b"https"
 
 
-log = logging.getLogger("tidings.serving")
-
-_WARNING: Final = (
-    "a proxy on this machine forwards requests, but TIDINGS_TRUSTED_PROXIES does not list it: "
-    "rate limits by address and the start-up checks for a public server are off"
-)
-
-
 class UnnamedProxyWarning:
-    """Warning at the first forwarded request while no proxy is trusted; logged once per process."""
+    """Logs a warning, once per process, if requests are forwarded but no proxy is trusted."""
 
     def __init__(self) -> None:
         self._has_warned = False
 
     def look(self, forwarded: Sequence[str]) -> None:
-        """Warn if a request from this machine has these `X-Forwarded-For` headers."""
+        """Warn if a request from this machine has any `X-Forwarded-For` header."""
         if forwarded and not self._has_warned:
             self._has_warned = True
             log.warning(_WARNING, extra={"action": "proxy_not_named"})
-
-
-_COUNTED: Final = "tidings_counted"
-_LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
-"""Paths where guessing could pay. Refreshing is not among them: a whole office does it at once."""
-_SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +102,17 @@ class Access:
     """Rate limits, trusted proxies and allowed origins of this process."""
 
     limits: RateLimits | None = None
-    """None if nothing is counted."""
+    """None if rate limits are off."""
     trusted_proxies: Networks = ()
     allowed_origins: frozenset[str] = frozenset()
     unnamed_proxy: UnnamedProxyWarning = field(default_factory=UnnamedProxyWarning)
 
     def address(self, scope: Scope) -> str | None:
-        """Return the address that rate limits count for a client; None if it is not counted."""
+        """Return the address to which a client's rate limits apply; None if unknown or local."""
         return client_address(scope, self.trusted_proxies)
 
     async def count_arrival(self, scope: Scope, operation: Operation | None) -> None:
-        """Count a request by its address, before its credentials are checked.
+        """Charge a request to its address, before its credentials are checked.
 
         Raises:
             RateLimited: The address has no token left.
@@ -114,7 +125,7 @@ class Access:
         self._note(scope, await self.limits.arrival(address, _kind(operation)))
 
     async def count(self, scope: Scope, operation: Operation | None, caller: Caller | None) -> None:
-        """Take the part of a request's cost that path and query determine from its caller's bucket.
+        """Charge the caller for the part of a request's cost that path and query determine.
 
         Raises:
             RateLimited: The bucket has too few tokens left.
@@ -127,7 +138,7 @@ class Access:
     async def count_body(
         self, scope: Scope, operation: Operation, caller: Caller | None, body: object
     ) -> None:
-        """Take the rest of the cost, for operations where the body determines it.
+        """Charge the caller for the rest of the cost, if the body determines it.
 
         Raises:
             RateLimited: The bucket has too few tokens left.
@@ -139,10 +150,10 @@ class Access:
             self._note(scope, await self.limits.request(caller, None, more))
 
     async def count_wrong(self, scope: Scope) -> None:
-        """Count a request whose credentials are not valid.
+        """Charge a request with invalid credentials to its address.
 
         Raises:
-            RateLimited: The address has no token left; this replaces the answer 401.
+            RateLimited: The address has no token left. The client then gets 429 instead of 401.
         """
         if self.limits is not None:
             self._note(scope, await self.limits.wrong_credentials(self.address(scope)))
@@ -162,7 +173,7 @@ def _kind(operation: Operation | None) -> Kind | None:
 
 
 def rate_headers(scope: Scope) -> dict[str, str]:
-    """Return the headers that report the limits of a counted request, and what is left of one."""
+    """Return the headers that name a request's rate limits, and what is left of the tightest."""
     outcome: Outcome | None = scope.get("state", {}).get(_COUNTED)
     if outcome is None:
         return {}
@@ -179,7 +190,10 @@ def _policy(bucket: Bucket) -> str:
 
 
 def request_id(scope: Scope, chance: Chance) -> str:
-    """Return the request's own id if it is a plain one, else a new one; the same at every call."""
+    """Return the request id from the client if it is well-formed, else a new id.
+
+    All calls for one request return the same id.
+    """
     state = scope["state"]
     known: str | None = state.get(_REQUEST_ID)
     if known is None:
@@ -196,7 +210,7 @@ def _given(scope: Scope) -> str | None:
 
 
 class HeadersMiddleware:
-    """Middleware that completes the headers of each answer."""
+    """Middleware that adds the common headers to each answer."""
 
     def __init__(self, app: ASGIApp, chance: Chance, access: Access) -> None:
         self._app = app
@@ -222,21 +236,6 @@ class HeadersMiddleware:
         if came_encrypted(scope, self._access.trusted_proxies):
             headers.update(_ENCRYPTED)
         headers["X-Request-Id"] = request_id(scope, self._chance)
-
-
-METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
-HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, X-Request-Id"
-EXPOSED: Final = "Idempotent-Replay, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id"
-REMEMBERED_SECONDS: Final = 600
-
-_PREFLIGHT: Final = Response(
-    status_code=204,
-    headers={
-        "Access-Control-Allow-Methods": METHODS,
-        "Access-Control-Allow-Headers": HEADERS,
-        "Access-Control-Max-Age": str(REMEMBERED_SECONDS),
-    },
-)
 
 
 def cors_headers(scope: Scope, allowed: frozenset[str]) -> dict[str, str]:
@@ -275,7 +274,7 @@ def _is_preflight(scope: Scope, allowed: frozenset[str]) -> bool:
 
 
 def _allowed_origin(headers: Iterable[tuple[bytes, bytes]], allowed: frozenset[str]) -> str | None:
-    """Return the origin of a request if it is exactly one of these."""
+    """Return the origin of a request if it is one of the allowed origins."""
     given = [value for name, value in headers if name == b"origin"]
     if len(given) != 1:
         return None

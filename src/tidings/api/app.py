@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST application: the list of all operations, and the router over them."""
+"""Makes the REST application: the list of all operations, and the router that dispatches to
+them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -71,7 +72,7 @@ def make_app(
     pages: Mapping[str, Page],
     access: Access,
 ) -> Router:
-    """Return the application over these verbs, with these pages at their paths."""
+    """Return the application that calls these verbs and serves these pages."""
     services = {
         "verbs": chat_verbs,
         "inbox_verbs": inbox_verbs,
@@ -94,7 +95,7 @@ def make_app(
 
 
 def make_health_app(own_health: health.Health, chance: Chance) -> Router:
-    """Return the application of a process that answers requests for its health only."""
+    """Return the application of a process that answers only health checks."""
     access, large_bodies = Access(), LargeBodies()
     guard = Guard(_refuse_all, access)
     services = {"health": own_health}
@@ -120,10 +121,10 @@ def _files(pages: Mapping[str, Page]) -> dict[str, Page]:
 def _make_router(
     by_path: Mapping[str, Mapping[str, Responder]], chance: Chance, access: Access
 ) -> Router:
-    """Return Starlette's router without the answers that it would give by itself.
+    """Return Starlette's router, without its own redirects and error answers.
 
-    The router takes the first route that fits. Sorted as text, fixed names come before parameters,
-    because a brace sorts after all letters.
+    The router uses the first route that matches. Routes are sorted as text, which puts fixed names
+    before parameters, because a brace sorts after all letters.
     """
     endpoints = [Endpoint(path, by_path[path]) for path in sorted(by_path)]
     routes = [Route(path, endpoint) for endpoint in endpoints for path in _forms(endpoint.path)]

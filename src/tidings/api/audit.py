@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail: every administrative operation is recorded, and can be listed.
+"""Records every administrative operation in the audit trail, and lists the trail.
 
-The declaration of the operation turns recording on, so that no handler can forget it; an exception
-is declared there with its reason.
+The declaration of an operation turns recording on, so that no handler can forget it. An operation
+that is not recorded declares the reason.
 """
 
 import re
@@ -28,8 +28,8 @@ from tidings.api.fields import Limit
 from tidings.api.operations import Answer, Audited, Operation, operation
 from tidings.api.requests import Query
 from tidings.model import limits
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import CursorInvalid, Refusal, TenantNotFound
-from tidings.model.times import rfc3339
 from tidings.ports.people import Actor
 from tidings.ports.world import Chance
 
@@ -42,7 +42,8 @@ _FORMS: Final = {
     "key_id": re.compile(r"[0-9a-f]{16}|" + KEY_ID.pattern),
     "signing_key_id": KEY_ID,
 }
-"""The form of each kind of target: somebody may have put a whole key where its id belongs."""
+"""Pattern of each kind of target. Other texts are not recorded, because somebody may have sent a
+whole key instead of its id."""
 
 
 class AuditQuery(Query, frozen=True):
@@ -53,9 +54,9 @@ class AuditQuery(Query, frozen=True):
 
 
 class AuditRecord(msgspec.Struct):
-    """An administrative operation: by whom (`actor`, and the id of a tenant key), what (the
-    operation's name and the fields that were sent), on which target, when, and with which outcome.
-    The outcome is `unknown` if the operation was started and its end was not recorded."""
+    """An administrative operation: its time, actor (with the id of a tenant key), name, the fields
+    that were sent, target and outcome. The outcome is `unknown` if the end of the operation was not
+    recorded."""
 
     id: str
     at: str
@@ -91,8 +92,8 @@ async def list_tenant_audit(
     asked: AuditQuery,
     audit_reading: ReadAudit,
 ) -> AuditList:
-    """Return what root and the tenant's keys did to the tenant in the last 400 days, newest
-    first."""
+    """Return the operations on the tenant, by the root key and the tenant's keys, in the last 400
+    days, newest first."""
     return _list(*await audit_reading.of_tenant(caller, tenant, asked.cursor, asked.limit))
 
 
@@ -135,7 +136,7 @@ OPERATIONS: Final = (list_tenant_audit, list_audit)
 
 
 class Recorder:
-    """Recorder of administrative operations, around the call of their handlers."""
+    """Calls the handlers of administrative operations and records the calls."""
 
     def __init__(self, trail: AuditTrail, chance: Chance) -> None:
         self._trail = trail
@@ -144,7 +145,7 @@ class Recorder:
     async def record(
         self, audited: Audited, operation: Operation, request: Request, given: Mapping[str, Any]
     ) -> Any:  # noqa: ANN401 - what the handler answers
-        """Call the handler, and record it unless the caller is refused in any case."""
+        """Call the handler and record the operation, unless the caller can never perform it."""
         caller: Caller = request.user
         actor = actor_of(caller)
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
@@ -183,7 +184,7 @@ def _tenant(path: Mapping[str, Any], caller: Caller) -> str:
 
 
 def _target(path: list[str], name: str | None, source: object) -> str | None:
-    """Return the target, outermost part first; None if nothing names it, or not yet."""
+    """Return the target, outermost part first; None if it is not known (yet)."""
     value = getattr(source, name, None) if name else None
     own = [_part(name, value)] if name and isinstance(value, str) else []
     return "/".join([*path, *own]) or None
@@ -211,8 +212,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _fields(body: object) -> tuple[str, ...]:
-    """Return the names of the fields sent, and no values but true and false, which are never
-    secret."""
+    """Return the names of the sent fields. Only booleans, which are never secret, have values."""
     if not isinstance(body, msgspec.Struct):
         return ()
     kind = type(body)

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login by phone, and sessions: open, refresh, list and revoke."""
+"""Operations for login by phone, and on sessions."""
 
 from typing import Final
 
 import msgspec
 
-from tidings.actions.identity.caller import Caller, require_user
-from tidings.actions.identity.sessions import TokenPair
+from tidings.actions.identity.caller import Caller, UserCaller, require_user
+from tidings.actions.identity.sessions import KnownDevice, TokenPair
 from tidings.actions.verbs import LoginVerbs
 from tidings.api.fields import Code, Device, PhoneNumber, RefreshToken, TenantName
 from tidings.api.operations import operation
 from tidings.api.requests import Body
-from tidings.model.ids import user_id
+from tidings.api.tenants import ListQuery
+from tidings.model.ids import rfc3339, user_id
 from tidings.model.refusals import (
     CodeWrong,
+    CursorInvalid,
     LimitReached,
     LoginOff,
     RateLimited,
@@ -24,7 +26,6 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.model.times import rfc3339
 from tidings.ports.sessions import Session
 
 SESSIONS_TAG: Final = "Sessions"
@@ -56,6 +57,34 @@ async def list_sessions(caller: Caller, logins: LoginVerbs) -> SessionList:
     return SessionList([_record(session, current) for session in await logins.sessions(caller)])
 
 
+class DeviceRecord(msgspec.Struct):
+    """A device with a session. `current` is true for the device that made the request."""
+
+    device: str
+    created_at: str
+    last_used_at: str
+    sessions: list[str]
+    current: bool
+
+
+class DeviceList(msgspec.Struct):
+    """A page of a user's devices; `next_cursor` is null on the last page."""
+
+    data: list[DeviceRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET", "/v1/me/devices", tag=SESSIONS_TAG, summary="List my devices", refusals=(CursorInvalid,)
+)
+async def list_devices(caller: Caller, asked: ListQuery, logins: LoginVerbs) -> DeviceList:
+    """Return the devices on which the caller is logged in, by name, with the ids of their
+    sessions. A device that has only a token from the tenant is not in the list."""
+    me = require_user(caller)
+    page, cursor = await logins.devices(caller, asked.cursor, asked.limit)
+    return DeviceList([_device_record(device, me) for device in page], cursor)
+
+
 @operation(
     "DELETE",
     "/v1/sessions/{session_id}",
@@ -78,7 +107,7 @@ async def revoke_session(caller: Caller, session_id: str, logins: LoginVerbs) ->
     refusals=(UserNotFound,),
 )
 async def revoke_own_sessions(caller: Caller, logins: LoginVerbs) -> None:
-    """Revoke all sessions of the caller, this one included, and every token issued to the user
+    """Revoke all sessions of the caller, including this one, and every token issued to the caller
     so far."""
     await logins.revoke_sessions.own(caller)
 
@@ -110,6 +139,17 @@ def _record(session: Session, current: str | None) -> SessionRecord:
     )
 
 
+def _device_record(known: KnownDevice, me: UserCaller) -> DeviceRecord:
+    sessions = [session.session_id for session in known.sessions]
+    return DeviceRecord(
+        device=known.device,
+        created_at=rfc3339(known.created_at),
+        last_used_at=rfc3339(known.last_used_at),
+        sessions=sessions,
+        current=known.device == me.device,
+    )
+
+
 class CodeRequest(Body, frozen=True):
     """The phone number to send a code to."""
 
@@ -122,7 +162,7 @@ class CodeRecord(msgspec.Struct):
 
 
 class Login(Body, frozen=True):
-    """The code that arrived, and the device to log in."""
+    """The code that the user received, and the device to log in."""
 
     tenant: TenantName
     phone_number: PhoneNumber
@@ -137,7 +177,7 @@ class Refresh(Body, frozen=True):
 
 
 class SessionTokens(msgspec.Struct):
-    """The tokens of a session; `expires_at` is when the access token expires."""
+    """The tokens of a session. `expires_at` is the expiry of the access token."""
 
     access_token: str
     refresh_token: str
@@ -156,8 +196,8 @@ class SessionTokens(msgspec.Struct):
     refusals=(LoginOff, RateLimited, SmsUnavailable, StoreUnavailable),
 )
 async def request_code(data: CodeRequest, address: str | None, logins: LoginVerbs) -> CodeRecord:
-    """Send a login code by text message. The answer is the same for every number, known or unknown,
-    and for tenants whose users do not log in by phone."""
+    """Send a login code by text message. The answer is the same for known and unknown numbers, and
+    for tenants whose users do not log in by phone."""
     await logins.request_code(data.tenant, data.phone_number, address)
     return CodeRecord()
 
@@ -172,8 +212,8 @@ async def request_code(data: CodeRequest, address: str | None, logins: LoginVerb
     refusals=(LoginOff, CodeWrong, LimitReached, StoreUnavailable),
 )
 async def open_session(data: Login, address: str | None, logins: LoginVerbs) -> SessionTokens:
-    """Open a session. If the number is unknown and the tenant lets unknown numbers register,
-    this creates the user."""
+    """Open a session. If no user has the number and the tenant allows registration, this creates
+    the user."""
     return _tokens(
         await logins.open_session(data.tenant, data.phone_number, data.code, data.device, address)
     )
@@ -208,6 +248,7 @@ OPERATIONS: Final = (
     open_session,
     refresh_session,
     list_sessions,
+    list_devices,
     revoke_session,
     revoke_own_sessions,
     revoke_user_sessions,

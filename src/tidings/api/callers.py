@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard of the API: reads `Authorization: Bearer` and checks it before the body is read."""
+"""Checks a request's credentials and rate limits before its body is read."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class IdentityVerbs:
 
 
 class Guard:
-    """Checks before a request's body is read: limits, credentials, and no unknown query."""
+    """Checks rate limits, credentials and the query of a request before its body is read."""
 
     def __init__(self, authenticate: Authenticating, access: Access) -> None:
         self._authenticate = authenticate
@@ -85,7 +85,7 @@ class Guard:
         Raises:
             Refusal: The request is not admitted.
         """
-        # Before the credentials, which cost a read of the store if they are not cached.
+        # This comes before the credentials, because checking them may cost a read of the store.
         await self._access.count_arrival(scope, operation)
         set_requester(unknown_requester(self.address(scope)))
         caller = await self._caller(scope, operation)
@@ -100,7 +100,7 @@ class Guard:
             check_no_query(scope["query_string"])
 
     async def charge(self, scope: Scope, operation: Operation, body: object) -> None:
-        """Take the part of the cost that the body determines.
+        """Charge the caller for the part of the cost that the body determines.
 
         Raises:
             RateLimited: The caller's bucket has too few tokens left.
@@ -108,7 +108,7 @@ class Guard:
         await self._access.count_body(scope, operation, scope.get("user"), body)
 
     def address(self, scope: Scope) -> str | None:
-        """Return the address that rate limits count for a client; None if it is not counted."""
+        """Return the address to which a client's rate limits apply; None if unknown or local."""
         return self._access.address(scope)
 
     async def _caller(self, scope: Scope, operation: Operation | None) -> Caller | None:
@@ -123,13 +123,12 @@ class Guard:
 
 def _check_key(caller: Caller, operation: Operation, path: Mapping[str, str]) -> None:
     if operation.key == "user":
-        require_user(caller)  # no key acts in a user's name
+        require_user(caller)  # no key can act as a user
     elif operation.key == "tenant":
-        # The handler checks this too, but after the body was read: only the tenant's own keys may
-        # make us read a body that can be large.
+        # The handler checks this too, but only after the body was read, which can be large.
         require_tenant(caller, path["tenant"])
     elif operation.key == "user or tenant" and isinstance(caller, Root):
-        # The path does not name a tenant in whose name root could act.
+        # Root acts for the tenant in the path, and this path has none.
         raise Forbidden
 
 
@@ -147,7 +146,7 @@ def bearer(scope: Scope) -> str:
     """Return the bearer credential of a request.
 
     Raises:
-        Unauthenticated: There is none, more than one, or another scheme.
+        Unauthenticated: The request has no credential, more than one, or one with another scheme.
     """
     given: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(given) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats: create, list, get, rename, mute, delete, and what a tenant moderates."""
+"""Operations on chats, and a tenant's operations to moderate them."""
 
 from typing import Final, Literal
 
@@ -12,8 +12,19 @@ from tidings.api.fields import Limit, Name, Time, UserId
 from tidings.api.jobs import JobRecord, job_record
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body, Query
+from tidings.api.tenants import ListQuery
 from tidings.model import limits
-from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_key
+from tidings.model.chats import ChatType, TenantChat
+from tidings.model.ids import (
+    USER,
+    ChatId,
+    UserKey,
+    from_rfc3339,
+    rfc3339,
+    tenant_of,
+    user_id,
+    user_key,
+)
 from tidings.model.refusals import (
     ChatNotFound,
     CursorInvalid,
@@ -26,7 +37,6 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.model.times import from_rfc3339, rfc3339
 from tidings.wire.records import ChatRecord, chat_record
 
 MODERATION_TAG: Final = "Moderation"
@@ -46,9 +56,9 @@ TAG: Final = "Chats"
 async def remove_member_as_tenant(
     caller: Caller, tenant: str, chat: ChatId, user_id: str, verbs: ChatVerbs
 ) -> None:
-    """Remove any member, owners included. When the last owner goes, the longest-standing admin
-    becomes owner, or the longest-standing member if there is no admin. The entry `removed` has
-    the sender `~tenant`."""
+    """Remove any member, even an owner. When the last owner is removed, the admin who joined first
+    becomes owner, or the member who joined first if there is no admin. The entry `removed` has the
+    sender `~tenant`."""
     await verbs.remove_as_tenant(caller, tenant, chat, user_id)
 
 
@@ -64,9 +74,53 @@ async def remove_member_as_tenant(
 async def delete_chat_as_tenant(
     caller: Caller, tenant: str, chat: ChatId, verbs: ChatVerbs
 ) -> JobRecord:
-    """Delete any chat, direct or group. After the answer the chat accepts nothing; a job removes
-    members and messages. A repeated request returns that job with its progress."""
+    """Delete any direct chat or group. After the answer, nothing can be written to the chat, and a
+    job removes members and messages. A repeated request returns the job with its progress."""
     return job_record(await verbs.delete.as_tenant(caller, tenant, chat))
+
+
+class TenantChatsQuery(ListQuery, frozen=True):
+    """Which part of the list to return, and whose chats; absent: all chats of the tenant."""
+
+    user_id: UserId | None = None
+
+
+class TenantChatRecord(msgspec.Struct, kw_only=True):
+    """A chat, as its tenant sees it: without content."""
+
+    chat_id: str
+    type: ChatType
+    name: str | None
+    created_at: str
+    created_by: str
+    member_count: int
+
+
+class TenantChatList(msgspec.Struct):
+    """A page of a tenant's chats; `next_cursor` is null on the last page."""
+
+    data: list[TenantChatRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/chats",
+    tag=MODERATION_TAG,
+    summary="List the chats of a tenant",
+    key="tenant",
+    refusals=(TenantNotFound, UserNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_tenant_chats(
+    caller: Caller, tenant: str, asked: TenantChatsQuery, verbs: ChatVerbs
+) -> TenantChatList:
+    """Return the chats of a tenant, newest first; with `user_id`, those that this user is a member
+    of. Only `next_cursor` shows whether more chats follow: a page may be shorter than `limit`."""
+    page, cursor = await verbs.list_as_tenant(
+        caller, tenant, asked.user_id, asked.cursor, asked.limit
+    )
+    return TenantChatList([_tenant_record(chat) for chat in page], cursor)
 
 
 class NewChat(Body, frozen=True, kw_only=True):
@@ -84,13 +138,13 @@ class ChatChange(Body, frozen=True):
 
 
 class MuteChange(Body, frozen=True):
-    """When the mute ends; null unmutes the chat."""
+    """The time until which the chat is muted; null unmutes it."""
 
     until: Time | None
 
 
 class MuteState(msgspec.Struct):
-    """When the mute of the chat ends; null if it is not muted."""
+    """The time until which the chat is muted; null if it is not muted."""
 
     muted_until: str | None
 
@@ -125,9 +179,9 @@ async def create_chat(
     verbs: ChatVerbs,
     request_key: str | None,
 ) -> Answer[ChatRecord]:
-    """Create a direct chat or a group. A pair of users has one direct chat: if it exists, the
+    """Create a direct chat or a group. Two users have only one direct chat: if it exists, the
     answer is that chat with status 200. With an `Idempotency-Key`, a repeated request returns the
-    chat that the first one created, while the caller is a member of it."""
+    chat that the first request created, as long as the caller is a member."""
     others = _users(user, data.members)
     created = await verbs.create(user, data.type, data.name, others, request_key)
     row = await verbs.get(user, created.chat_id)
@@ -164,7 +218,7 @@ async def get_chat(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
 async def rename_chat(
     user: UserKey, chat: ChatId, data: ChatChange, verbs: ChatVerbs
 ) -> ChatRecord:
-    """Change the name of a group. Needs the role admin or owner."""
+    """Change the name of a group. Admins and owners may do this."""
     await verbs.rename(user, chat, data.name)
     return chat_record(await verbs.get(user, chat))
 
@@ -177,8 +231,8 @@ async def rename_chat(
     refusals=(ChatNotFound,),
 )
 async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVerbs) -> MuteState:
-    """Send the caller no push for this chat until the given time; null ends the mute. Other members
-    are not affected."""
+    """Stop push notices from this chat to the caller until the given time; null ends the mute.
+    Other members are not affected."""
     until = None if data.until is None else _time(data.until)
     await verbs.mute(user, chat, until)
     return MuteState(None if until is None else rfc3339(until))
@@ -194,14 +248,25 @@ async def mute_chat(user: UserKey, chat: ChatId, data: MuteChange, verbs: ChatVe
     refusals=(ChatNotFound, DirectChatFixed),
 )
 async def delete_chat(caller: Caller, chat: ChatId, verbs: ChatVerbs) -> JobRecord:
-    """Delete a group as its owner, or any chat of the tenant with a tenant key. After the answer
-    the chat accepts nothing; a job removes members and messages. A repeated request by the same
-    caller returns that job with its progress.
+    """Delete a group as its owner, or any chat of the tenant with a tenant key. After the answer,
+    nothing can be written to the chat, and a job removes members and messages. A repeated request
+    by the same caller returns the job with its progress.
     """
     if isinstance(caller, UserCaller):
         return job_record(await verbs.delete.as_owner(caller.user, chat))
     assert isinstance(caller, TenantCaller), "the guard lets nobody else in"
     return job_record(await verbs.delete.as_tenant(caller, caller.tenant, chat))
+
+
+def _tenant_record(chat: TenantChat) -> TenantChatRecord:
+    return TenantChatRecord(
+        chat_id=chat.chat_id,
+        type=chat.type,
+        name=chat.name,
+        created_at=rfc3339(chat.created_at),
+        created_by=user_id(chat.creator),
+        member_count=chat.member_count,
+    )
 
 
 def _users(creator: UserKey, members: list[str]) -> list[UserKey]:
@@ -228,6 +293,7 @@ OPERATIONS: Final = (
     rename_chat,
     mute_chat,
     delete_chat,
+    list_tenant_chats,
     remove_member_as_tenant,
     delete_chat_as_tenant,
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document of the REST API, and the AsyncAPI document of the socket.
+"""Makes the OpenAPI document of the REST API, and the AsyncAPI document of the socket.
 
-The framework's own generator is not used: its schemas do not say that unknown fields are refused,
-and it cannot describe an optional body or the headers of a refusal.
+We do not use a framework's generator: its schemas do not say that unknown fields are refused, and
+it cannot describe an optional body or the headers of a refusal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -94,7 +94,7 @@ _ANSWERS: Final = {
 
 
 def make_socket_document() -> Json:
-    """Return the document, which has one channel."""
+    """Return the AsyncAPI document of the socket."""
     kinds = (*_FROM_CLIENT, *_FROM_SERVER)
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_SOCKET_SCHEMA)
     messages = {kind.__name__: _message(kind) for kind in kinds}
@@ -140,7 +140,7 @@ def _socket_operation(action: str, kinds: tuple[type, ...], summary: str) -> Jso
 
 
 def make_document(operations: Sequence[Operation]) -> Json:
-    """Return the document for these operations."""
+    """Return the OpenAPI document for these operations."""
     schemas = _Schemas(operations)
     by_path: dict[str, Json] = {}
     for operation in operations:
@@ -164,7 +164,7 @@ def make_document(operations: Sequence[Operation]) -> Json:
 
 
 class _Schemas:
-    """The schemas of all types that the operations name."""
+    """Schemas of all types that the operations use."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         bodies = [operation.body for operation in operations if operation.body]
@@ -174,7 +174,7 @@ class _Schemas:
         self._query_refs, self._query_components = _schemas_of(queries)
 
     def ref(self, *kinds: type) -> Json:
-        """Return a reference to the schema of a type, or to any of several."""
+        """Return a reference to the schema of a type, or to any of several types."""
         refs = [self._refs[kind] for kind in kinds]
         return refs[0] if len(refs) == 1 else {"anyOf": refs}
 
@@ -249,7 +249,7 @@ def _problems(operation: Operation, schemas: _Schemas) -> Json:
 
 
 def _catalogue(operations: Sequence[Operation]) -> list[Json]:
-    """Return every code that a client may get here."""
+    """Return all refusals that a client may get from these operations."""
     anywhere: set[type[Refusal]] = {NotFound, MethodNotAllowed, ServerFailed}
     kinds = anywhere.union(*(operation.refusals for operation in operations))
     return [
@@ -264,7 +264,7 @@ def _catalogue(operations: Sequence[Operation]) -> list[Json]:
 
 
 def _without_null(schema: Json) -> Json:
-    """Return the schema without null: an absent query parameter is not sent as null."""
+    """Return the schema without null, because a query cannot contain null."""
     if "anyOf" not in schema:
         return schema
     (present,) = [option for option in schema["anyOf"] if option != {"type": "null"}]

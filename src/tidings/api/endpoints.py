@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way from a request to its answer: arguments of handlers, limits on large bodies.
+"""Answers requests: finds the arguments of handlers, calls them, and limits large bodies.
 
 A request is admitted, its body is read, its handler is called, and the result is encoded. Every
-error on the way becomes an answer, too. The names of a handler's parameters choose its arguments:
+error on the way becomes an answer too. The names of a handler's parameters determine its arguments:
 
 - a parameter of the path: its text;
 - `asked`: the query;
 - `caller`, `user`, `address`: the caller, its user, and the client's address;
-- `chat`, `place`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
+- `chat`, `sequence_in_path`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
 - `request_key`: the header `Idempotency-Key`;
 - `data`: the body, which the endpoint reads before all of these;
 - any other name: a service that the application was made with, for example `verbs`.
 
-A request that waits for a slot has not been read yet: the rest of its body stays with the client.
-Large bodies are decoded and posted one at a time: while a body waits for that, it needs its size
-and no more.
+Only a few large bodies are read at the same time. While a request waits for its turn, its body is
+not read. Large bodies are decoded one at a time, so that those that wait need no more memory than
+their size.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _SOURCES: Final[Mapping[str, Source]] = {
     "caller": lambda request: request.user,
     "user": lambda request: require_user(request.user).user,
     "chat": lambda request: fields.chat(request.path_params["chat_id"]),
-    "place": lambda request: fields.sequence_in_path(request.path_params["sequence"]),
+    "sequence_in_path": lambda request: fields.sequence_in_path(request.path_params["sequence"]),
     "limit_in_path": lambda request: fields.limit_in_path(request.path_params["limit"]),
     "request_key": lambda request: request.headers.get("Idempotency-Key"),
 }
@@ -66,7 +66,7 @@ Responder = Callable[[Request], Awaitable[Response]]
 
 
 class LargeBodies:
-    """Slots for large bodies of one process: a few for each tenant, and a few more in total."""
+    """Limits how many large bodies this process reads at the same time, per tenant and in total."""
 
     def __init__(self) -> None:
         self._in_all = asyncio.Semaphore(limits.LARGE_BODIES_MAX)
@@ -74,7 +74,7 @@ class LargeBodies:
         self._decoding = asyncio.Semaphore(1)
 
     def slot(self, scope: Scope, operation: Operation) -> AbstractAsyncContextManager[None]:
-        """Return a context that takes a slot if the body may be large, and frees it at the end.
+        """Return a context that occupies a slot while it is open, if the body may be large.
 
         Entering raises:
             RateLimited: Too many requests wait already, or waiting took too long.
@@ -85,7 +85,7 @@ class LargeBodies:
 
     @asynccontextmanager
     async def turn_to_decode(self, body: bytes) -> AsyncIterator[None]:
-        """Wait until no other large body is decoded or posted; the turn lasts as the context does.
+        """Return a context that starts when no other large body is being decoded or handled.
 
         Raises:
             RateLimited: Waiting took too long.
@@ -115,8 +115,8 @@ class LargeBodies:
 
     async def _take(self, stack: AsyncExitStack, slots: "_Slots") -> None:
         async with _not_too_long():
-            # The tenant's own slot first, so that no tenant has more than its few in the common
-            # queue.
+            # The tenant's own slot comes first, so that no tenant fills the queue for the common
+            # slots.
             await stack.enter_async_context(slots.free)
             await stack.enter_async_context(self._in_all)
 
@@ -131,7 +131,7 @@ class _Slots:
 
 
 def _may_be_large(scope: Scope) -> bool:
-    """Return True without a length: that of a chunked body is unknown before it is read."""
+    """Return whether the body may be large; True for a chunked body, whose length is unknown."""
     for name, value in scope["headers"]:
         if name == b"content-length":
             return not value.isdigit() or int(value) > limits.REQUEST_BODY_BYTES_MAX
@@ -152,7 +152,7 @@ def _too_many() -> RateLimited:
 
 
 class Arguments:
-    """Reader of the arguments of one operation's handler, apart from the body."""
+    """Reads the arguments of one operation's handler from a request, except the body."""
 
     def __init__(
         self, operation: Operation, services: Mapping[str, object], address: Source
@@ -162,10 +162,10 @@ class Arguments:
         Args:
             operation: The operation of the handler.
             services: The services of the application, by name.
-            address: Returns the address that rate limits count for a client.
+            address: Returns the address to which a client's rate limits apply.
 
         Raises:
-            TypeError: A parameter has a name without a source.
+            TypeError: A parameter has a name for which there is no source.
         """
         sources = {**_SOURCES, "address": address}
         for name in operation.path_parameters:
@@ -203,10 +203,10 @@ def _from_query(operation: Operation) -> Source:
 
 
 class Endpoint:
-    """ASGI application of one path; without methods, the application of all unknown paths."""
+    """ASGI application for one path, or, without responders, for all unknown paths."""
 
     def __init__(self, path: str, responders: Mapping[str, Responder]) -> None:
-        """Answer requests for a path by their method; parameters of the path are in braces."""
+        """Make the application for a path, with parameters in braces, from responders by method."""
         self.path = path
         self._responders = responders
 
@@ -232,7 +232,7 @@ class Endpoint:
 
 
 class OperationResponder:
-    """Responder for the requests of one operation."""
+    """Answers the requests for one operation."""
 
     def __init__(
         self,
@@ -242,8 +242,7 @@ class OperationResponder:
         services: Mapping[str, object],
         recorder: Recorder | None = None,
     ) -> None:
-        """Prepare the responder; the recorder may be absent for operations that are not
-        recorded."""
+        """Prepare the responder; only operations that are recorded need a recorder."""
         self._operation = operation
         self._guard = guard
         self._large_bodies = large_bodies
@@ -256,7 +255,7 @@ class OperationResponder:
             self._call = partial(recorder.record, operation.audit, operation)
 
     async def __call__(self, request: Request) -> Response:
-        """Admit the request, call the handler, and answer with what it returns."""
+        """Admit the request, call the handler, and return its result as the answer."""
         operation = self._operation
         await self._guard.admit(request.scope, operation)
         async with AsyncExitStack() as stack:
@@ -271,7 +270,7 @@ class OperationResponder:
         return Response(content, answer.status, answer.headers, JSON)
 
     async def _body(self, request: Request, stack: AsyncExitStack) -> dict[str, object]:
-        """Return the argument for the body, if the handler takes one and the request has one."""
+        """Return the argument `data`, if the handler has it and the request has a body."""
         operation = self._operation
         if operation.body is None:
             return {}

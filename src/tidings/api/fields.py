@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of request fields: bounds, patterns and lengths.
+"""Types of request fields, with the bounds of numbers, and the patterns and lengths of strings.
 
 Bounds of numbers are enforced when a request is read. Patterns and lengths of strings are only
-documented here: the actions enforce them for REST and sockets alike, with codes of their own.
+documented here. The actions enforce them, for REST and sockets alike, with specific codes.
 """
 
 import re
@@ -35,6 +35,8 @@ from tidings.model.notifications import CATEGORY, INBOX, NOTIFICATION
 from tidings.model.refusals import ChatNotFound, Invalid, MessageNotFound, TenantNotFound
 
 QUOTA_MAX: Final = 10**12
+_SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
+_LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
 
 
 def _documented(**schema: object) -> msgspec.Meta:
@@ -118,10 +120,6 @@ Message = Annotated[
 ]
 
 
-_SEQUENCE: Final = re.compile(r"[1-9][0-9]{0,15}")
-_LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
-
-
 def _path_matching(pattern: re.Pattern[str]) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^({pattern.pattern})$"}
 
@@ -184,6 +182,6 @@ def limit_in_path(limit: str) -> int:
 
 
 def check_own_tenant(tenant: str, user: UserKey) -> None:
-    """Raise TenantNotFound if a path names another tenant than the user's own."""
+    """Raise TenantNotFound unless the tenant in a path is the user's own."""
     if tenant_of(user) != tenant:
         raise TenantNotFound

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Health and static pages: whether the process is alive and ready, and the pages it serves."""
+"""Operations for health checks, and the static pages that the process serves."""
 
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -27,7 +27,11 @@ _FILES: Final = {
 }
 
 Trouble = Literal["starting", "draining", "the store is broken"]
-"""Why requests cannot be served. The endpoint is public, so the details are in the log only."""
+"""Reason why requests cannot be served. The endpoint is public, so only the log has details."""
+METHODS: Final = ("GET", "HEAD")
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 
 
 class Health(Protocol):
@@ -35,7 +39,7 @@ class Health(Protocol):
 
     @property
     def trouble(self) -> Trouble | None:
-        """Return why requests cannot be served now; None if they can."""
+        """Reason why requests cannot be served now; None if they can."""
         ...
 
 
@@ -73,7 +77,7 @@ async def get_readiness(health: Health) -> Ready:
 
 
 def load_pages() -> dict[str, tuple[str, bytes]]:
-    """Each page's path, with its media type and its bytes."""
+    """Return the pages by path, each with its media type and its bytes."""
     return {
         path: (media_type, (_FOLDER / name).read_bytes())
         for path, (name, media_type) in _FILES.items()
@@ -86,14 +90,9 @@ OPERATIONS: Final = (get_health, get_readiness)
 Page = tuple[str, bytes]
 """A media type and the content."""
 
-METHODS: Final = ("GET", "HEAD")
-CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-
 
 class PageResponder:
-    """Responder for the requests of one page."""
+    """Answers the requests for one page."""
 
     def __init__(self, page: Page, guard: Guard) -> None:
         media_type, content = page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inboxes: the settings of a tenant, and listing, counting and marking for users."""
+"""Operations on inboxes: their settings for tenants, and reading notifications for users."""
 
 from typing import Any, Final, Literal
 
@@ -21,11 +21,11 @@ from tidings.api.fields import (
 )
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
+from tidings.api.tenants import ListQuery
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import UserKey, from_rfc3339
 from tidings.model.notifications import InboxConfig
 from tidings.model.refusals import CursorInvalid, InboxNotFound, Invalid, TenantNotFound
-from tidings.model.times import from_rfc3339
 from tidings.wire.inbox_records import (
     InboxRecord,
     NotificationRecord,
@@ -41,7 +41,7 @@ TAG: Final = "Inboxes"
 
 
 class InboxChange(Body, frozen=True, kw_only=True):
-    """All settings of an inbox. For an absent field, the tenant's setting applies."""
+    """All settings of an inbox. `late_joiners` and `keep_days` default to the tenant's."""
 
     title: Name
     description: Description = ""
@@ -89,6 +89,71 @@ async def put_settings(
     return data
 
 
+class InboxList(msgspec.Struct):
+    """A page of a tenant's inboxes; `next_cursor` is null on the last page."""
+
+    data: list[InboxRecord]
+    next_cursor: str | None
+
+
+class UserInboxRecord(msgspec.Struct, kw_only=True):
+    """An inbox, as users see it."""
+
+    inbox: str
+    title: str
+    description: str
+    schema_version: str
+    categories: list[str] | None
+
+
+class UserInboxList(msgspec.Struct):
+    """A page of the inboxes; `next_cursor` is null on the last page."""
+
+    data: list[UserInboxRecord]
+    next_cursor: str | None
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/inboxes",
+    tag=SETTINGS_TAG,
+    summary="List the inboxes of a tenant",
+    key="tenant",
+    refusals=(TenantNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_tenant_inboxes(
+    caller: Caller, tenant: str, asked: ListQuery, inbox_verbs: InboxVerbs
+) -> InboxList:
+    """Return the inboxes of a tenant by name, with their settings."""
+    page, cursor = await inbox_verbs.inboxes.of_tenant(caller, tenant, asked.cursor, asked.limit)
+    return InboxList([inbox_record(inbox, config) for inbox, config in page], cursor)
+
+
+@operation(
+    "GET",
+    "/v1/inboxes",
+    tag=TAG,
+    summary="List my inboxes",
+    refusals=(CursorInvalid,),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_inboxes(user: UserKey, asked: ListQuery, inbox_verbs: InboxVerbs) -> UserInboxList:
+    """Return the inboxes of the caller's tenant by name. Every user of the tenant has them all."""
+    page, cursor = await inbox_verbs.inboxes.of_user(user, asked.cursor, asked.limit)
+    return UserInboxList([_user_record(inbox, config) for inbox, config in page], cursor)
+
+
+def _user_record(inbox: str, config: InboxConfig) -> UserInboxRecord:
+    return UserInboxRecord(
+        inbox=inbox,
+        title=config.title,
+        description=config.description,
+        schema_version=config.schema_version,
+        categories=None if config.categories is None else list(config.categories),
+    )
+
+
 @operation(
     "GET",
     "/v1/tenants/{tenant}/inboxes/{inbox}",
@@ -121,8 +186,8 @@ async def put_inbox(
     data: InboxChange,
     inbox_verbs: InboxVerbs,
 ) -> Answer[InboxRecord]:
-    """Create or replace an inbox: 201 if it is new. Notifications posted before keep the settings
-    they were posted with."""
+    """Create or replace an inbox; the status is 201 if it is new. The new settings do not change
+    notifications that were posted before."""
     require_tenant(caller, tenant)
     config = InboxConfig(
         title=data.title,
@@ -138,7 +203,7 @@ async def put_inbox(
 
 
 class PartQuery(Query, frozen=True, kw_only=True):
-    """Which part of the inbox to list: cursor, category, unread or read."""
+    """Which notifications to list, by cursor, category and whether they are read."""
 
     cursor: str | None = None
     category: Category | None = None
@@ -146,27 +211,28 @@ class PartQuery(Query, frozen=True, kw_only=True):
 
 
 class NotificationsQuery(PartQuery, frozen=True, kw_only=True):
-    """Which part of the inbox to list, and how many notifications."""
+    """Which notifications to list, and how many."""
 
     limit: Limit = limits.PAGE_DEFAULT
 
 
 class NotificationList(msgspec.Struct):
-    """A page of an inbox, newest first; the end is `next_cursor` null, not an empty page."""
+    """A page of an inbox, newest first. The last page has `next_cursor` null; a page may be empty
+    without being the last."""
 
     data: list[NotificationRecord]
     next_cursor: str | None
 
 
 class ReadChange(Body, frozen=True):
-    """The notifications to mark as read: either these ids, or all received up to a time."""
+    """The notifications to mark as read: those with these ids, or all received up to a time."""
 
     ids: ReadIds | None = None
     before: Time | None = None
 
 
 def mark_cost(change: ReadChange) -> int:
-    """Return the cost of marking, for both paths of the operation."""
+    """Return the cost of marking as read, for both paths of the operation."""
     return rate_limits.look_up_cost(len(change.ids or ()))
 
 
@@ -184,8 +250,8 @@ async def list_notifications(
     asked: NotificationsQuery,
     inbox_verbs: InboxVerbs,
 ) -> NotificationList:
-    """Return a page of the caller's notifications, newest first, without retracted and expired
-    ones."""
+    """Return a page of the caller's notifications, newest first. Retracted and expired
+    notifications are left out."""
     return await listed(inbox_verbs, user, inbox, asked, asked.limit)
 
 
@@ -239,7 +305,7 @@ async def listed(
 
 
 async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChange) -> UnreadRecord:
-    """Mark as read, for both paths of the operation."""
+    """Mark notifications as read, for both paths of the operation."""
     if (change.ids is None) == (change.before is None):
         raise Invalid("either ids or before must be given", "")
     if change.ids is not None:
@@ -256,8 +322,10 @@ OPERATIONS: Final = (
     list_notifications,
     mark_notifications_read,
     count_unread,
+    list_inboxes,
     get_settings,
     put_settings,
+    list_tenant_inboxes,
     get_inbox,
     put_inbox,
 )

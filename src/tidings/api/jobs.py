@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs: the progress of a tenant's, and dead letters of delivery for operators."""
+"""Operations on jobs: progress of chat deletions for tenants, and dead letters for operators."""
 
 from typing import Final, Literal
 
@@ -13,22 +13,22 @@ from tidings.api.operations import operation
 from tidings.api.requests import Query
 from tidings.model import limits
 from tidings.model.entries import Deletion, Phase
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import CursorInvalid, JobNotFound, QueueUnavailable, TenantNotFound
-from tidings.model.times import rfc3339
 from tidings.ports.bus import DeadLetter
 
 TAG: Final = "Jobs"
 
 
 class JobProgress(msgspec.Struct):
-    """How many entries of the chat's log are emptied, and how many there are."""
+    """Number of entries of the chat's log that are empty (`done`), and of all entries (`of`)."""
 
     done: int
     of: int
 
 
 class JobRecord(msgspec.Struct):
-    """A job that deletes a chat. From `members_removed` on nobody can read the chat."""
+    """A job that deletes a chat. From phase `members_removed` on, nobody can read the chat."""
 
     job: str
     kind: Literal["chat.delete"]
@@ -73,7 +73,7 @@ class AsideQuery(Query, frozen=True):
 
 
 class AsideRecord(msgspec.Struct):
-    """A delivery job that failed too often: the notification, the users who miss it, and why."""
+    """A delivery job that failed too often: its notification, the users who lack it, the reason."""
 
     id: str
     tenant: str
@@ -102,7 +102,7 @@ class AsideList(msgspec.Struct):
 async def list_jobs_aside(
     caller: Caller, asked: AsideQuery, dead_letters: DeadLetterJobs
 ) -> AsideList:
-    """Return the jobs that failed too often to be retried, oldest notification first."""
+    """Return the delivery jobs that failed too often, oldest notification first."""
     require_root(caller)
     page, cursor = await dead_letters.page(asked.cursor, asked.limit)
     return AsideList([_record(dead_letter) for dead_letter in page], cursor)
@@ -118,8 +118,8 @@ async def list_jobs_aside(
     refusals=(JobNotFound, QueueUnavailable),
 )
 async def replay_job(caller: Caller, aside_id: str, dead_letters: DeadLetterJobs) -> AsideRecord:
-    """Put a dead letter back into the queue. Users who have their copy already keep it
-    unchanged."""
+    """Put a dead letter back into the queue. The copies of users who have one already do not
+    change."""
     require_root(caller)
     return _record(await dead_letters.replay(aside_id))
 

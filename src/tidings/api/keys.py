@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys: those that sign users' tokens, a tenant's own issuers, and the keys of content."""
+"""Operations on signing keys, a tenant's own public keys, the master key and content keys."""
 
 from typing import Final
 
@@ -14,6 +14,7 @@ from tidings.api.callers import IdentityVerbs
 from tidings.api.fields import IssuerKeys, Name, TenantName
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import (
     Conflict,
     Invalid,
@@ -24,31 +25,30 @@ from tidings.model.refusals import (
     UserNotFound,
 )
 from tidings.model.setup_error import SetupError
-from tidings.model.times import rfc3339
 from tidings.ports.people import TokenIssuer
 
 KEYS_TAG: Final = "Keys"
 
 TAG: Final = "Tokens"
 PUBLISHED_SECONDS: Final = 300
-"""How long anybody may cache the public keys."""
+"""How long clients and proxies may cache the public keys."""
 
 
 class RotationRecord(msgspec.Struct):
-    """A finished rotation: the id of the new master key, and how many secrets it now protects."""
+    """A finished rotation: the id of the new master key, and how many secrets it now wraps."""
 
     master_key_id: str
     rewrapped: int
 
 
 class ErasureRecord(msgspec.Struct):
-    """How many data keys were destroyed; 0 if the user never wrote anything."""
+    """The number of data keys that were destroyed; 0 if the user never wrote anything."""
 
     destroyed: int
 
 
 class RotationRefused(Conflict):
-    """There is no next master key, or a secret cannot be opened with the current one."""
+    """There is no new master key, or a secret cannot be decrypted with the current one."""
 
     code, title = "keys.refused", "The master key cannot be rotated now"
 
@@ -62,8 +62,8 @@ class RotationRefused(Conflict):
     refusals=(RotationRefused,),
 )
 async def rotate_keys(caller: Caller, identity: IdentityVerbs) -> RotationRecord:
-    """Replace the master key while the server runs. A rotation that was interrupted continues where
-    it stopped."""
+    """Replace the master key while the server runs. An interrupted rotation continues where it
+    stopped."""
     require_root(caller)
     try:
         rotated = await identity.rotate_keys()
@@ -89,15 +89,15 @@ async def erase_user_content(
 
 
 class TokenIssuerChange(Body, frozen=True):
-    """Public keys as JSON Web Keys, and the required value of `iss`; without it any value is
-    allowed."""
+    """Public keys as JSON Web Keys, and the value that tokens must have as `iss`. Without `issuer`,
+    any value is allowed."""
 
     keys: IssuerKeys
     issuer: Name | None = None
 
 
 class TokenIssuerRecord(msgspec.Struct):
-    """The keys that a tenant has registered."""
+    """The public keys that a tenant has registered."""
 
     issuer: str | None
     keys: list[JsonWebKey]
@@ -115,7 +115,7 @@ class TokenIssuerRecord(msgspec.Struct):
 async def get_token_issuer(
     caller: Caller, tenant: str, identity: IdentityVerbs
 ) -> TokenIssuerRecord:
-    """Return the registered keys; 404 while there are none."""
+    """Return the registered public keys; 404 if there are none."""
     return _issuer_record(await identity.token_issuers.get(caller, tenant))
 
 
@@ -130,8 +130,8 @@ async def get_token_issuer(
 async def put_token_issuer(
     caller: Caller, tenant: str, data: TokenIssuerChange, identity: IdentityVerbs
 ) -> TokenIssuerRecord:
-    """Replace all registered keys. Within five seconds, tokens of keys that were left out or
-    changed are no longer valid and their connections close."""
+    """Replace all registered public keys. Tokens signed with a key that is removed or changed
+    become invalid within five seconds, and their connections close."""
     put = await identity.token_issuers.put(caller, tenant, data.issuer, data.keys)
     return _issuer_record(put)
 
@@ -146,8 +146,8 @@ async def put_token_issuer(
     refusals=(TenantNotFound, KeyNotFound),
 )
 async def remove_token_issuer(caller: Caller, tenant: str, identity: IdentityVerbs) -> None:
-    """Remove all registered keys. Within five seconds their tokens are no longer valid and their
-    connections close."""
+    """Remove all registered public keys. Tokens signed with them become invalid within five
+    seconds, and their connections close."""
     await identity.token_issuers.remove(caller, tenant)
 
 
@@ -156,7 +156,7 @@ def _issuer_record(issuer: TokenIssuer) -> TokenIssuerRecord:
 
 
 class SigningKeyRecord(msgspec.Struct):
-    """A signing key: all of a tenant's keys verify tokens, one of them signs."""
+    """A signing key. All keys of a tenant verify tokens, and one of them signs."""
 
     key_id: str
     created_at: str
@@ -218,8 +218,8 @@ async def make_signing_key(
 async def remove_signing_key(
     caller: Caller, tenant: str, signing_key_id: str, identity: IdentityVerbs
 ) -> None:
-    """Remove a key that no longer signs. Within five seconds its tokens are no longer valid and
-    their connections close."""
+    """Remove a key that no longer signs. Tokens signed with it become invalid within five seconds,
+    and their connections close."""
     await identity.signing_keys.remove(caller, tenant, signing_key_id)
 
 
@@ -234,8 +234,8 @@ async def remove_signing_key(
 async def get_published_keys(
     asked: PublishedQuery, identity: IdentityVerbs
 ) -> Answer[JsonWebKeySet]:
-    """Return the public keys as a JSON Web Key Set, for verifying our tokens; empty if there is
-    no such tenant."""
+    """Return the public keys that verify a tenant's tokens, as a JSON Web Key Set; empty if there
+    is no such tenant."""
     if asked.tenant is None:
         raise Invalid("tenant is missing")
     check_tenant(asked.tenant)

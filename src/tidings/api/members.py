@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of a chat and invitations: list, add, change role, remove, leave, accept."""
+"""Operations on members of a chat and on invitations."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from tidings.api.fields import ChatIds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model import limits
-from tidings.model.ids import USER, ChatId, UserKey, tenant_of, user_id, user_key
+from tidings.model.ids import USER, ChatId, UserKey, rfc3339, tenant_of, user_id, user_key
 from tidings.model.refusals import (
     ChatNotFound,
     DirectChatFixed,
@@ -23,7 +23,6 @@ from tidings.model.refusals import (
     UserNotFound,
 )
 from tidings.model.roles import Invite, Member, Role
-from tidings.model.times import rfc3339
 from tidings.wire.records import ChatRecord, MemberRecord, chat_record
 
 INVITES_TAG: Final = "Invitations"
@@ -32,7 +31,7 @@ TAG: Final = "Members"
 
 
 class InviteRecord(msgspec.Struct):
-    """An invitation into a group. Until the user accepts, this is all they see of the group."""
+    """An invitation into a group. Until the user accepts, this is all that the user sees of it."""
 
     chat_id: str
     name: str
@@ -52,7 +51,7 @@ class InviteList(msgspec.Struct):
 
 @operation("GET", "/v1/me/invites", tag=INVITES_TAG, summary="List my invitations")
 async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
-    """Return all open invitations: at most 100. An invitation expires after 30 days."""
+    """Return all open invitations, at most 100. An invitation expires after 30 days."""
     return InviteList([invite_record(invite) for invite in await verbs.invites(user)])
 
 
@@ -64,7 +63,8 @@ async def list_invites(user: UserKey, verbs: ChatVerbs) -> InviteList:
     refusals=(InviteNotFound, ChatNotFound, LimitReached),
 )
 async def accept_invite(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> ChatRecord:
-    """Make the caller a member of the group. For a member the answer is the same."""
+    """Make the caller a member of the group. A caller who is a member already gets the same
+    answer."""
     await verbs.accept_invite(user, chat)
     return chat_record(await verbs.get(user, chat))
 
@@ -97,13 +97,13 @@ def invite_record(invite: Invite) -> InviteRecord:
 
 
 class MemberChange(Body, frozen=True):
-    """The role of the member; without it a new member gets the role `member`."""
+    """The role of the member. Without it, a new member gets the role `member`."""
 
     role: Role | None = None
 
 
 class MemberList(msgspec.Struct):
-    """All members of a chat, longest-standing first."""
+    """All members of a chat, earliest joined first."""
 
     data: list[MemberRecord]
     next_cursor: None = None
@@ -143,8 +143,8 @@ async def put_member(
     verbs: ChatVerbs,
     data: MemberChange = ANY_ROLE,
 ) -> Answer[MemberRecord | InviteRecord]:
-    """Add a member or change a role. Admins add members; owners add users with any role and
-    change roles. The status is 201 if the member is new, and 202 with an invitation if the user
+    """Add a member or change a role. Admins can add members; owners can add users with any role,
+    and change roles. The status is 201 if the member is new, and 202 with an invitation if the user
     is asked first."""
     other = _named(user, user_id)
     if other is None:
@@ -167,8 +167,8 @@ async def put_member(
     refusals=(ChatNotFound, MemberNotFound, DirectChatFixed),
 )
 async def remove_member(user: UserKey, chat: ChatId, user_id: str, verbs: ChatVerbs) -> None:
-    """Remove a member, or leave the chat. Every member may leave. When the last owner goes, the
-    longest-standing admin becomes owner, or the longest-standing member if there is no admin."""
+    """Remove a member, or leave the chat. Every member may leave. When the last owner leaves, the
+    admin who joined first becomes owner, or the member who joined first if there is no admin."""
     other = _named(user, user_id)
     if other is None:
         raise MemberNotFound
@@ -182,7 +182,7 @@ class Leaving(Body, frozen=True):
 
 
 class LeftRecord(msgspec.Struct):
-    """The outcome for one chat: `code` is why the caller did not leave it, or null."""
+    """The outcome for one chat. `code` is the reason why the caller did not leave it, or null."""
 
     chat_id: str
     left: bool
@@ -205,9 +205,9 @@ class LeftList(msgspec.Struct):
     body_cost=lambda leaving: rate_limits.leave_cost(len(leaving.chats)),
 )
 async def leave_chats(user: UserKey, data: Leaving, verbs: ChatVerbs) -> LeftList:
-    """Leave up to 100 chats, each as if it were left alone. The code is `chat.not_found` for
-    chats that the caller is not in or has left before, and `chat.direct` for direct chats; chats
-    marked `retryable` can be sent again."""
+    """Leave up to 100 chats, independently of each other. The code is `chat.not_found` if the
+    caller is not a member, and `chat.direct` for a direct chat. Chats marked `retryable` can be
+    sent again."""
     outcomes = await verbs.leave(user, data.chats)
     return LeftList([_left(chat, refusal) for chat, refusal in outcomes])
 
@@ -219,7 +219,7 @@ def _left(chat: str, refusal: Refusal | None) -> LeftRecord:
 
 
 def _named(caller: UserKey, name: str) -> UserKey | None:
-    """Return the user of the caller's tenant that a path names; None if the name is not valid."""
+    """Return the user with this id in the caller's tenant; None if the id is malformed."""
     return user_key(tenant_of(caller), name) if USER.fullmatch(name) else None
 
 

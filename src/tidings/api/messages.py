@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and reactions: post, get, edit, redact and react."""
+"""Operations on messages and reactions."""
 
 import asyncio
 from typing import Final
@@ -11,7 +11,7 @@ from tidings.api.fields import ClientMessageId, Content, ContentType, TtlSeconds
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.model.entries import Entry
-from tidings.model.ids import ChatId, UserKey, locate, user_id
+from tidings.model.ids import ChatId, UserKey, locate, rfc3339, user_id
 from tidings.model.refusals import (
     ChatBusy,
     ChatNotFound,
@@ -24,7 +24,6 @@ from tidings.model.refusals import (
     Refusal,
     SendConflict,
 )
-from tidings.model.times import rfc3339
 from tidings.wire.records import MessageRecord, ReactionRecord, message_record, sent_record
 
 REACTIONS_TAG: Final = "Reactions"
@@ -46,9 +45,11 @@ class ReactionList(msgspec.Struct):
     summary="List the reactions to a message",
     refusals=(ChatNotFound, MessageNotFound),
 )
-async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> ReactionList:
-    """Return all reactions to a message: at most 1000."""
-    found = await verbs.reactions(user, chat, place)
+async def list_reactions(
+    user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
+) -> ReactionList:
+    """Return all reactions to a message, at most 1000."""
+    found = await verbs.reactions(user, chat, sequence_in_path)
     return ReactionList(
         [ReactionRecord(emoji, user_id(who), rfc3339(when)) for emoji, who, when in found]
     )
@@ -63,11 +64,11 @@ async def list_reactions(user: UserKey, chat: ChatId, place: int, verbs: ChatVer
     refusals=(ChatNotFound, MessageNotFound, MessageGone, LimitReached, ChatBusy),
 )
 async def add_reaction(
-    user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
+    user: UserKey, chat: ChatId, sequence_in_path: int, emoji: str, verbs: ChatVerbs
 ) -> None:
     """Add the caller's reaction; a repeated request changes nothing. A message has at most 20
     different emoji."""
-    await verbs.react(user, chat, place, emoji)
+    await verbs.react(user, chat, sequence_in_path, emoji)
 
 
 @operation(
@@ -79,10 +80,10 @@ async def add_reaction(
     refusals=(ChatNotFound, MessageNotFound, MessageGone, ChatBusy),
 )
 async def remove_reaction(
-    user: UserKey, chat: ChatId, place: int, emoji: str, verbs: ChatVerbs
+    user: UserKey, chat: ChatId, sequence_in_path: int, emoji: str, verbs: ChatVerbs
 ) -> None:
     """Remove the caller's reaction, if there is one."""
-    await verbs.react(user, chat, place, emoji, away=True)
+    await verbs.react(user, chat, sequence_in_path, emoji, away=True)
 
 
 class NewMessage(Body, frozen=True, kw_only=True):
@@ -111,9 +112,10 @@ class MessageChange(Body, frozen=True):
 async def post_message(
     user: UserKey, chat: ChatId, data: NewMessage, verbs: ChatVerbs
 ) -> Answer[MessageRecord]:
-    """Post a message. A repeated `client_message_id` gets 200 with `Idempotent-Replay: true` and
-    the message as it is now, so a client that lost the answer sends the request again. A sender
-    who has left the chat since gets the sequence, id and time of the message only."""
+    """Post a message. A client that lost the answer sends the request again: the same
+    `client_message_id` gets 200 with `Idempotent-Replay: true` and the message as it is now. If the
+    sender has left the chat meanwhile, the answer has only the sequence, id and time of the
+    message."""
     entry, is_replay = await _post(verbs, user, chat, data)
     if not is_replay:
         return Answer(message_record(entry, ()), status=201)
@@ -128,9 +130,11 @@ async def post_message(
     summary="Get a message",
     refusals=(ChatNotFound, MessageNotFound),
 )
-async def get_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> MessageRecord:
-    """Return a message; if its content is gone, the message says why."""
-    return await _one(verbs, user, chat, place)
+async def get_message(
+    user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
+) -> MessageRecord:
+    """Return a message. If its content is gone, `redacted`, `expired` or `erased` is true."""
+    return await _one(verbs, user, chat, sequence_in_path)
 
 
 @operation(
@@ -159,11 +163,11 @@ async def find_message(user: UserKey, message_id: str, verbs: ChatVerbs) -> Mess
     refusals=(ChatNotFound, MessageNotFound, MessageGone, ContentEmpty, ContentTooLarge, ChatBusy),
 )
 async def edit_message(
-    user: UserKey, chat: ChatId, place: int, data: MessageChange, verbs: ChatVerbs
+    user: UserKey, chat: ChatId, sequence_in_path: int, data: MessageChange, verbs: ChatVerbs
 ) -> MessageRecord:
-    """Replace the content of a message. For its sender only."""
-    await verbs.edit(user, chat, place, data.content)
-    return await _one(verbs, user, chat, place)
+    """Replace the content of a message. Only its sender may do this."""
+    await verbs.edit(user, chat, sequence_in_path, data.content)
+    return await _one(verbs, user, chat, sequence_in_path)
 
 
 @operation(
@@ -174,16 +178,18 @@ async def edit_message(
     statuses=(204,),
     refusals=(ChatNotFound, MessageNotFound, ChatBusy),
 )
-async def redact_message(user: UserKey, chat: ChatId, place: int, verbs: ChatVerbs) -> None:
-    """Remove the content of a message for everyone; its sequence remains. For its sender, admins
-    and owners."""
-    await verbs.redact(user, chat, place)
+async def redact_message(
+    user: UserKey, chat: ChatId, sequence_in_path: int, verbs: ChatVerbs
+) -> None:
+    """Remove the content of a message for everyone; its sequence remains. Its sender, admins and
+    owners may do this."""
+    await verbs.redact(user, chat, sequence_in_path)
 
 
 async def _post(
     verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
 ) -> tuple[Entry, bool]:
-    """Return the message once it is durable, and whether it is a replay."""
+    """Return the message when it is durable, and whether it was stored by an earlier request."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:
@@ -207,7 +213,7 @@ async def _post(
 
 
 async def _replayed(verbs: ChatVerbs, user: UserKey, entry: Entry) -> MessageRecord:
-    """Return the caller's message as it is now; after leaving the chat, only that it was stored."""
+    """Return the caller's message as it is now, without content if the caller has left the chat."""
     try:
         return await _one(verbs, user, entry.chat_id, entry.sequence)
     except ChatNotFound:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications, for the tenant that posts them: post, follow progress, retract."""
+"""A tenant's operations on notifications: post, list, get the progress, retract."""
 
 from typing import Final
+
+import msgspec
 
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import Caller, require_tenant
@@ -17,10 +19,12 @@ from tidings.api.fields import (
 )
 from tidings.api.operations import Answer, NotAudited, operation
 from tidings.api.requests import Body
+from tidings.api.tenants import ListQuery
 from tidings.model import limits
 from tidings.model.notifications import Posting
 from tidings.model.refusals import (
     ContentTooLarge,
+    CursorInvalid,
     InboxBusy,
     InboxNotFound,
     NotificationNotFound,
@@ -30,7 +34,12 @@ from tidings.model.refusals import (
     SchemaVersionConflict,
     TenantNotFound,
 )
-from tidings.wire.inbox_records import PostedRecord, ProgressRecord
+from tidings.wire.inbox_records import (
+    PostedNotificationRecord,
+    PostedRecord,
+    ProgressRecord,
+    posted_record,
+)
 
 TAG: Final = "Notifications"
 MISSING: Final = (TenantNotFound, InboxNotFound, NotificationNotFound)
@@ -43,10 +52,11 @@ POST_REFUSALS: Final[tuple[type[Refusal], ...]] = (
     InboxBusy,
     QueueUnavailable,
 )
+POSTING: Final = NotAudited("The inbox keeps every notification with its time.")
 
 
 class Users(Body, frozen=True, kw_only=True, tag_field="kind", tag="users"):
-    """Listed users, who need not exist yet. Repeated users are counted once."""
+    """Listed users, who need not exist yet. Repeated ids are ignored."""
 
     uids: Uids
     label: Label | None = None
@@ -58,11 +68,15 @@ class Everyone(Body, frozen=True, kw_only=True, tag_field="kind", tag="everyone"
     label: Label | None = None
 
 
-POSTING: Final = NotAudited("The inbox keeps every notification with its time.")
+class PostedList(msgspec.Struct):
+    """A page of posted notifications; `next_cursor` is null on the last page."""
+
+    data: list[PostedNotificationRecord]
+    next_cursor: str | None
 
 
 class NewNotification(Body, frozen=True, kw_only=True):
-    """A notification to post. The inbox defines the fields of the message besides title, body
+    """A notification to post. The inbox defines which fields the message has besides title, body
     and link."""
 
     audience: Users | Everyone
@@ -102,9 +116,28 @@ async def post_notification(
     request_key: str | None,
 ) -> Answer[PostedRecord]:
     """Post a notification. Delivery to listed users continues in the background; a broadcast is
-    there at once. With an `Idempotency-Key`, a repeated request gets the same answer for a day,
-    with `Idempotent-Replay: true`, and completes a post that was interrupted."""
+    visible at once. With an `Idempotency-Key`, a repeated request within a day gets the same
+    answer, with `Idempotent-Replay: true`, and completes a post that was interrupted."""
     return await post(inbox_verbs, caller, tenant, inbox, data, request_key)
+
+
+@operation(
+    "GET",
+    "/v1/tenants/{tenant}/inboxes/{inbox}/notifications",
+    tag=TAG,
+    summary="List the posted notifications",
+    key="tenant",
+    refusals=(TenantNotFound, InboxNotFound, CursorInvalid),
+    cost=lambda asked: rate_limits.page_cost(asked.limit),
+)
+async def list_posted(
+    caller: Caller, tenant: str, inbox: str, asked: ListQuery, inbox_verbs: InboxVerbs
+) -> PostedList:
+    """Return what the tenant posted to the inbox, newest first, without what has expired. Only
+    `next_cursor` shows whether more follows: a page may be shorter than `limit`."""
+    require_tenant(caller, tenant)
+    page, cursor = await inbox_verbs.posted(tenant, inbox, asked.cursor, asked.limit)
+    return PostedList([posted_record(one.posted, one.text) for one in page], cursor)
 
 
 @operation(
@@ -122,8 +155,8 @@ async def get_notification(
     notification_id: str,
     inbox_verbs: InboxVerbs,
 ) -> ProgressRecord:
-    """Return how many users have the notification. The numbers are exact for listed users and
-    estimates for a broadcast."""
+    """Return how many users have received the notification. The numbers are exact for listed users,
+    and estimates for a broadcast."""
     require_tenant(caller, tenant)
     progress = await inbox_verbs.progress(tenant, inbox, notification_id)
     return ProgressRecord(
@@ -184,4 +217,4 @@ async def post(
     )
 
 
-OPERATIONS: Final = (post_notification, get_notification, redact_notification)
+OPERATIONS: Final = (post_notification, list_posted, get_notification, redact_notification)

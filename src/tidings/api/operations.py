@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The declaration of an operation, which determines its route, its request and its
-documentation."""
+"""Declares operations. A declaration determines an operation's route, request and documentation."""
 
 import inspect
 import re
@@ -41,20 +40,20 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """How an operation is recorded."""
+    """Says how an operation is recorded in the audit trail."""
 
     target: str | None = None
-    """The field of the body or answer that names the target; None if the path does."""
+    """The field of the body or answer that contains the target; None if the path contains it."""
     settings: tuple[str, ...] = ()
-    """The fields worth recording of a body that may hold anything, with dots between names."""
+    """Paths, with dots, of the fields to record if the body is an arbitrary object."""
     is_frequent: bool = False
-    """The operation changes nothing in the store and may come thousands of times a second: it is
-    recorded once, before its answer is sent."""
+    """Whether the operation may be requested thousands of times a second. Since it changes nothing
+    in the store, it is then recorded only once, before its answer is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAudited:
-    """Why an operation is not recorded."""
+    """Says why an operation is not recorded in the audit trail."""
 
     reason: str
 
@@ -77,23 +76,23 @@ class Operation:
     key: Key | None
     """The weakest credential that is allowed; None if none is needed."""
     body: type | None
-    """A Body; a plain dictionary for operations that take any JSON object."""
+    """A subclass of `Body`, or `dict` if the operation accepts any JSON object."""
     body_bytes_max: int
     is_body_optional: bool
     query: type[Query] | None
     headers: tuple[str, ...]
     statuses: tuple[int, ...]
     answers: tuple[type, ...]
-    """The types of a successful answer; empty if it has no body."""
+    """The possible types of a successful answer; empty if the answer has no body."""
     refusals: frozenset[type[Refusal]]
     audit: Audited | NotAudited | None
-    """How it is recorded, or why not; None if it is not administrative."""
+    """How the operation is recorded, or why not; None if it is not administrative."""
     cost: int | Callable[[Any], int]
-    """The tokens taken from the caller's bucket, or a function of the query that returns them."""
+    """Tokens that a request costs, or a function that computes them from the query."""
     body_cost: Callable[[Any], int] | None
-    """Returns the tokens for a body, where only the body determines them."""
+    """Function that computes the cost from the body, if only the body determines it."""
     handler: Callable[..., Awaitable[Any]]
-    """The function that handles a request; it gets arguments by name."""
+    """The function that handles a request; its arguments are passed by name."""
 
     def cost_of(self, query_string: bytes) -> int:
         """Return the part of a request's cost that path and query determine."""
@@ -103,7 +102,7 @@ class Operation:
         try:
             return self.cost(read_query(query_string, self.query))
         except Invalid:
-            return 1  # it is refused, and that is cheap
+            return 1  # it will be refused, which is cheap
 
     @property
     def path_parameters(self) -> list[str]:
@@ -128,11 +127,10 @@ def operation(
 ) -> Callable[[Callable[..., Awaitable[Any]]], Operation]:
     """Make a function the handler of an operation.
 
-    Its parameter `data` is the body, `asked` the query; `arguments.py` lists the other names. It
-    returns the content of the answer, which gets the first of `statuses`, or an `Answer`.
-    `refusals` are the refusals beyond those that the other arguments imply. An operation with a
-    root or tenant key that is not a GET is recorded in the audit trail, unless `audit` says why
-    not.
+    The function's parameter `data` is the body, and `asked` the query; `endpoints.py` lists the
+    other names. It returns an `Answer`, or the content of an answer with the first of `statuses`.
+    `refusals` are those that the other arguments do not imply. An operation that needs a root or
+    tenant key and is not a GET is recorded in the audit trail, unless `audit` says why not.
     """
 
     def declare(function: Callable[..., Awaitable[Any]]) -> Operation:

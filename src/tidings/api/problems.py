@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals over HTTP: `application/problem+json` as in RFC 9457, and never a stack trace."""
+"""Converts refusals and errors to HTTP answers: `application/problem+json`, as in RFC 9457."""
 
 import logging
 from collections.abc import Iterable
@@ -27,14 +27,14 @@ TYPE_PREFIX: Final = "/docs#"
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What is wrong with one field; the pointer is empty for the body as a whole."""
+    """The mistake in one field. The pointer is empty if it concerns the whole body."""
 
     pointer: str
     message: str
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why a request was declined. `code` is stable: base decisions on it."""
+    """The reason why a request was declined. Clients should depend on `code`, which is stable."""
 
     type: str
     title: str
@@ -45,7 +45,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class HttpRefusal(Refusal):
-    """A refusal for a reason that exists in HTTP only."""
+    """A refusal for a reason that exists only in HTTP."""
 
     status: ClassVar[int]
 
@@ -67,7 +67,7 @@ class MediaTypeUnsupported(HttpRefusal):
 
 
 class ServerFailed(HttpRefusal):
-    """An unexpected error in the server."""
+    """An unexpected error occurred in the server."""
 
     code, title, status = "server.failed", "The server failed", 500
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a chat: pages of its messages and its log, and receipts."""
+"""Operations that read a chat: pages of messages, pages of the log, and receipts."""
 
 from typing import Final
 
@@ -44,7 +44,7 @@ class ReceiptState(msgspec.Struct):
 
 
 class ReceiptList(msgspec.Struct):
-    """The receipts of all members, longest-standing member first."""
+    """The receipts of all members, earliest joined first."""
 
     data: list[ReceiptRecord]
     next_cursor: None = None
@@ -84,7 +84,7 @@ async def list_receipts(user: UserKey, chat: ChatId, verbs: ChatVerbs) -> Receip
 
 
 class MessagesQuery(Query, frozen=True):
-    """Backwards from `before` (from the newest if it is absent), or forwards from `after`."""
+    """Which messages to return: forwards from `after`, or backwards from `before` or the newest."""
 
     limit: Limit = limits.PAGE_DEFAULT
     before: Sequence | None = None
@@ -92,7 +92,7 @@ class MessagesQuery(Query, frozen=True):
 
 
 class EntriesQuery(Query, frozen=True):
-    """Forwards from `after`."""
+    """Which entries to return: those that follow the sequence `after`."""
 
     limit: Limit = limits.PAGE_DEFAULT
     after: Sequence = 0
@@ -106,7 +106,7 @@ class MessagesBefore(msgspec.Struct):
 
 
 class MessagesAfter(msgspec.Struct):
-    """Messages, oldest first; `next_after` is null at the end. An empty page is not the end."""
+    """Messages, oldest first. `next_after` is null at the end; earlier pages may be empty."""
 
     data: list[MessageRecord]
     next_after: int | None

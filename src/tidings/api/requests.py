@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict reading of requests: paths, queries and JSON bodies have one meaning or are refused."""
+"""Reads requests strictly: a path, query or JSON body that is ambiguous is refused."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ Q = TypeVar("Q", bound="Query")
 
 QUERY_PARAMETERS_MAX: Final = 20
 COMPLAINT_CHARS_MAX: Final = 200
-"""How many characters of a field's name an answer repeats."""
+"""Characters of an error message or pointer that an answer contains at most."""
 
 _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"'
@@ -39,16 +39,16 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """Return the body of a request. If its announced length is too large, it is refused unread.
+    """Return the body of a request. A body with a too large `Content-Length` is refused unread.
 
     Raises:
         TooLarge: The body has more than `bytes_max` bytes.
-        Invalid: The client disconnected before the end.
+        Invalid: The client disconnected before the end of the body.
     """
     too_large = TooLarge("the body is too large")
     if _announced_length(request.headers) > bytes_max:
         raise too_large
-    # A single growing buffer: joining a list of chunks would need the memory twice.
+    # This is a single growing buffer, because joining a list of chunks would need the memory twice.
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -61,7 +61,7 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
 
 
 async def read_value(body: bytes, kind: type[B], charge: Callable[[B], Awaitable[None]]) -> B:
-    """Return the decoded value of a JSON body; `charge` takes what the value costs.
+    """Return the decoded value of a JSON body, after `charge` has charged its cost.
 
     Raises:
         Invalid: The body is not JSON, not of this type, or ambiguous.
@@ -78,7 +78,7 @@ async def read_value(body: bytes, kind: type[B], charge: Callable[[B], Awaitable
 
 
 def check_media_type(headers: Mapping[str, str]) -> None:
-    """Refuse a body that is not plain JSON in UTF-8."""
+    """Refuse a body that is not uncompressed JSON in UTF-8."""
     media_type, _, parameters = headers.get("content-type", "").partition(";")
     charset = parameters.strip().lower()
     if media_type.strip().lower() != "application/json":
@@ -92,7 +92,7 @@ def check_media_type(headers: Mapping[str, str]) -> None:
 def check_parts(body: bytes) -> None:
     """Refuse a body with so many parts that decoding it would delay all other requests.
 
-    The names in an object have no comma of their own, so strings are counted separately.
+    Strings are counted too, because the names in an object are strings without a comma.
     """
     parts = sum(body.count(mark) for mark in (b",", b"[", b"{"))
     if parts > limits.BODY_PARTS_MAX or body.count(b'"') > 2 * limits.BODY_PARTS_MAX:
@@ -102,7 +102,7 @@ def check_parts(body: bytes) -> None:
 def read_json(body: bytes, kind: type[B]) -> B:
     """Return the decoded value of a body.
 
-    The decoder goes no deeper into a body than the type does, so that deep nesting costs nothing.
+    The decoder goes no deeper into a body than the type does, so deep nesting costs nothing.
     """
     try:
         return msgspec.json.decode(body, type=kind)
@@ -115,18 +115,19 @@ def read_json(body: bytes, kind: type[B]) -> B:
 
 
 def check_names(body: bytes) -> None:
-    """Refuse ambiguous JSON: a name may occur only once in an object."""
+    """Refuse JSON in which an object has the same name twice."""
     try:
         json.loads(body, object_pairs_hook=_check_names)
     except RecursionError:
-        # This decoder has a slightly lower limit than the first.
+        # This decoder allows slightly less nesting than the first.
         raise Invalid("the body is nested too deeply", "") from None
 
 
 def without_plain_lists(body: bytes) -> bytes:
-    """Return valid JSON with its lists of strings and numbers emptied: they contain no names.
+    """Return valid JSON in which all lists of strings and numbers are empty.
 
-    Decoding 100,000 strings only to look at the names around them takes three times their size.
+    The result is only searched for names, which such lists do not contain. Decoding 100,000 strings
+    for that would need three times their size in memory.
     """
     parts: list[bytes] = []
     end = 0
@@ -138,36 +139,36 @@ def without_plain_lists(body: bytes) -> bytes:
 
 
 def read_query(query_string: bytes, kind: type[Q]) -> Q:
-    """Return the parameters of a query: each known, given once, and in canonical form."""
+    """Return the parameters of a query; each must be known, unique and in canonical form."""
     given = _parameters(query_string)
     try:
         query = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _explained(error, "the query") from None
     for name, text in given.items():
-        # Refuses 1e2, 50.0 and null, which a lenient conversion lets through.
+        # This refuses 1e2, 50.0 and null, which the lenient conversion accepts.
         if str(getattr(query, name)) != text:
             raise Invalid(f"{name} is not in its plain form", f"/{name}")
     return query
 
 
 def check_no_query(query_string: bytes) -> None:
-    """Refuse any parameter."""
+    """Refuse a query that has any parameter."""
     for name in _parameters(query_string):
         raise Invalid(f"{name} is not a known parameter", f"/{name}")
 
 
 def check_host(headers: Mapping[str, str]) -> None:
-    """Refuse a request whose `Host` header is not a possible host name."""
+    """Refuse a request whose `Host` header has characters that no host name can have."""
     if _HOST.fullmatch(headers.get("host", "")) is None:
         raise Invalid
 
 
 def check_path(scope: Scope, template: str) -> None:
-    """Raise NotFound for a path that equals one of ours only after decoding.
+    """Raise NotFound for a path that matches a route only after decoding.
 
-    `template` is the path of the matched route. The router matches with a `$` at the end, which
-    also matches before a final line feed.
+    `template` is the path of the matched route. A final line feed is refused as well, because the
+    router's pattern ends with `$`, which also matches before it.
     """
     if scope["path"].endswith("\n") and not template.endswith("}"):
         raise NotFound

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inbox at the paths under `/stack`, for clients written for the API that had them."""
+"""Operations on inboxes at paths under `/stack`, for clients of the API that had these paths."""
 
 from typing import Final
 

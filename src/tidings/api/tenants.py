@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tenants: create, update and list; tenant keys, and user tokens."""
+"""Operations on tenants, tenant keys and user tokens."""
 
 from typing import Final
 
@@ -13,6 +13,7 @@ from tidings.api.fields import Device, Limit, Name, Quota, TokenSeconds, UserId
 from tidings.api.operations import Answer, Audited, operation
 from tidings.api.requests import Body, Query
 from tidings.model import limits
+from tidings.model.ids import rfc3339
 from tidings.model.refusals import (
     CursorInvalid,
     KeyNotFound,
@@ -20,14 +21,13 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserDeactivated,
 )
-from tidings.model.times import rfc3339
 from tidings.ports.people import Quotas, Tenant, TenantKey
 
 TAG: Final = "Tenants"
 
 
 class QuotasChange(Body, frozen=True):
-    """The quotas of a tenant, which replace all previous ones; absent or null: unlimited."""
+    """The quotas of a tenant, which replace all previous quotas. Absent or null means unlimited."""
 
     users: Quota | None = None
     chats_per_day: Quota | None = None
@@ -43,7 +43,7 @@ class TenantChange(Body, frozen=True):
 
 
 class QuotasRecord(msgspec.Struct):
-    """The quotas of a tenant; null: unlimited."""
+    """The quotas of a tenant; null means unlimited."""
 
     users: int | None
     chats_per_day: int | None
@@ -90,7 +90,7 @@ class TenantKeyList(msgspec.Struct):
 
 
 class TokenRequest(Body, frozen=True):
-    """The user of a token, optionally the only device, and the lifetime in seconds."""
+    """The user of a token, its lifetime in seconds, and optionally the only device to use it."""
 
     user_id: UserId
     device: Device | None = None
@@ -122,8 +122,8 @@ async def put_tenant(
     identity: IdentityVerbs,
     data: TenantChange = AS_BEFORE,
 ) -> Answer[TenantRecord]:
-    """Create or update a tenant: 201 if it is new. Within five seconds of a suspension, every
-    credential of the tenant is refused and its connections close."""
+    """Create or update a tenant; the status is 201 if it is new. Within five seconds after a
+    suspension, every credential of the tenant is refused and its connections close."""
     quotas = None if data.quotas is None else Quotas(**msgspec.structs.asdict(data.quotas))
     put, is_new = await identity.put_tenant(caller, tenant, data.name, quotas, data.suspended)
     return Answer(_record(put), status=201 if is_new else 200)
@@ -186,8 +186,7 @@ async def list_tenant_keys(
     audit=Audited(target="key_id"),
 )
 async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) -> NewTenantKey:
-    """Create a tenant key. The answer is the only place that shows it; the server stores its
-    digest."""
+    """Create a tenant key. Only this answer contains the key; the server stores a digest of it."""
     return await identity.make_tenant_key(caller, tenant)
 
 
@@ -203,7 +202,7 @@ async def make_tenant_key(caller: Caller, tenant: str, identity: IdentityVerbs) 
 async def revoke_tenant_key(
     caller: Caller, tenant: str, key_id: str, identity: IdentityVerbs
 ) -> None:
-    """Revoke a tenant key. It is refused from the next request on."""
+    """Revoke a tenant key. Later requests with the key are refused."""
     await identity.revoke_tenant_key(caller, tenant, key_id)
 
 
@@ -220,7 +219,7 @@ async def revoke_tenant_key(
 async def make_token(
     caller: Caller, tenant: str, data: TokenRequest, identity: IdentityVerbs
 ) -> TokenRecord:
-    """Create a user token. The user is created if there is none."""
+    """Create a user token. If the user does not exist, this creates the user."""
     made = await identity.make_token(caller, tenant, data.user_id, data.device, data.expires_in)
     return TokenRecord(made.token, rfc3339(made.expires_at))
 

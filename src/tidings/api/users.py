@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users: the tenant's view of them, their own profiles, and the search by phone number."""
+"""Operations on users: for the tenant, on one's own profile, and search by phone number."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ from tidings.api.fields import Name, PhoneNumber, PhoneNumbers, UserPrefix
 from tidings.api.operations import Answer, operation
 from tidings.api.requests import Body
 from tidings.api.tenants import ListQuery
-from tidings.model.ids import user_id
+from tidings.model.ids import rfc3339, user_id
 from tidings.model.ids import user_id as id_of
 from tidings.model.refusals import (
     CursorInvalid,
@@ -24,7 +24,6 @@ from tidings.model.refusals import (
     TenantNotFound,
     UserNotFound,
 )
-from tidings.model.times import rfc3339
 from tidings.ports.people import User
 
 TAG: Final = "Users"
@@ -59,7 +58,7 @@ class ContactList(msgspec.Struct):
     body_cost=lambda search: rate_limits.look_up_cost(len(search.phone_numbers)),
 )
 async def find_contacts(caller: Caller, data: ContactSearch, logins: LoginVerbs) -> ContactList:
-    """Return the users of the caller's own tenant who have these numbers. A user can look up at
+    """Return the users of the caller's tenant who have these phone numbers. A user can look up at
     most 2,000 numbers a day."""
     found = await logins.find_contacts(caller, data.phone_numbers)
     return ContactList([_contact_record(contact) for contact in found])
@@ -70,7 +69,7 @@ def _contact_record(contact: Contact) -> ContactRecord:
 
 
 class UserChange(Body, frozen=True):
-    """The fields of a user; absent fields do not change, and a phone number of null is removed."""
+    """Fields of a user. Absent fields do not change; `phone_number` null removes the number."""
 
     display_name: Name | None = None
     phone_number: PhoneNumber | msgspec.UnsetType | None = msgspec.UNSET
@@ -78,7 +77,7 @@ class UserChange(Body, frozen=True):
 
 
 class ProfileChange(Body, frozen=True):
-    """The fields that users change in their own profiles."""
+    """Fields that users can change in their own profiles."""
 
     display_name: Name | None = None
 
@@ -131,8 +130,8 @@ async def put_user(
     identity: IdentityVerbs,
     data: UserChange = AS_BEFORE,
 ) -> Answer[UserRecord]:
-    """Create or update a user: 201 if the user is new. Changing or removing the phone number, or
-    deactivating the user, ends all sessions and tokens of the user."""
+    """Create or update a user; the status is 201 if the user is new. Changing or removing the phone
+    number, or deactivating the user, ends all sessions and tokens of the user."""
     is_active = None if data.deactivated is None else not data.deactivated
     user, is_new = await identity.put_user(
         caller, tenant, user_id, data.display_name, data.phone_number, is_active

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links to the other processes: Kafka for events, Redis for connections and limits."""
+"""Connects this process to the others: through Kafka for events, Redis for connections and
+limits."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,12 +27,12 @@ NAME_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ClusterLinks:
-    """Links from this process to the others; each part copes with an outage of its service."""
+    """The parts that communicate with other processes; each survives an outage of its service."""
 
     name: str
-    """Name of this process; a new one at every start."""
+    """Name of this process, which is new at every start."""
     kafka: Kafka
-    """For a consumer of its own."""
+    """Settings for a worker, which opens its own consumer."""
     link: "RedisLink"
     registry: "RedisRegistry"
     handover: "RedisHandover"
@@ -39,7 +40,7 @@ class ClusterLinks:
 
     @property
     def remote_gateways(self) -> RemoteGateways:
-        """Return the other gateways."""
+        """Return the part that finds and reaches users on other gateways."""
         return RemoteGateways(self.registry, self.handover, self.name)
 
     def handover_receiver(self, target: HandoverTarget) -> "RedisHandoverReceiver":
@@ -51,7 +52,7 @@ class ClusterLinks:
 
 @asynccontextmanager
 async def open_cluster_links(config: Config, core: Core) -> AsyncIterator[ClusterLinks | None]:
-    """Open and start the links; None for the only process of a deployment.
+    """Open and start the links; None if this is the only process of its deployment.
 
     Raises:
         SetupError: A library is not installed.
@@ -93,8 +94,7 @@ def _publisher(kafka: Kafka, core: Core) -> "KafkaPublisher":
 
 
 def make_limits(config: Config, others: ClusterLinks | None) -> RateLimits | None:
-    """Return the rate limits, shared with the other processes if there are any; None if they are
-    off."""
+    """Return the rate limits, which all processes share; None if they are off."""
     if not config.network.has_limits:
         return None
     own = InProcessBuckets()

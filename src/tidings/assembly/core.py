@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core: from the settings to an open store and the verbs over it."""
+"""Opens the core of a process: the store, and the verbs that use it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,9 +24,10 @@ from tidings.assembly.logins import make_login_verbs, open_texts
 from tidings.assembly.stores import open_store
 from tidings.assembly.system import ExitAt, SystemChance, SystemClock
 from tidings.assembly.verbs import Identity, make_chat_verbs, make_identity, make_inbox_verbs
+from tidings.buses.in_process import InProcessBus
 from tidings.config import Config
 from tidings.keyrings import ensure_root_key
-from tidings.ports.bus import InProcessBus, Jobs
+from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.store import Store
 from tidings.ports.world import Clock, Failpoints, NoFailpoints
@@ -35,11 +36,11 @@ from tidings.stores.sqlite.engine.connections import StoreBroken
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Tidings without a network: the store and the verbs over it."""
+    """The store and the verbs that use it, without any network interface."""
 
     store: Store
     deliveries: DeliveryStore | None
-    """None on the embedded store, which has no other process that delivers."""
+    """None with the embedded store, where no other process delivers."""
     jobs: Jobs
     bus: InProcessBus
     vault: Vault
@@ -49,7 +50,7 @@ class Core:
     inbox: InboxVerbs
     logins: LoginVerbs
     watch: RevocationWatch
-    """Not started: the server starts it. Until then every credential is checked in the store."""
+    """The server starts the watch. Until then, every credential is checked in the store."""
     signing: SigningKeys
     own_keys: TenantIssuerKeys
     credential_status: CredentialStatus
@@ -69,7 +70,7 @@ async def open_core(
     clock: Clock | None = None,
     failpoints: Failpoints | None = None,
 ) -> AsyncIterator[Core]:
-    """Open the store and wire the actions. Closes in reverse order of opening.
+    """Open the store and make the verbs; on exit, all parts close in reverse order.
 
     A test may pass its own clock and failpoints.
 

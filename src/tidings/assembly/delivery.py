@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background delivery: the worker, the relay, push, delivery jobs and chat deletions."""
+"""Runs the background work of a process: worker, relay, push, delivery jobs, chat deletions."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -25,11 +25,11 @@ from tidings.wire.events import secrets_of
 async def run_delivery(
     config: Config, core: Core, others: ClusterLinks | None
 ) -> AsyncIterator[None]:
-    """Run the delivery that the roles of this process include; a single process runs all of it.
+    """Run the background work that belongs to the roles of this process.
 
     Raises:
-        SetupError: The tables have no stream.
-        StoreUnavailable: The tables cannot be reached now.
+        SetupError: The DynamoDB tables have no stream.
+        StoreUnavailable: DynamoDB cannot be reached now.
     """
     async with AsyncExitStack() as stack:
         if isinstance(config.store, DynamoDb) and core.deliveries is not None:
@@ -48,7 +48,7 @@ async def _run_entries(
     others: ClusterLinks | None,
     stack: AsyncExitStack,
 ) -> None:
-    """Deliver entries of chats from a store that other processes write to as well."""
+    """Deliver entries of chats from DynamoDB, where other processes may write too."""
     if others is None:
         again = Republisher(core.store.log, deliveries, core.vault, core.bus, core.clock)
         await _run_relay(tables, core, deliveries, again, None, stack)
@@ -57,7 +57,7 @@ async def _run_entries(
     if "worker" in config.process.roles:
         _run_worker(core, _deliverer(core, deliveries, others, push), others, stack)
     if "relay" in config.process.roles:
-        # A deliverer of its own, because each handles the steps for a chat one at a time.
+        # The relay has its own deliverer, because a deliverer handles one step of a chat at a time.
         deliverer = _deliverer(core, deliveries, others, push)
         await _run_relay(tables, core, deliveries, deliverer, others, stack)
 
@@ -77,7 +77,7 @@ def _deliverer(
 
 
 def _run_jobs(core: Core, stack: AsyncExitStack) -> None:
-    # The store may also have jobs: from an import, or from the time before another queue was set.
+    # The store may have jobs too: from an import, or from before another queue was configured.
     for jobs in dict.fromkeys((core.jobs, core.store.jobs)):
         runner = JobRunner(
             jobs=jobs,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the parts that most verbs are made from, and finds the keys of a deployment."""
+"""Opens the parts that most verbs need, and finds the keys of a deployment."""
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from tidings.actions.export.exporting import ExportProof
 from tidings.actions.identity.quotas import TenantQuotas
 from tidings.assembly.jobs import open_jobs
 from tidings.assembly.system import SystemChance, back_off
+from tidings.buses.in_process import InProcessBus
 from tidings.config import Config, DynamoDb
 from tidings.keyrings import EnvironmentKeyring, FileKeyring
-from tidings.ports.bus import InProcessBus, Jobs
+from tidings.ports.bus import Jobs
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.secrets import MasterKeys
 from tidings.ports.store import Store
@@ -23,11 +24,11 @@ from tidings.ports.world import Chance, Clock
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """Parts that most verbs are made from."""
+    """The open parts that most verbs need."""
 
     store: Store
     deliveries: DeliveryStore | None
-    """None on the embedded store."""
+    """None with the embedded store."""
     master: MasterKeys
     vault: Vault
     jobs: Jobs
@@ -37,7 +38,7 @@ class Foundation:
     clock: Clock
     chance: SystemChance
     has_limits: bool
-    """Whether the rates of requests are limited."""
+    """Whether rate limits apply."""
 
 
 async def open_foundation(
@@ -48,7 +49,7 @@ async def open_foundation(
     chance: SystemChance,
     stack: AsyncExitStack,
 ) -> Foundation:
-    """Open and start these parts; the stack closes them.
+    """Open and start the foundation; the stack closes its parts.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -96,7 +97,7 @@ def master_keys(config: Config, chance: Chance) -> MasterKeys:
 
 
 def key_files(config: Config) -> tuple[Path | None, Path | None]:
-    """Return the files of the root key and the master key; None if the settings have the key."""
+    """Return the paths of the root key and the master key; None for a key in the settings."""
     return (
         None if config.keys.root_key else config.data / "root.key",
         None if config.keys.master_key else config.data / "master.key",
@@ -104,7 +105,7 @@ def key_files(config: Config) -> tuple[Path | None, Path | None]:
 
 
 def export_proof(config: Config) -> ExportProof:
-    """Return the proof that an export comes from this deployment.
+    """Return the object that signs exports with the master key and verifies them.
 
     Raises:
         SetupError: The file of the master key cannot be read.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway role: connections, presence, fan-out, and handovers from other processes."""
+"""Makes the parts of the gateway role: connections, presence, fan-out and handovers."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -13,9 +13,8 @@ from tidings.assembly.cluster import ClusterLinks
 from tidings.assembly.system import jitter_ms
 from tidings.config import Config
 from tidings.delivery.fan_out import FanOut
-from tidings.gateway.admission import Admission
 from tidings.gateway.closing import RevocationCloser, drain
-from tidings.gateway.context import GatewayContext, WriteLease
+from tidings.gateway.context import Admission, GatewayContext, WriteLease
 from tidings.gateway.handover_receiver import HandoverReceiver
 from tidings.gateway.http.handshake import Handshake
 from tidings.gateway.hub import Hub
@@ -29,9 +28,9 @@ from tidings.tasks import TurnBudget
 from tidings.wire.codes import Close
 
 REGISTERED_SECONDS: Final = 10.0
-"""Lifetime of a registration without a heartbeat; a process away for longer is forgotten."""
+"""Lifetime of a connection's registration unless its gateway renews it."""
 GAP_SECONDS: Final = 0.25
-"""How long to wait for an entry that was overtaken on its way through another process."""
+"""How long to wait for a missing entry if a later one arrived first through another process."""
 
 
 def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | None]]:
@@ -40,7 +39,7 @@ def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | N
 
 
 class Sockets:
-    """All parts between the sockets and the core. Opened before the port, closed after it."""
+    """All parts between the sockets and the core. They open before the port and close after it."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class Sockets:
         self.handshake = Handshake(context, frozenset(config.network.allowed_origins), admission)
 
     def open(self) -> None:
-        """Start the exchange with other processes; no connection exists yet."""
+        """Start the exchange with other processes, before there is any connection."""
         if self._exchange is not None:
             self._exchange.open()
 
@@ -82,7 +81,7 @@ class Sockets:
         self.handshake.is_draining = True
 
     async def drain(self, seconds: float) -> None:
-        """Close all connections within some seconds."""
+        """Close all connections, spread over this many seconds."""
         await drain(self._hub, seconds, jitter_ms)
 
     def abort(self) -> None:
@@ -102,7 +101,7 @@ class Sockets:
 
 
 class Exchange:
-    """Exchange between this gateway and the other processes: handovers and registrations."""
+    """Registers this gateway's connections, and receives handovers from other processes."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class Exchange:
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
-        """Return the context with registration, so that others find its connections."""
+        """Return the context with registration, so that other processes find its connections."""
         return replace(
             context,
             register=self._registration.register,
@@ -128,12 +127,12 @@ class Exchange:
         )
 
     def open(self) -> None:
-        """Receive handovers, and keep registrations alive."""
+        """Start to receive handovers and to renew registrations."""
         self._handover_receiver.start()
         self._registration.start()
 
     async def close(self) -> None:
-        """Stop both."""
+        """Stop receiving handovers and renewing registrations."""
         await self._registration.close()
         await self._handover_receiver.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the queue of delivery jobs, and reads the settings of Kafka and Redis."""
+"""Opens the queue of delivery jobs, and converts the settings of Kafka and Redis."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -36,7 +36,8 @@ def _tls(tls: KafkaTls) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=tls.ca)
     if tls.certificate is not None:
         try:
-            # Refuses an encrypted key; without a password here, OpenSSL would ask on the terminal.
+            # This refuses an encrypted key. Without a password here, OpenSSL would ask on the
+            # terminal.
             context.load_cert_chain(tls.certificate, tls.certificate_key, password=lambda: "")
         except ssl.SSLError as error:
             raise SetupError(
@@ -63,7 +64,7 @@ def redis_servers(redis: Redis) -> "RedisServers":
 async def open_jobs(
     config: Config, store: Store, cipher: MessageCipher, clock: Clock
 ) -> AsyncIterator[Jobs]:
-    """Open the queue, which need not be reachable yet.
+    """Open the queue of delivery jobs, which need not be reachable yet.
 
     Raises:
         SetupError: The operator has to change something first.

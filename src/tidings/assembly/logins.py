@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login by phone: opens the sender of text messages, and makes the login verbs."""
+"""Opens the sender of text messages, and makes the verbs for login by phone."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -10,6 +10,7 @@ from tidings.actions.identity.logins import RedeemCode, RequestCode
 from tidings.actions.identity.phone_numbers import LoginBudgets
 from tidings.actions.identity.refreshing import RefreshSession
 from tidings.actions.identity.sessions import (
+    ListDevices,
     ListSessions,
     OpenSession,
     RevokeSession,
@@ -31,7 +32,7 @@ from tidings.wire.events import secrets_of
 
 @asynccontextmanager
 async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
-    """Open the sender of text messages; None if there is none, or this process needs none.
+    """Open the sender of text messages; None if none is configured, or this process needs none.
 
     Raises:
         SetupError: A library or credentials are missing.
@@ -51,7 +52,7 @@ async def open_sms(config: Config, clock: Clock) -> AsyncIterator[Sms | None]:
 
 @asynccontextmanager
 async def _webhook(webhook: Webhook, clock: Clock) -> AsyncIterator[Sms]:
-    # Imported here, as below: without text messages the libraries are not needed.
+    # Imported here, because the libraries are not needed without text messages.
     with optional_import():
         from tidings.phones.sms import WebhookSms
 
@@ -81,7 +82,7 @@ async def _sns(sns: Sns, clock: Clock) -> AsyncIterator[Sms]:
 
 @dataclass(frozen=True, slots=True)
 class SmsSending:
-    """The sender of text messages, and the queue in front of it."""
+    """The sender of text messages, and the queue of codes that wait for it."""
 
     sms: Sms | None
     queue: BackgroundQueue
@@ -89,7 +90,7 @@ class SmsSending:
 
 @asynccontextmanager
 async def open_texts(config: Config, clock: Clock) -> AsyncIterator[SmsSending]:
-    """Open the sender and its queue; on exit the queue is sent, for a bounded time.
+    """Open the sender and its queue. On exit, waiting codes are sent, for a limited time.
 
     Raises:
         SetupError: A library or credentials are missing.
@@ -124,6 +125,7 @@ def make_login_verbs(
         open_session=OpenSession(redeem, users, sessions, signing, digests, clock, chance, quotas),
         refresh=RefreshSession(tenants, sessions, signing, digests, clock, chance),
         sessions=ListSessions(sessions, clock),
+        devices=ListDevices(ListSessions(sessions, clock), base.vault.cursors),
         revoke_session=RevokeSession(sessions, clock),
         revoke_sessions=RevokeSessions(users, clock),
         find_contacts=FindContacts(users, store.budgets, clock),

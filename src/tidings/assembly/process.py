@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process: settings of the C library's allocator, and a dump of its state on SIGUSR1.
+"""Tunes the C library's memory allocator, and logs the state of the process on SIGUSR1.
 
-Everything is numbers and places in the code: no content, no names of users, no secrets.
+The logged state consists of numbers and places in the code. It contains no content, no names of
+users and no secrets.
 
-glibc puts large buffers among the small ones once the first of them was freed, and keeps what was
-freed below any that is still in use: after a few large posts that was 30 MB. With another C library
-nothing is done.
+After the first large buffer was freed, glibc puts later large buffers among the small ones, and
+cannot return freed memory that lies below a buffer in use. After a few large posts, this kept 30
+MB. With another C library nothing is tuned.
 """
 
 import asyncio
@@ -22,14 +23,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from tidings.diagnosis import place, queue_depths, running_loops
+from tidings.diagnosis import queue_depths, running_loops, short_path
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 LARGE_BYTES: Final = 512 * 1024
-"""Size from which buffers are mapped separately, and unmapped when they are freed."""
+"""Buffers of at least this size are mapped separately, and unmapped when they are freed."""
 KEPT_BYTES: Final = 2 * 2**20
-"""Free memory to keep at the end of the heap, for the next allocations."""
+"""Free memory that stays at the end of the heap for the next allocations."""
 GROWTH_BYTES: Final = 8 * 2**20
 CHECK_SECONDS: Final = 2.0
 _STATM: Final = Path("/proc/self/statm")
@@ -37,7 +38,8 @@ _STATM: Final = Path("/proc/self/statm")
 log = logging.getLogger("tidings.state")
 
 TASKS_MAX: Final = 20_000
-"""Tasks that are looked at, so that the event loop continues after a tenth of a second."""
+"""Tasks that a dump examines at most, so that it blocks the event loop for a tenth of a second
+only."""
 STACKS_MAX: Final = 100
 FRAMES_MAX: Final = 12
 _STDERR: Final = 2
@@ -46,7 +48,7 @@ Stack = tuple[str, ...]
 
 
 class Allocator:
-    """The allocator of this process, set up at the start."""
+    """Memory allocator of this process, which is tuned when this object is made."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._trim: Callable[[int], int] = library.malloc_trim
@@ -57,7 +59,7 @@ class Allocator:
     async def run(self) -> None:
         """Return free memory to the system whenever the process has grown by some megabytes.
 
-        Trims in a thread, because it takes milliseconds.
+        This happens in a thread, because it takes milliseconds.
         """
         kept = allocated_bytes()
         while True:
@@ -78,16 +80,17 @@ def find_allocator() -> Allocator | None:
 
 
 def allocated_bytes() -> int:
-    """Return the memory of this process in bytes, without pages of files."""
+    """Return the resident memory of this process in bytes, without shared pages."""
     _, resident, shared, *_ = _STATM.read_bytes().split()
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
 def dump_state_on_signal() -> None:
-    """Log the state of this process at each SIGUSR1, whatever the log level is."""
+    """Make SIGUSR1 log the state of this process, whatever the log level is."""
     log.setLevel(logging.INFO)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, log_state)
-    # In C and at once, then the handler above: it also works while the event loop is stuck.
+    # This prints the stacks of all threads at once, from C, before the handler above is called: it
+    # works even while the event loop is stuck.
     faulthandler.register(signal.SIGUSR1, file=_STDERR, all_threads=True, chain=True)
 
 
@@ -122,6 +125,6 @@ def _stack(work: Any) -> Stack:  # noqa: ANN401 - coroutines and generators of a
         if frame is None:
             break
         code = frame.f_code
-        stack.append(f"{place(code.co_filename)}:{frame.f_lineno} {code.co_qualname}")
+        stack.append(f"{short_path(code.co_filename)}:{frame.f_lineno} {code.co_qualname}")
         work = getattr(work, "cr_await", None) or getattr(work, "gi_yieldfrom", None)
     return tuple(stack)

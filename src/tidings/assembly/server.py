@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server: the roles of one process behind one port, and its REST application."""
+"""Runs the server: all roles of one process behind one port, and the REST API."""
 
 import asyncio
 import gc
@@ -43,6 +43,7 @@ from tidings.assembly.gateway import Sockets, count_unread
 from tidings.assembly.process import dump_state_on_signal, find_allocator
 from tidings.assembly.stores import make_local_tables
 from tidings.config import Config
+from tidings.data_folder import SERVER_FILE
 from tidings.delivery.remote_notices import RemoteNotices
 from tidings.gateway.http.connection_limits import ConnectionLimits
 from tidings.gateway.http.listener import Http, Listener
@@ -51,10 +52,6 @@ from tidings.tasks import Tasks
 
 log = logging.getLogger("tidings.serving")
 
-SERVER_FILE = "server.json"
-"""File with the URL of the server that has this folder open, for commands."""
-
-
 ABORT_SECONDS = 1.0
 """How long a server with a broken store refuses requests before it stops."""
 
@@ -62,8 +59,7 @@ ABORT_SECONDS = 1.0
 def make_rest(
     core: Core, health: Health, *, access: Access | None = None, is_whole: bool = True
 ) -> Router:
-    """Return the application with all routes and pages; without `is_whole`, with its health
-    only."""
+    """Return the REST application; without `is_whole`, it answers only health checks."""
     if not is_whole:
         return make_health_app(health, core.chance)
     return make_app(
@@ -106,14 +102,14 @@ def _identity(core: Core) -> IdentityVerbs:
 
 
 class ServerHealth:
-    """Health of this process: why it cannot serve, or None."""
+    """Health of this process: the reason why it cannot serve requests, or None."""
 
     def __init__(self) -> None:
         self.trouble: Trouble | None = "starting"
 
 
 class Server:
-    """A serving process: opened, awaited, then closed."""
+    """The server of this process, which is opened once and closed once."""
 
     def __init__(
         self, core: Core, config: Config, others: ClusterLinks | None, health: ServerHealth
@@ -138,7 +134,7 @@ class Server:
         self._listener = Listener(self._http.protocol, connections, has_sockets=has_sockets)
 
     async def open(self) -> str:
-        """Listen; return the URL."""
+        """Start background tasks, listen on the port, and return the URL."""
         core = self._core
         sweeper = Sweeper(core.store.sweeping, core.bus, core.clock)
         self._tasks.repeat(sweeper.sweep_when_due)
@@ -146,7 +142,7 @@ class Server:
             self._tasks.repeat(allocator.run)
         if core.vault.is_rotation_unfinished:
             self._tasks.start(self._resume_rotation())
-        # In every role, because a process that delivers caches content keys, too.
+        # Processes of all roles need the watch, because those that deliver cache content keys too.
         await core.watch.start()
         if self._sockets is not None:
             self._sockets.open()
@@ -169,7 +165,7 @@ class Server:
         await self._core.rotate_keys.resume()
 
     async def close(self) -> None:
-        """Drain connections, finish open requests, then stop."""
+        """Close connections gradually, finish open requests, then stop."""
         self._health.trouble = self._health.trouble or "draining"
         self._refuse()
         await self._listener.close()
@@ -183,7 +179,7 @@ class Server:
         self._refuse()
         if self._sockets is not None:
             self._sockets.abort()
-        # Requests get the reason meanwhile; then the port closes.
+        # Until the port closes, requests are refused with the reason.
         await asyncio.sleep(ABORT_SECONDS)
         await self._listener.close()
         await self._http.drain()
@@ -214,7 +210,7 @@ def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
 
 
 def _tune_gc() -> None:
-    """Search for cycles less often, and never among the objects of the start.
+    """Make the garbage collector search less often, and never among objects made at the start.
 
     A message makes a few dozen objects and no cycle: a search every 700 objects took 8 % of the
     processor under full load.
@@ -228,7 +224,7 @@ def _tune_gc() -> None:
 async def _server(
     config: Config, health: ServerHealth, broken: Callable[[StoreBroken], None]
 ) -> AsyncIterator[Server]:
-    """Open everything a server depends on; the server itself is not open yet."""
+    """Open everything that a server needs, and yield the server, which is not open yet."""
     await make_local_tables(config)
     async with (
         open_core(config, broken) as core,
@@ -239,7 +235,7 @@ async def _server(
 
 
 async def serve(config: Config, announce: Callable[[str], None]) -> int:
-    """Serve until a signal to stop; return the exit code: 0, or 1 if the store broke.
+    """Run the server until a signal to stop; return the exit code, which is 1 if the store broke.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -250,7 +246,7 @@ async def serve(config: Config, announce: Callable[[str], None]) -> int:
     health = ServerHealth()
 
     def broken(_trouble: StoreBroken) -> None:
-        # The details are in the log: the store logs them before it calls.
+        # The store has logged the details before it calls this.
         health.trouble = "the store is broken"
         stop.set()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the store that the settings name: for a server, for an export or for an import."""
+"""Opens the store that the settings name, for a server, an export or an import."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import (
@@ -28,7 +28,7 @@ def open_store(
     failpoints: Failpoints,
     broken: Callable[[StoreBroken], None],
 ) -> AbstractAsyncContextManager[tuple[Store, DeliveryStore | None]]:
-    """Open the store, and its side for delivery if other processes deliver.
+    """Open the store, with its delivery calls if it is DynamoDB.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -53,10 +53,11 @@ async def _folder(
 async def _tables(
     config: Config, tables: DynamoDb, clock: Clock, chance: Chance, failpoints: Failpoints
 ) -> AsyncIterator[tuple[Store, DeliveryStore]]:
-    # Imported here: the embedded server neither needs these libraries nor waits for them to load.
+    # Imported here, because a server with the embedded store does not need these libraries.
     with optional_import():
         from tidings.stores.dynamodb.store import open_store
-    # A single process may keep keys in its folder: commands that change them must go through it.
+    # A single process may have keys in its data folder. The lock makes commands that change keys
+    # use the running server.
     with _nobody_else(config):
         async with open_store(
             endpoint=tables.endpoint,
@@ -92,7 +93,7 @@ async def make_local_tables(config: Config) -> None:
 
 
 class _Where(TypedDict):
-    """Which tables to open, and how to reach them."""
+    """Arguments that say which tables to open, and how to reach them."""
 
     endpoint: str | None
     region: str
@@ -104,7 +105,7 @@ class _Where(TypedDict):
 
 @asynccontextmanager
 async def open_source(config: Config) -> AsyncIterator[Source]:
-    """Open the store to read all facts from.
+    """Open the store for an export.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -125,7 +126,7 @@ async def open_source(config: Config) -> AsyncIterator[Source]:
 
 @asynccontextmanager
 async def open_target(config: Config) -> AsyncIterator[Target]:
-    """Open the store to write all facts into. Raises as `open_source` does."""
+    """Open the store for an import; raises the same errors as `open_source`."""
     if not isinstance(config.store, DynamoDb):
         from tidings.stores.sqlite.export import importing as embedded
 
@@ -140,7 +141,7 @@ async def open_target(config: Config) -> AsyncIterator[Target]:
 
 
 def _nobody_else(config: Config) -> AbstractContextManager[None]:
-    """Lock the data folder of a single process; several processes share none."""
+    """Lock the data folder, if this is the only process of its deployment."""
     return only_process(config.data) if config.is_alone else nullcontext()
 
 

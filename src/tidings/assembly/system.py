@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real world: the system's clock, its randomness, back-off, and failpoints that exit."""
+"""The clock and randomness of the machine, waits between attempts, and failpoints that exit."""
 
 import asyncio
 import os
@@ -25,33 +25,33 @@ class SystemChance:
 
 
 class ExitAt:
-    """Failpoints that end the process at the n-th visit to a place, as a kill would."""
+    """Failpoints that end the process when it reaches a place for the n-th time, like a kill."""
 
     def __init__(self, visits: Mapping[FailpointName, int]) -> None:
         self._left = dict(visits)
 
-    def armed(self, place: FailpointName) -> bool:
-        return place in self._left
+    def armed(self, name: FailpointName) -> bool:
+        return name in self._left
 
-    def reach(self, place: FailpointName) -> None:
-        if place in self._left:
-            self._left[place] -= 1
-            if self._left[place] <= 0:
+    def reach(self, name: FailpointName) -> None:
+        if name in self._left:
+            self._left[name] -= 1
+            if self._left[name] <= 0:
                 os._exit(137)
 
 
 def jitter_ms(most: int) -> int:
-    """Return a random number of milliseconds up to a maximum: for spreading, not for secrets."""
+    """Return a random number of milliseconds up to `most`, to spread load; not for secrets."""
     return random.randint(0, most)
 
 
 async def back_off(attempt: int) -> None:
-    """Wait before another attempt at a contended slot: full jitter, doubling from 5 ms."""
+    """Wait before the next attempt to write a contended slot, at random up to 5 ms · 2^attempt."""
     await asyncio.sleep(random.uniform(0, 0.005 * 2**attempt))
 
 
 async def wait_patiently(attempt: int) -> None:
-    """Wait before another attempt at a service that is away: full jitter, up to ten seconds."""
+    """Wait before the next attempt to reach a service that is down, at random up to ten seconds."""
     await asyncio.sleep(random.uniform(0, min(10.0, 0.1 * 2 ** min(attempt, 10))))
 
 

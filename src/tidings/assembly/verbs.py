@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the verbs of chats and inboxes, and the parts that check credentials."""
+"""Makes the verbs for chats and inboxes, and the parts that check credentials."""
 
 from dataclasses import dataclass
 
 from tidings.actions.chat.changes import Removing
-from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, Mute
+from tidings.actions.chat.chats import CreateChat, GetChat, ListChats, ListTenantChats, Mute
 from tidings.actions.chat.deleting import DeleteChat, GetJob
 from tidings.actions.chat.invites import (
     AcceptInvite,
@@ -31,10 +31,15 @@ from tidings.actions.identity.signing_keys import SigningKeys
 from tidings.actions.identity.token_issuers import TenantIssuerKeys
 from tidings.actions.inbox.broadcast_log import BroadcastAppender, LogViews
 from tidings.actions.inbox.message_schemas import MessageSchemas
-from tidings.actions.inbox.posted import FindNotification, GetProgress, RetractNotification
+from tidings.actions.inbox.posted import (
+    FindNotification,
+    GetProgress,
+    ListPosted,
+    RetractNotification,
+)
 from tidings.actions.inbox.posting import PostNotification
 from tidings.actions.inbox.reading import CountUnread, ListNotifications, MarkRead
-from tidings.actions.inbox.settings import InboxConfigs, Settings
+from tidings.actions.inbox.settings import InboxConfigs, ListInboxes, Settings
 from tidings.actions.inbox.showing import NotificationReader, NotificationTexts
 from tidings.actions.verbs import ChatVerbs, InboxVerbs
 from tidings.assembly.foundation import Foundation
@@ -46,7 +51,7 @@ from tidings.schema_checker import ProcessChecker
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Parts that cache credentials and share one watch, which reports revocations to them."""
+    """Parts that check and cache credentials, and the watch that reports revocations to them."""
 
     watch: RevocationWatch
     signing: SigningKeys
@@ -58,7 +63,7 @@ class Identity:
 def make_identity(
     root_key: str, store: Store, wrapping: Wrapping, quotas: TenantQuotas, clock: Clock
 ) -> Identity:
-    """Return these parts, with a watch that is not started."""
+    """Make the parts that check credentials; the watch is not started."""
     watch = RevocationWatch(store.revocations)
     signing = SigningKeys(store.tenants, wrapping, clock, watch)
     own_keys = TenantIssuerKeys(store.tenants, clock, watch)
@@ -72,7 +77,7 @@ def make_identity(
 
 
 def make_inbox_verbs(base: Foundation) -> InboxVerbs:
-    """Return the verbs of inboxes; posts to listed users go through the queue."""
+    """Make the verbs for inboxes."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     notifications, copies = store.notifications, store.copies
     settings = Settings(store.inbox_settings, store.tenants)
@@ -86,6 +91,8 @@ def make_inbox_verbs(base: Foundation) -> InboxVerbs:
     return InboxVerbs(
         settings=settings,
         configs=configs,
+        inboxes=ListInboxes(store.inbox_settings, store.tenants, vault.cursors),
+        posted=ListPosted(configs, notifications, views, texts, vault.cursors, clock),
         post=_posting(base, configs, settings, texts, views, append_broadcast),
         progress=GetProgress(find, notifications, views, texts),
         redact=RetractNotification(
@@ -125,7 +132,7 @@ def _posting(
 
 
 def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
-    """Return the verbs of chats."""
+    """Make the verbs for chats."""
     store, vault, bus, clock, chance = base.store, base.vault, base.bus, base.clock, base.chance
     log, chats, users = store.log, store.chats, store.users
     appender, quotas = base.appender, base.quotas
@@ -136,6 +143,7 @@ def make_chat_verbs(base: Foundation, inbox: InboxVerbs) -> ChatVerbs:
     return ChatVerbs(
         create=CreateChat(chats, users, vault, bus, clock, chance, strangers, invitations, quotas),
         list=ListChats(chats, vault, vault.cursors, clock),
+        list_as_tenant=ListTenantChats(store.tenants, users, chats, vault.cursors),
         get=GetChat(chats, vault, clock),
         mute=Mute(chats),
         put_member=PutMember(appender, users, strangers, invitations),

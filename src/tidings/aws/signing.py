@@ -11,7 +11,7 @@ import hmac
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol
 
-from tidings.model.times import EPOCH
+from tidings.model.ids import EPOCH
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 

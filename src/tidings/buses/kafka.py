@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishing to Kafka: every entry that this process appended, as stored, for the workers.
+"""Publishes to Kafka every entry that this process appends to a log, for workers to deliver.
 
-Nothing waits for Kafka or depends on it. When Kafka is slow or down, events are dropped and
-counted: the relay compares the log with what was delivered, and delivers the rest.
+No request waits for Kafka. When Kafka is slow or down, events are dropped and counted. The relay
+finds the entries that were not delivered, and delivers them.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tidings.buses.kafka_clients import (
     stop_producer,
 )
 from tidings.model.ids import ChatId
-from tidings.ports.bus import Appended, Bus, Event, FeedUnavailable
+from tidings.ports.bus import Appended, Bus, FeedUnavailable
 from tidings.wire.events import CleanedEvent, HintEvent, MessageCipher, encode_event, entry_event
 
 log = logging.getLogger("tidings.bus")
@@ -33,11 +33,11 @@ WAITING_EVENTS_MAX: Final = 10_000
 HINT_SECONDS_MAX: Final = 2.0
 LOG_SECONDS_MIN: Final = 10.0
 FAILURES_MAX: Final = 50
-"""Failures in a row after which the producer is replaced: it may never recover."""
+"""Number of failures in a row after which the producer is replaced, since it may never recover."""
 
 
 class KafkaPublisher:
-    """Subscriber of the process's own bus that publishes entries to Kafka, in order."""
+    """Publishes the entries on the process's own bus to Kafka, in order."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class KafkaPublisher:
         back_off: Callable[[int], Awaitable[None]],
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        """`back_off` waits before the n-th new attempt to connect, at most some seconds."""
+        """`back_off` waits before the n-th attempt to connect again, a few seconds at most."""
         self._servers = servers
         self._topics = topics
         self._cipher = cipher
@@ -63,10 +63,10 @@ class KafkaPublisher:
         self.published = 0
         self.dropped = 0
         self._failures = 0
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:
-        """Start to publish; Kafka may still be unreachable."""
+        """Start to publish. Kafka need not be reachable yet."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -97,12 +97,11 @@ class KafkaPublisher:
         return True
 
     def cleaned(self, chat: ChatId, sequences: tuple[int, ...]) -> None:
-        """Inform the workers that messages of the chat have expired and are deleted."""
+        """Inform the workers that messages of a chat have expired and their content was removed."""
         self._put(chat, encode_event(CleanedEvent(chat, sequences)))
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, Appended):
-            self._put(event.entry.chat_id, entry_event(event.entry))
+    def _on_appended(self, event: Appended) -> None:
+        self._put(event.entry.chat_id, entry_event(event.entry))
 
     def _put(self, chat: ChatId, event: bytes) -> None:
         if len(self._waiting) >= WAITING_EVENTS_MAX:
@@ -139,7 +138,7 @@ class KafkaPublisher:
                 await self._back_off(attempt)
 
     async def _send(self, chat: ChatId, event: bytes) -> None:
-        """Pass an event to the library; this waits for room in its buffer, not for an answer."""
+        """Pass an event to the library. This waits for room in its buffer, but not for Kafka."""
         try:
             sent = await self._producer.send(self._topics.messages, event, key=chat.encode())
         except (KafkaError, OSError) as error:

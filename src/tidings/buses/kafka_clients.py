@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kafka's address, credentials and topics, and clients that start and close cleanly.
+"""The address, credentials and topics of Kafka, and clients that start and close cleanly.
 
-No other module uses them. The library's version is capped in `pyproject.toml`, and a unit test
-compares the source of each function that we depend on with the version we have read.
+To close cleanly, this module uses internals of the library; no other module does. The library's
+version is capped in `pyproject.toml`, and a unit test compares the source of each function that we
+depend on with the version that we have read.
 """
 
 import asyncio
@@ -19,9 +20,24 @@ from tidings.ports.bus import FeedUnavailable
 
 PRODUCER_SECONDS_MAX: Final = 2.0
 CONSUMER_SECONDS_MAX: Final = 5.0
-"""Longest time for a commit, and for leaving the group."""
+"""Maximum time for a commit, and for leaving the group."""
 
 GIVE_UP_SECONDS_MAX: Final = 5.0
+PARTITIONS_DEFAULT: Final = 12
+"""Number of partitions of a topic, and so the maximum number of workers that can share its work.
+
+Partitions cannot be added later: the events of a chat would no longer be in order."""
+EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
+"""Retention of events. It is short, because the relay delivers entries whose events are gone, and
+encrypted content should not stay in Kafka without need."""
+JOBS_KEPT_MS: Final = 7 * 24 * 60 * 60 * 1_000
+"""Retention of delivery jobs. It is long, because a job exists only in Kafka, and must still be
+there when workers run again after an outage."""
+COPIES_MAX: Final = 3
+"""Maximum number of replicas of a topic. There are fewer if there are fewer brokers."""
+ANSWER_MS_MAX: Final = 5_000
+RETRY_MS: Final = 500
+"""Pause between the library's attempts to reach a broker. The library logs each attempt."""
 
 
 async def stop_producer(producer: Any) -> None:  # noqa: ANN401 - the library has no types
@@ -30,7 +46,7 @@ async def stop_producer(producer: Any) -> None:  # noqa: ANN401 - the library ha
         async with asyncio.timeout(PRODUCER_SECONDS_MAX):
             await producer.stop()
     except TimeoutError:
-        # It still waits for unsent events, and would retry forever.
+        # The producer still waits for unsent events, and would try to send them forever.
         await producer._sender.close()
         await producer.client.close()
     except (KafkaError, OSError):
@@ -43,7 +59,7 @@ async def stop_consumer(consumer: Any) -> None:  # noqa: ANN401
         async with asyncio.timeout(CONSUMER_SECONDS_MAX):
             await consumer.stop()
     except (KafkaError, OSError, TimeoutError):
-        # It still waits for the group, and would leak tasks and connections.
+        # The consumer still waits for the group. Its tasks and connections must not leak.
         if consumer._coordinator is not None:
             await consumer._coordinator._stop_heartbeat_task()
             await consumer._coordinator._stop_commit_offsets_refresh_task()
@@ -53,7 +69,7 @@ async def stop_consumer(consumer: Any) -> None:  # noqa: ANN401
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """Name and password for Kafka, and the mechanism that sends them."""
+    """Name and password for Kafka, and the mechanism of authentication."""
 
     mechanism: str
     """PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
@@ -66,7 +82,7 @@ class KafkaServers:
     """Addresses of Kafka's bootstrap servers, with TLS and credentials."""
 
     bootstrap: str
-    """host:port, separated by commas."""
+    """Addresses as host:port, separated by commas."""
     tls: ssl.SSLContext | None = None
     sasl: Sasl | None = None
 
@@ -88,9 +104,10 @@ class KafkaServers:
 
 
 async def start_client(client: Any) -> None:  # noqa: ANN401 - the library has no types
-    """Start a consumer, a producer or an admin client; a cancelled caller waits for the start.
+    """Start a consumer, a producer or an admin client.
 
-    The library would otherwise leak the connection that it had begun to open.
+    If the caller is cancelled, this waits until the client has started. Otherwise the library would
+    leak the connection that it had begun to open.
     """
     starting = asyncio.ensure_future(client.start())
     try:
@@ -98,23 +115,10 @@ async def start_client(client: Any) -> None:  # noqa: ANN401 - the library has n
     except asyncio.CancelledError:
         await asyncio.wait([starting], timeout=GIVE_UP_SECONDS_MAX)
         if starting.done() and not starting.cancelled():
-            starting.exception()  # retrieved, so that asyncio does not log it
+            starting.exception()  # read the exception, so that asyncio does not log it
         else:
             starting.cancel()
         raise
-
-
-PARTITIONS_DEFAULT: Final = 12
-"""Most workers that can share the work. Adding partitions later would break a chat's order."""
-EVENTS_KEPT_MS: Final = 60 * 60 * 1_000
-"""Events make delivery fast, and the log makes it right: no reason to keep encrypted content."""
-JOBS_KEPT_MS: Final = 7 * 24 * 60 * 60 * 1_000
-"""A delivery job exists only here, so it is kept until workers or an operator return."""
-COPIES_MAX: Final = 3
-"""Most replicas of a topic; fewer if there are fewer brokers."""
-ANSWER_MS_MAX: Final = 5_000
-RETRY_MS: Final = 500
-"""Pause of the library between attempts to reach a broker; it logs each attempt."""
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -124,27 +128,27 @@ class Topics(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> str:
-        """Topic of events for the workers; a chat's events are in one partition, in order."""
+        """Topic of events for the workers. All events of a chat are in one partition, in order."""
         return f"{self.prefix}messages"
 
     @property
     def inbox_jobs(self) -> str:
-        """Topic of the inbox's delivery jobs, in no order."""
+        """Topic of delivery jobs for notifications. Their order does not matter."""
         return f"{self.prefix}inbox-jobs"
 
     @staticmethod
     def dead_of(topic: str) -> str:
-        """Return the topic for dead letters of a topic, which an operator can inspect."""
+        """Return the topic for the dead letters of a topic, which an operator can inspect."""
         return f"{topic}-dead"
 
 
 async def ensure_topics(
     servers: KafkaServers, topics: Topics, partitions: int = PARTITIONS_DEFAULT
 ) -> None:
-    """Create the topics that are missing; existing topics are not changed.
+    """Create the topics that are missing. Existing topics are not changed.
 
     Raises:
-        FeedUnavailable: Kafka does not answer, or does not permit it.
+        FeedUnavailable: Kafka does not answer, or does not allow this client to create topics.
     """
     admin = AIOKafkaAdminClient(
         **servers.options(), request_timeout_ms=ANSWER_MS_MAX, retry_backoff_ms=RETRY_MS
@@ -181,7 +185,7 @@ def _topic(name: str, partitions: int, copies: int, kept_ms: int) -> NewTopic:
         replication_factor=copies,
         topic_configs={
             "retention.ms": str(kept_ms),
-            # Two of three brokers have everything that Kafka confirmed, so one may be lost.
+            # All events that Kafka confirmed are on two of three brokers, so one may be lost.
             "min.insync.replicas": str(max(1, copies - 1)),
         },
     )

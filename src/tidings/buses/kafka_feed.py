@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consuming from Kafka as one of a group of workers, with the offsets of what is finished.
+"""Consumes events from Kafka as a member of a group, and commits the offsets of finished events.
 
-Offsets are committed after the effects, about once per second, so events are delivered again
-after a crash or a rebalance. That is harmless, even if offsets are reset to the beginning.
+Offsets are committed about once per second, after the work for the events is done. Therefore some
+events are taken again after a crash or a rebalance. That is harmless, even if all events are taken
+again.
 """
 
 import asyncio
@@ -30,9 +31,21 @@ from tidings.model import limits
 from tidings.ports.bus import Feed, FeedEvent, FeedUnavailable
 from tidings.wire.events import MessageCipher
 
+log = logging.getLogger("tidings.bus")
+
+GROUP_DEFAULT: Final = "tidings-delivery"
+TAKE_MS_MAX: Final = 200
+COMMIT_SECONDS: Final = 1.0
+SESSION_MS: Final = 10_000
+DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
+"""Maximum number of bytes of a record that its dead letter contains. The dead letter has additional
+headers, and must fit into a record, too."""
+DEAD_LETTERS_WAITING_MAX: Final = 1_000
+"""Limit on records that wait to become dead letters. At the limit no more records are taken."""
+
 
 class Offsets:
-    """Unfinished events of each partition, and the offset before which all are finished."""
+    """Unfinished events of each partition, and the offset up to which all events are finished."""
 
     def __init__(self) -> None:
         self._open: dict[int, OrderedDict[int, bool]] = {}
@@ -40,7 +53,7 @@ class Offsets:
         self._committed: dict[int, int] = {}
 
     def taken(self, partition: int, offset: int) -> None:
-        """Record that an event was taken; offsets of a partition ascend."""
+        """Record that an event was taken. The offsets of a partition must ascend."""
         self._open.setdefault(partition, OrderedDict())[offset] = False
 
     def finished(self, partition: int, offset: int) -> None:
@@ -57,7 +70,7 @@ class Offsets:
             self._next[partition] = first + 1
 
     def news(self) -> dict[int, int]:
-        """Return the offset to continue at for each partition where the group has another."""
+        """Return the offset to commit for each partition in which more events are finished."""
         return {
             partition: offset
             for partition, offset in self._next.items()
@@ -65,29 +78,17 @@ class Offsets:
         }
 
     def committed(self, offsets: dict[int, int]) -> None:
-        """Record that these offsets are committed to the group."""
+        """Record that these offsets are committed."""
         self._committed.update(offsets)
 
     def give_away(self, partition: int) -> None:
-        """Forget a partition that another worker consumes now."""
+        """Forget a partition, because another worker consumes it now."""
         for of_partition in (self._open, self._next, self._committed):
             of_partition.pop(partition, None)
 
 
-log = logging.getLogger("tidings.bus")
-
-GROUP_DEFAULT: Final = "tidings-delivery"
-TAKE_MS_MAX: Final = 200
-COMMIT_SECONDS: Final = 1.0
-SESSION_MS: Final = 10_000
-DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
-"""Bytes of a record that its dead letter keeps: with the headers it must fit into a record."""
-DEAD_LETTERS_WAITING_MAX: Final = 1_000
-"""Records waiting to become dead letters beyond which nothing more is taken."""
-
-
 class KafkaFeed:
-    """Member of a consumer group; it joins at the first `take`."""
+    """Member of a consumer group. It joins the group at the first `take`."""
 
     def __init__(
         self,
@@ -100,10 +101,10 @@ class KafkaFeed:
         partitions: int = PARTITIONS_DEFAULT,
         keeps_refused: bool = False,
     ) -> None:
-        """Consume `topic`, or the topic of messages if none is given.
+        """Set up the feed. It consumes `topic`, or the topic of messages if none is given.
 
-        A record that the cipher does not open is dropped, or with `keeps_refused` it becomes a
-        dead letter first.
+        A record that the cipher cannot decrypt is dropped, or becomes a dead letter with
+        `keeps_refused`.
         """
         self._servers = servers
         self._topics = topics
@@ -116,14 +117,15 @@ class KafkaFeed:
         self._producer: Any = None
         self._offsets = Offsets()
         self._dead_letters: deque[tuple[FeedEvent, str]] = deque()
-        """Records that are to become dead letters, with the reasons."""
+        """Records that wait to become dead letters, with the reasons."""
         self._committed_at = 0.0
         self.commits = 0
         self.failed_commits = 0
 
     @property
     def refused(self) -> int:
-        """Number of records that this deployment did not encrypt for this topic."""
+        """Number of records that were refused because this deployment did not encrypt them for this
+        topic."""
         return self._cipher.refused
 
     async def take(self, most: int) -> Sequence[FeedEvent]:
@@ -154,14 +156,14 @@ class KafkaFeed:
         return received
 
     def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
-        """Queue a record to become a dead letter as soon as possible; then it is finished.
+        """Queue a record to become a dead letter. It is finished when the dead letter is written.
 
-        A failure to write the dead letter must not affect the records taken with it.
+        The record is only queued, so that a failure does not affect the other records of a `take`.
         """
         self._dead_letters.append((received, reason))
 
     async def write_dead_letters(self) -> None:
-        """Write the queued dead letters; on a failure the rest waits for the next `take`."""
+        """Write the queued dead letters. After a failure the rest waits for the next `take`."""
         while self._dead_letters:
             received, reason = self._dead_letters.popleft()
             try:
@@ -209,8 +211,8 @@ class KafkaFeed:
             **self._servers.options(),
             group_id=self._group,
             enable_auto_commit=False,
-            # A group without offsets starts with the oldest event. That costs some reading, but
-            # starting with the newest would leave everything to the relay.
+            # A group without offsets starts with the oldest event. This takes some reading, but if
+            # it started with the newest, only the relay would deliver the older ones.
             auto_offset_reset="earliest",
             session_timeout_ms=SESSION_MS,
             request_timeout_ms=2 * SESSION_MS,
@@ -241,7 +243,7 @@ class KafkaFeed:
             async with asyncio.timeout(CONSUMER_SECONDS_MAX):
                 await self._consumer.commit(offsets)
         except (KafkaError, OSError, TimeoutError) as error:
-            # The events are delivered again, to the worker that has the partition then.
+            # The worker that consumes the partition next takes these events again.
             self.failed_commits += 1
             log.warning("offsets not committed: %s", error, extra={"action": "commit_failed"})
         else:
@@ -249,7 +251,7 @@ class KafkaFeed:
             self._offsets.committed(news)
 
     async def give_away(self, partitions: set[int]) -> None:
-        """Commit what is finished and forget the rest, because these partitions are revoked."""
+        """Commit finished events and forget the others, because these partitions are revoked."""
         await self._commit()
         for partition in partitions:
             self._offsets.give_away(partition)

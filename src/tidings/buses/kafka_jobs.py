@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue of delivery jobs in a Kafka topic, consumed by a group of workers.
 
-A job is in the queue when all in-sync replicas have it. Offsets are committed in order after the
-jobs are finished: after a crash, all jobs behind an unfinished job are delivered again.
+A job is in the queue when all in-sync replicas have it. An offset is committed only when all jobs
+before it are finished. Therefore after a crash all jobs behind an unfinished job are taken again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ PUT_SECONDS_MAX: Final = 10.0
 
 
 class KafkaJobs:
-    """One process's client of the queue; it connects at the first put or take."""
+    """A process's client of the queue. It connects at the first `put` or `take`."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class KafkaJobs:
             group=group,
             topic=topics.inbox_jobs,
             partitions=partitions,
-            keeps_refused=True,  # it may be a job of an older version, which exists only here
+            keeps_refused=True,  # a refused record may be a job of an older version
         )
         self._producer: Any = None
         self._connecting: asyncio.Task[Any] | None = None
@@ -108,7 +108,7 @@ class KafkaJobs:
         await self._let_go(self._producer)
 
     def _read(self, received: FeedEvent) -> Taken | None:
-        """Return the job of a record; None if it is not a job, which then becomes a dead letter."""
+        """Return the job in a record. If it is not a job, make it a dead letter and return None."""
         try:
             job = decode_job(received.value)
         except NotAJob as reason:
@@ -124,7 +124,7 @@ class KafkaJobs:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._tried)
-        # A caller that gives up does not cancel the connecting: the library would leak a socket.
+        # A caller that gives up must not cancel the task: the library would leak a socket.
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> Any:  # noqa: ANN401
@@ -135,10 +135,10 @@ class KafkaJobs:
     def _tried(self, task: asyncio.Task[Any]) -> None:
         self._connecting = None
         if not task.cancelled():
-            task.exception()  # retrieved for asyncio; the waiting callers raise it
+            task.exception()  # read, so that asyncio does not log it; the waiting callers raise it
 
     async def _let_go(self, producer: Any) -> None:  # noqa: ANN401
-        """Close a producer; after a failure it may never recover, so the next put uses another."""
+        """Close a producer: after a failure it may never recover. The next `put` opens another."""
         if producer is not None and producer is self._producer:
             self._producer = None
             await stop_producer(producer)

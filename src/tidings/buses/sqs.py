@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue of delivery jobs in SQS.
 
-A process that takes a job hides it from others for a minute, and hides it again until the work is
-done. A job that is neither finished nor hidden again is delivered again. A message that is not a
-job, or was not encrypted by this deployment for this queue, is left alone: it is delivered again
-too, until the queue's own policy moves it to a dead-letter queue.
+A process that takes a job hides it from other processes for a minute, and hides it again until the
+work is done. If the process dies, the job becomes visible again and another process takes it. A
+message that is not a job, or that this deployment did not encrypt for this queue, is not removed.
+It becomes visible again, too, until the queue's own policy moves it to a dead-letter queue.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ BATCH_MAX: Final = 10
 BATCHES_AT_ONCE: Final = 8
 ATTEMPTS_MAX: Final = 6
 WAIT_SECONDS: Final = 10
-"""Time that SQS waits for a first job before it answers with none: an idle worker asks six times
-per minute."""
+"""Time for which SQS waits for a job before it answers with none. An idle worker asks six times per
+minute."""
 VISIBLE_SECONDS: Final = 60
 HIDE_AGAIN_SECONDS: Final = 20.0
 ANSWER_SECONDS_MAX: Final = 5.0
@@ -54,7 +54,7 @@ assert 2 * HIDE_AGAIN_SECONDS < VISIBLE_SECONDS, "one failure to hide them again
 
 
 class SqsJobs:
-    """One process's client of the queue."""
+    """A process's client of the queue."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class SqsJobs:
 
     @property
     def refused(self) -> int:
-        """Number of messages that this deployment did not encrypt for this queue."""
+        """Number of received messages that were refused because this deployment did not encrypt
+        them for this queue."""
         return self._cipher.refused
 
     async def put(self, jobs: Sequence[Job]) -> None:
@@ -117,7 +118,7 @@ class SqsJobs:
         try:
             await self._request("DeleteMessage", {"ReceiptHandle": taken.handle})
         except Rejected as rejected:
-            # It was visible for a while and another process has taken it: it is done twice.
+            # The job was visible for a while, and another process has taken it: it is done twice.
             log.info("job is done again: %s", rejected, extra={"action": "job_visible"})
         except RequestError as trouble:
             raise JobsUnavailable(str(trouble)) from trouble
@@ -131,7 +132,7 @@ class SqsJobs:
         self._taken.clear()
 
     async def _send(self, bodies: list[str]) -> None:
-        """Send a batch, and what SQS refused of it again, until SQS has all of it."""
+        """Send a batch of messages; retry those that SQS did not accept, a few times."""
         waiting = {str(number): body for number, body in enumerate(bodies)}
         reason = ""
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -167,7 +168,7 @@ class SqsJobs:
         )
 
     def _read(self, message: dict[str, Any]) -> Taken | None:
-        """Return the job in a message; None if it is not a job or not from this deployment."""
+        """Return the job in a message, or None if it is not a job or not from this deployment."""
         data = self._cipher.open(self._queue_url, _unpacked(message["Body"]))
         if data is None:
             return None
@@ -187,7 +188,7 @@ class SqsJobs:
             await self._hide(self._visible_seconds)
 
     async def _hide(self, seconds: int) -> None:
-        """Hide all taken jobs for this many seconds; best effort: a job may be done twice."""
+        """Hide all taken jobs for this many seconds. If this fails, a job may be done twice."""
         handles = list(self._taken)
         for start in range(0, len(handles), BATCH_MAX):
             entries = [
@@ -201,7 +202,7 @@ class SqsJobs:
 
 
 def _unpacked(body: str) -> bytes:
-    """Return the encrypted job in a message's text; empty bytes if the text is not base64."""
+    """Return the encrypted job in the text of a message, or no bytes if it is not base64."""
     try:
         return b64decode(body, validate=True)
     except ValueError:
@@ -209,7 +210,7 @@ def _unpacked(body: str) -> bytes:
 
 
 def _refused(rejected: Rejected) -> JobsUnavailable:
-    """Log a refusal that only the operator can fix; until then the queue is unavailable."""
+    """Log a refusal, whose cause only the operator can fix, and return it as JobsUnavailable."""
     log.error("the queue refused a request: %s", rejected, extra={"action": "queue_refuses"})
     return JobsUnavailable(str(rejected))
 
@@ -237,7 +238,7 @@ async def open_sqs_jobs(
     back_off: Callable[[int], Awaitable[None]],
     wait_seconds: int = WAIT_SECONDS,
 ) -> AsyncIterator[SqsJobs]:
-    """Open the queue at this address; outside AWS no credentials are needed.
+    """Open the queue at this address. Credentials are needed only for a queue on AWS.
 
     Raises:
         SetupError: The queue is on AWS, and the SDK finds no credentials.

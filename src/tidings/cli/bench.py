@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings bench`: measures pairs of users who chat, and prints a table and a chart."""
+"""`tidings bench`: measures a server while pairs of users chat; prints a table, draws a chart."""
 
 import argparse
 from pathlib import Path
@@ -61,12 +61,12 @@ def _count(text: str) -> int:
 
 
 def bench(config: Config, options: argparse.Namespace) -> int:
-    """Measure, print a table and draw a chart; return the exit code: 1 if a message was lost.
+    """Measure a server, print a table and draw a chart; return 1 if a message was lost, else 0.
 
     Raises:
         SetupError: The operator has to change something first.
     """
-    # Imported here because the other commands start faster without it.
+    # Imported here, because the other commands start faster without these modules.
     import msgspec
     import uvloop
 
@@ -94,7 +94,8 @@ async def _measure(url: str, root_key: str, options: argparse.Namespace) -> "lis
     print(line(HEAD), flush=True)
     results = []
     async with Crowd(url, root_key, options.tenant) as crowd:
-        # In ascending order: users who are connected keep writing and are never idle.
+        # Users stay connected between runs. In ascending order, each run uses all of them, so none
+        # is idle.
         for pairs in sorted(options.pairs):
             for window in options.window:
                 results.append(await _one(crowd, pairs, window, options.seconds))

@@ -66,10 +66,10 @@ def add_capacity_options(parser: argparse.ArgumentParser) -> None:
 
 
 def capacity(options: argparse.Namespace) -> int:
-    """Print the plan; return the exit code.
+    """Print the capacity plan; return the exit code.
 
     Raises:
-        SetupError: The file of prices cannot be used.
+        SetupError: The file with prices cannot be read or is not valid.
     """
     prices = read_prices(options.prices) if options.prices else Prices()
     machine = Machine(**_given(Machine, options))
@@ -87,7 +87,7 @@ def _given(group: type[Traffic | Machine], options: argparse.Namespace) -> dict[
 
 
 def _number(field: Field[Any]) -> Callable[[str], float]:
-    """Return a parser for the field's numbers that explains what is wrong with a value."""
+    """Return a parser for the numbers of an option, which explains wrong values."""
     least = _LEAST.get(field.name, 0)
     most = _MOST.get(field.name, 1 if field.name.endswith("_share") else math.inf)
     if field.name in ("reactions_share", "edits_share"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings chat`: a demo chat between two users, each in a terminal, line by line."""
+"""`tidings chat`: a demo in which two users chat, each in a terminal."""
 
 import asyncio
 from argparse import ArgumentParser, Namespace
@@ -58,7 +58,7 @@ async def _meet(url: str, root_key: str, tenant: str, me: str, other: str) -> No
     from tidings_client import Client
 
     headers = {"Authorization": f"Bearer {root_key}"}
-    # No proxy: the root key must reach the given server only.
+    # No proxy is used, because only the given server may get the root key.
     async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
         await _token(http, tenant, other)
         token = partial(_token, http, tenant, me)
@@ -88,7 +88,7 @@ async def _token(http: "httpx.AsyncClient", tenant: str, user: str) -> str:
 
 
 class Talk:
-    """A direct chat on the terminal."""
+    """Shows a direct chat on the terminal, and sends the lines that the user types."""
 
     def __init__(
         self, client: "Client", chat: str, me: str, other: str, terminal: Terminal
@@ -99,13 +99,13 @@ class Talk:
         self._terminal = terminal
         self._width = max(len(me), len(other))
         self._is_connected = True
-        """Whether the connection state last shown was "connected"."""
+        """Whether the last state shown was "connected"."""
         self._shown = 0
         """The sequence of the newest entry on the screen."""
         self._mine = 0
         """The sequence of the user's newest message, or 0 if the other user wrote after it."""
         self._waiting: set[str] = set()
-        """The user's messages that are not on the screen yet."""
+        """The client_message_id of each message from the user that is not on the screen yet."""
         self._none_waits = asyncio.Event()
 
     async def run(self) -> None:
@@ -145,7 +145,7 @@ class Talk:
                 self._terminal.show(f"  (not sent: {refused.detail})")
 
     async def _notice(self) -> None:
-        """Notify the other user of typing."""
+        """Tell the other user whenever this user types."""
         while True:
             await self._terminal.typed.wait()
             self._terminal.typed.clear()
@@ -213,11 +213,11 @@ class Talk:
             self._none_waits.set()
 
     def _show_receipt(self, delivered: int, read: int) -> None:
-        """Show whether the other user has the newest message, if it is the user's own."""
+        """Show whether the other user has received or read the newest message, if it is ours."""
         if 0 < self._mine <= delivered:
             self._terminal.say_status("read" if read >= self._mine else "delivered")
 
 
 def _plain(text: str) -> str:
-    """Replace the control characters in another user's text, which a terminal could obey."""
+    """Replace control characters in another user's text, because a terminal could execute them."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings export` and `tidings import`: all facts of a deployment to a file, and back."""
+"""`tidings export` and `tidings import`: write all facts of a deployment to a file, and read
+them."""
 
 import argparse
 import asyncio
@@ -26,19 +27,19 @@ from tidings.model.setup_error import SetupError
 from tidings.ports.export_facts import ExportEnd
 
 STANDARD: Final = "-"
-"""Stands for standard output or standard input."""
+"""File name that means standard output or standard input."""
 CHANGED: Final = 1
-"""Exit code of an export during which the store was written to."""
+"""Exit code of an export during which the store changed."""
 NAMED_MAX: Final = 10
 
 _PART: Final = ".part"
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""An existing file belongs to somebody else, or to an export that is running."""
+"""The file must not exist: it would belong to somebody else, or to an export that is running."""
 _LOG_SECONDS: Final = 10.0
 
 
 class TallyLine(ProgressLine):
-    """Progress of an export or import; in a log, a line every ten seconds."""
+    """Shows the progress of an export or import; in a log file, as a line every ten seconds."""
 
     def __init__(self, word: str) -> None:
         super().__init__(_LOG_SECONDS)
@@ -105,9 +106,9 @@ async def _export(config: Config, file: str) -> Exported:
 
 
 def import_(config: Config, options: argparse.Namespace) -> int:
-    """Read all facts of a file into an empty store; return the exit code.
+    """Read all facts in a file into an empty store; return the exit code.
 
-    With `--unsigned` the operator vouches for the file.
+    With `--unsigned`, the signature of the file is not checked: the operator trusts the file.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -138,7 +139,7 @@ async def _import(config: Config, file: str, *, unsigned: bool) -> Imported:
 
     proof = None if unsigned else export_proof(config)
     if file != STANDARD:
-        # Refuses a damaged file before anything is written; a pipe can be read only once.
+        # This refuses a damaged file before anything is written. A pipe can be read only once.
         with _read(file) as lines:
             check(lines, proof)
     with _read(file) as lines:
@@ -160,7 +161,7 @@ def _named(file: str) -> str:
 
 @contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
-    """Open the target of an export. A file gets its name once it is complete and on the disk."""
+    """Open the file of an export, which gets its name only when it is complete and on the disk."""
     if file == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -175,7 +176,8 @@ def _written(file: str) -> Iterator[IO[bytes]]:
         raise SetupError(f"{part} cannot be created: {error.strerror or error}") from error
     try:
         with os.fdopen(opened, "wb") as out:
-            # Names, numbers and who talks to whom: for the owner only, whatever the umask is.
+            # Only the owner may read the file, whatever the umask is: it has names, phone numbers
+            # and memberships.
             os.fchmod(opened, 0o600)
             yield out
             out.flush()

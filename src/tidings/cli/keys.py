@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings keys`: rotates the master key, through a running server or without one, and shows it."""
+"""`tidings keys`: rotates the master key, with or without a running server, and shows its id."""
 
 import argparse
 import asyncio
@@ -11,8 +11,9 @@ import msgspec
 
 from tidings.actions.identity.audit import Intent
 from tidings.assembly.system import SystemChance
-from tidings.cli.server_access import SERVER_FILE, ask, detail, running_server
+from tidings.cli.server_access import ask, detail, running_server
 from tidings.config import Config
+from tidings.data_folder import SERVER_FILE
 from tidings.keyrings import EnvironmentKeyring, FileKeyring, read_root_key
 from tidings.model.setup_error import SetupError
 from tidings.ports.secrets import MasterKeys
@@ -28,7 +29,7 @@ class Rotation(msgspec.Struct, frozen=True):
 
 
 def rotate(config: Config, _options: argparse.Namespace) -> int:
-    """Rotate the master key, through the server that has the data folder open if there is one."""
+    """Rotate the master key, through the running server if one has the data folder open."""
     url = running_server(config.data)
     done = _ask(url, _root_key(config)) if url is not None else None
     if done is None:
@@ -77,7 +78,7 @@ def _root_key(config: Config) -> str:
 
 
 def _ask(url: str, root_key: str) -> Rotation | None:
-    """Return the server's answer; None if the server is gone."""
+    """Ask the server to rotate the master key; None if the server is not running any more."""
     where = f"{url.rstrip('/')}/v1/keys/rotate"
     try:
         answer = ask("POST", where, root_key, ROTATION_SECONDS_MAX)
@@ -99,7 +100,7 @@ async def _rotate_here(config: Config) -> Rotation:
     from tidings import assembly
 
     async with assembly.open_for_maintenance(config) as tidings:
-        # The name that the same operation has on a server.
+        # The audit trail has the same name for this operation on a server.
         async with tidings.audit.act(Intent("cli", None, "rotate_keys", "")):
             rotated = await tidings.rotate_keys()
     return Rotation(rotated.master_key_id, rotated.secrets)

@@ -21,19 +21,24 @@ from tidings.model.setup_error import SetupError
 
 HEADINGS: Final = ("user_id", "uid")
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""Written by some spreadsheets at the start of a file."""
+"""Character that some spreadsheets write at the start of a file."""
+TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
+"""Environment variable for a tenant key, for operators who do not have the root key."""
+LOOK_SECONDS: Final = 0.25
+UNFINISHED: Final = 1
+_KEY: Final = re.compile("[!-~]{1,200}")
 
 
 def read_users(name: str) -> list[str]:
-    """Return the users in a file, each once and in its order; `-` is standard input.
+    """Return the user ids in a file, without repetitions; `-` is standard input.
 
     Raises:
-        SetupError: The file cannot be read, or a line is not a user id; the text says which.
+        SetupError: The file cannot be read, or a line is not a user id; the text names the line.
     """
     try:
         if name == "-":
             return _users_in(sys.stdin, "standard input")
-        # A name that is not UTF-8 is not a user id either, and is reported with its line.
+        # Text that is not UTF-8 is not a user id either, and is reported with its line.
         with Path(name).open(encoding="utf-8", errors="replace", newline="") as lines:
             return _users_in(lines, name)
     except OSError as error:
@@ -60,12 +65,6 @@ def _users_in(lines: Iterable[str], name: str) -> list[str]:
 
 if TYPE_CHECKING:
     from tidings_client import NewNotification, Posted, Progress, TenantApi
-
-TENANT_KEY: Final = "TIDINGS_TENANT_KEY"
-"""The variable with a tenant key, for operators without the root key."""
-LOOK_SECONDS: Final = 0.25
-UNFINISHED: Final = 1
-_KEY: Final = re.compile("[!-~]{1,200}")
 
 
 def add_notify_options(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +98,7 @@ def _key(text: str) -> str:
 
 
 def notify(config: Config, options: argparse.Namespace) -> int:
-    """Post the notification and show its progress; return the exit code: 1 if unfinished.
+    """Post the notification and show its progress; return 1 if it was retracted, else 0.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -157,8 +156,11 @@ async def _post(
     users: list[str],
     request_key: str,
 ) -> "list[Posted]":
-    """Post in portions as large as a request allows. Each portion has its own key; the first has
-    the given key, so that the server can tell a longer file from a repeat."""
+    """Post the notification in portions of the largest size that a request can have.
+
+    Each portion has its own idempotency key. The first has the given key itself, so that the server
+    refuses the key if it was used with another file.
+    """
     posted: list[Posted] = []
     with ProgressLine() as line:
         for start in range(0, len(users), AUDIENCE_USERS_MAX):
@@ -173,7 +175,7 @@ async def _post(
 
 
 async def _follow(api: "TenantApi", inbox: str, posted: "list[Posted]") -> int:
-    """Show the progress until all users have it; return the exit code."""
+    """Show the progress until all users have received the notification; return the exit code."""
     total = sum(post.recipients for post in posted)
     over: dict[str, Progress] = {}
     with ProgressLine() as line:

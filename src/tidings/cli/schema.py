@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "tidings-"
 DIFFERENT: Final = 1
-"""Exit code of `verify` when a table differs from its declaration."""
+"""Exit code if a table differs from its declaration."""
 
 _NO_PITR: Final = (
     "This endpoint does not support point-in-time recovery, which was therefore not checked."
@@ -28,21 +28,21 @@ _NO_PITR: Final = (
 
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tidings schema`."""
-    place = argparse.ArgumentParser(add_help=False)
-    place.add_argument(
+    tables = argparse.ArgumentParser(add_help=False)
+    tables.add_argument(
         "--endpoint", metavar="URL", help="the endpoint of DynamoDB (AWS, in your region)"
     )
-    place.add_argument("--region", help="the region (that of your AWS settings)")
-    place.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
+    tables.add_argument("--region", help="the region (that of your AWS settings)")
+    tables.add_argument("--prefix", help=f"the prefix of the names of tables ({PREFIX})")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for word, act, does in (
         ("plan", _plan, "show every difference from the declared tables"),
         ("apply", _apply, "create and change tables; nothing is deleted"),
         ("verify", _verify, "exit with 1 if anything differs from the declared tables"),
     ):
-        actions.add_parser(word, parents=[place], help=does).set_defaults(look=_compare, act=act)
+        actions.add_parser(word, parents=[tables], help=does).set_defaults(look=_compare, act=act)
     actions.add_parser(
-        "fill", parents=[place], help="after an upgrade, list what existed before"
+        "fill", parents=[tables], help="after an upgrade, list what existed before"
     ).set_defaults(look=_fill)
     for kind, name in (("cloudformation", "CloudFormation"), ("terraform", "Terraform")):
         files = actions.add_parser(kind, help=f"write the {name} files")
@@ -56,7 +56,7 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Run the action; return the exit code.
+    """Run the chosen action on the tables; return the exit code.
 
     Raises:
         SetupError: The operator has to change something first.
@@ -89,7 +89,7 @@ def _place(options: argparse.Namespace, environment: Mapping[str, str]) -> _Plac
 
 
 async def _compare(place: _Place, options: argparse.Namespace) -> int:
-    # Imported here because the other commands start faster without the SDK.
+    # Imported here, because the other commands start faster without it.
     with optional_import():
         from tidings.stores.dynamodb.schema.live import live_tables
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings serve`: runs the server, prints where it is and how to try it, and logs JSON lines."""
+"""`tidings serve`: runs the server, prints its URL and how to try it, and logs JSON lines."""
 
 import argparse
 import errno
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tidings.config import ROLES, Config, DynamoDb
+from tidings.model.ids import rfc3339
 from tidings.model.setup_error import SetupError
-from tidings.model.times import rfc3339
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _SOCKET: Final = "tidings.socket"
@@ -77,13 +77,13 @@ Put a proxy that speaks TLS in front of it, and let nobody else reach the port.
 
 
 def serve(config: Config, _options: argparse.Namespace) -> int:
-    """Serve until a signal to stop; return the exit code.
+    """Run the server until a signal to stop; return the exit code.
 
     Raises:
         SetupError: The operator has to change something first.
         StoreUnavailable: The store cannot be reached now.
     """
-    # Imported here because the other commands start faster without the server.
+    # Imported here, because the other commands start faster without the server.
     import uvloop
 
     from tidings import assembly
@@ -100,7 +100,7 @@ def serve(config: Config, _options: argparse.Namespace) -> int:
 
 
 def _in_words(error: OSError, config: Config) -> str:
-    """Explain a system error that the operator can fix; re-raise any other."""
+    """Explain a system error that the operator can fix; raise any other again."""
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if error.errno in _ADDRESS_TROUBLE:
@@ -112,7 +112,7 @@ def _in_words(error: OSError, config: Config) -> str:
 def welcome(
     config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
 ) -> str:
-    """Return the start-up text. A source is the file with the key; None: the environment."""
+    """Return the start-up text. A source is a key's file, or None for a key in the settings."""
     root_key = root_key_source.absolute() if root_key_source else "TIDINGS_ROOT_KEY"
     lines = [f"Tidings is serving at {url}", f"  data     {_data(config)}"]
     if config.process.roles != ROLES:
@@ -150,7 +150,7 @@ def _about_master_key(config: Config, source: Path | None) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """Formatter for time, level, logger, message, and the fields of `extra`."""
+    """Formats a log record as JSON with time, level, logger, message and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -166,7 +166,7 @@ class JsonLines(logging.Formatter):
 
 
 class _ExpectedOfClients(logging.Filter):
-    """Filter for broken frames and handshakes: errors of clients, of no use to an operator."""
+    """Drops log records about broken frames and handshakes, which are mistakes of clients."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.name.startswith(_SOCKET) or not record.getMessage().startswith(
@@ -175,10 +175,11 @@ class _ExpectedOfClients(logging.Filter):
 
 
 def start_logging(level: str) -> None:
-    """Log to standard error from this level on."""
+    """Log records of this level and above to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    # On the handler: every socket has a logger of its own, which the filter of a parent never sees.
+    # The filter is on the handler, because each socket has its own logger, and filters of a parent
+    # logger do not apply to its records.
     handler.addFilter(_ExpectedOfClients())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for noisy in (_SOCKET, "uvicorn.error", "uvicorn.access"):

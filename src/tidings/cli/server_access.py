@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access of commands to a running server: its URL, the root key, requests, and the client."""
+"""Gives commands access to a running server: its URL, the root key, and requests to it."""
 
 import json
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Final
 
 from tidings.config import Config
-from tidings.data_folder import is_in_use
+from tidings.data_folder import SERVER_FILE, is_in_use
 from tidings.keyrings import read_root_key
 from tidings.model.setup_error import SetupError
-
-SERVER_FILE: Final = "server.json"
 
 
 def running_server(folder: Path) -> str | None:
     """Return the URL of the server that has this folder open; None if there is none.
 
-    The file of a killed server is ignored: another program may listen there by now and would get
-    the root key.
+    A file that a killed server left is ignored, because another program may now listen at its URL
+    and would get the root key.
     """
     if not is_in_use(folder):
         return None
@@ -43,10 +40,10 @@ def need_client() -> None:
 
 
 def server_url(config: Config, given: str | None, flag: str) -> str:
-    """Return the given URL, else that of the server that has the data folder open.
+    """Return the given URL, or else the URL of the server that has the data folder open.
 
     Raises:
-        SetupError: There is none; `flag` is the option that names one.
+        SetupError: There is no such server. The text suggests the option `flag`.
     """
     url = given or running_server(config.data)
     if url is None:
@@ -58,10 +55,10 @@ def server_url(config: Config, given: str | None, flag: str) -> str:
 
 
 def known_root_key(config: Config) -> str:
-    """Return the root key from the settings, else from the data folder.
+    """Return the root key from the settings, or else from the data folder.
 
     Raises:
-        SetupError: There is none.
+        SetupError: There is no root key.
     """
     key = config.keys.root_key or read_root_key(config.data)
     if key is None:
@@ -69,16 +66,22 @@ def known_root_key(config: Config) -> str:
     return key
 
 
-def ask(method: str, url: str, root_key: str, seconds_max: float) -> bytes:
-    """Return the body of a successful answer; raise as `urllib.request` does for all others."""
-    request = urllib.request.Request(
-        url, method=method, headers={"Authorization": f"Bearer {root_key}"}
-    )
-    # No proxy: the root key must reach the server only.
+def ask(method: str, url: str, root_key: str, seconds_max: float, body: object = None) -> bytes:
+    """Send a request with the root key and return the body of the answer.
+
+    `body` is sent as JSON. Raises the errors of `urllib.request` if the request fails or is
+    refused.
+    """
+    headers = {"Authorization": f"Bearer {root_key}"}
+    data = None
+    if body is not None:
+        headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method=method)
+    # No proxy is used, because only the server may get the root key.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=seconds_max) as response:
-        body: bytes = response.read()
-    return body
+        content: bytes = response.read()
+    return content
 
 
 def detail(error: urllib.error.HTTPError) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The terminal of a command: lines in and out at the same time, and progress.
+"""Reads typed lines while output arrives, and shows the progress of commands.
 
-On a terminal the line being typed stays below the output. In a pipe lines are just lines.
+On a terminal, the line being typed stays below the output. In a pipe, there is no such line.
 """
 
 import asyncio
@@ -25,9 +25,10 @@ _TERMINAL_SECONDS: Final = 0.2
 
 
 class ProgressLine:
-    """Line that is overwritten with each text, on a terminal; cleared at the end.
+    """Line of a terminal that shows progress: each text overwrites the last, and the end clears it.
 
-    Elsewhere, for example in a log file, nothing is printed, or a line every `log_seconds`.
+    If standard error is not a terminal, such as in a log file, it prints a new line every
+    `log_seconds`, or nothing.
     """
 
     def __init__(self, log_seconds: float | None = None) -> None:
@@ -43,7 +44,7 @@ class ProgressLine:
 
     @property
     def is_due(self) -> bool:
-        """Whether a text shown now is neither too soon after the last one nor unwanted."""
+        """Whether it is time to show another text."""
         return self._pause is not None and monotonic() >= self._next
 
     def show(self, text: str) -> None:
@@ -57,7 +58,7 @@ class ProgressLine:
             self._write(text + "\n")
 
     def clear(self) -> None:
-        """Make room for other output."""
+        """Clear the line for other output."""
         if self._is_terminal:
             self._write(_CLEAR_LINE)
 
@@ -67,18 +68,18 @@ class ProgressLine:
 
 
 def bar(done: int, total: int) -> str:
-    """Return a progress bar with its numbers."""
+    """Return a progress bar followed by the two numbers."""
     share = done / total if total else 1.0
     filled = int(BAR_CHARS * share)
     return f"[{'#' * filled}{'.' * (BAR_CHARS - filled)}] {done:,} of {total:,}"
 
 
 class Terminal(ABC):
-    """Lines that a user types, and output that arrives meanwhile."""
+    """Reads the lines that a user types, and shows output that arrives meanwhile."""
 
     def __init__(self) -> None:
         self.typed = asyncio.Event()
-        """Set by every change of the line being typed."""
+        """Set whenever the user changes the line being typed."""
         self._status = ""
         self._note = ""
         self._note_end: asyncio.TimerHandle | None = None
@@ -88,7 +89,7 @@ class Terminal(ABC):
 
     @abstractmethod
     def __exit__(self, *_: object) -> None:
-        """Leave the screen as it was found."""
+        """Restore the screen."""
 
     @abstractmethod
     def lines(self) -> AsyncIterator[str]:
@@ -125,17 +126,17 @@ class Terminal(ABC):
 
 
 class PipeTerminal(Terminal):
-    """Standard input and output of which at least one is no terminal."""
+    """Terminal for standard input and output if at least one of them is a pipe or a file."""
 
     def __enter__(self) -> Self:
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         call = asyncio.get_running_loop().call_soon_threadsafe
-        # A thread, because reading standard input blocks; it ends with the process.
+        # Reading standard input blocks, so a thread does it; the thread ends with the process.
         threading.Thread(target=self._read, args=(call,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave all as it is."""
+        """Do nothing, because a pipe has no screen."""
 
     async def lines(self) -> AsyncIterator[str]:
         """Yield the lines typed, until the end of the input."""
@@ -144,13 +145,13 @@ class PipeTerminal(Terminal):
             yield "".join(letter for letter in line if letter.isprintable())
 
     def say_status(self, status: str) -> None:
-        """Print the status of the newest message, as there is no prompt."""
+        """Print the status of the newest message, because there is no prompt."""
         if status not in (self._status, "", "sent"):
             print(f"  ({status})", flush=True)
         self._status = status
 
     def _show_prompt(self) -> None:
-        """Do nothing: a pipe has no prompt."""
+        """Do nothing, because a pipe has no prompt."""
 
     def _read(self, call: Callable[..., object]) -> None:
         with (
@@ -163,7 +164,7 @@ class PipeTerminal(Terminal):
 
 
 class PromptTerminal(Terminal):
-    """A terminal whose last line is edited with all the usual keys."""
+    """Terminal with a prompt in its last line, where the user types and edits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,7 +181,7 @@ class PromptTerminal(Terminal):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Print what still waits to be printed."""
+        """Print the output that has not been printed yet."""
         self._patched.close()
 
     async def lines(self) -> AsyncIterator[str]:
@@ -190,7 +191,7 @@ class PromptTerminal(Terminal):
                 yield await self._session.prompt_async()
 
     def prompt(self) -> str:
-        """Return what stands before the line being typed."""
+        """Return the text before the line being typed: a note or status, and `>`."""
         text = self._note or self._status
         return f"[{text}] > " if text else "> "
 
@@ -203,10 +204,10 @@ class PromptTerminal(Terminal):
 
 
 def open_terminal() -> Terminal:
-    """Return the terminal that standard input and output are, or a pipe.
+    """Return a terminal with a prompt, or a pipe if standard input or output is not a terminal.
 
     Raises:
-        SetupError: It is a terminal, and the package for it is not installed.
+        SetupError: The package that a terminal needs is not installed.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return PipeTerminal()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redis channels between processes: their messages, and a subscription that is restored."""
+"""Redis channels between processes: the messages on them, and a subscription that reconnects."""
 
 import asyncio
 import logging
@@ -20,13 +20,13 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.registry")
 
 QUIET_SECONDS: Final = 1.0
-"""Silence after which Redis is pinged."""
+"""Number of seconds without a message after which Redis is pinged."""
 SILENT_TURNS_MAX: Final = 3
 AGAIN_SECONDS: Final = 0.25
 
 
 class Entries(msgspec.Struct, tag="entries", frozen=True):
-    """To a gateway: entries of one chat for some users."""
+    """Message to a gateway: entries of one chat for some users."""
 
     request: int
     reply_to: str
@@ -36,7 +36,7 @@ class Entries(msgspec.Struct, tag="entries", frozen=True):
 
 
 class HandedOver(msgspec.Struct, tag="held", frozen=True):
-    """Answer of a gateway: the connections that got the entries."""
+    """Answer from a gateway: the connections to which it passed the entries."""
 
     request: int
     gateway: str
@@ -44,7 +44,7 @@ class HandedOver(msgspec.Struct, tag="held", frozen=True):
 
 
 class Notice(msgspec.Struct, tag="notice", frozen=True):
-    """To a gateway: a frame without a sequence."""
+    """Message to a gateway: a frame that has no sequence."""
 
     frame: bytes
     users: tuple[UserKey, ...]
@@ -52,15 +52,15 @@ class Notice(msgspec.Struct, tag="notice", frozen=True):
 
 
 class Compare(msgspec.Struct, tag="compare", frozen=True):
-    """To all gateways: compare heads, because a sender could not reach you for a while."""
+    """Message to all gateways: compare heads, since the sender could not reach you for a while."""
 
 
 class Hint(msgspec.Struct, tag="hint", frozen=True):
-    """To a gateway, or to all but one: something happened to an inbox."""
+    """Message to one gateway, or to all but one: an inbox event has happened."""
 
     event: InboxEvent
     but_not: str
-    """Gateway that knows already."""
+    """Gateway that knows of the event already, and ignores this message."""
 
 
 HandoverMessage = Entries | HandedOver | Notice | Compare | Hint
@@ -77,7 +77,7 @@ def decode(data: bytes) -> HandoverMessage:
     """Decode a message from a channel.
 
     Raises:
-        NotAHandoverMessage: The bytes are not a message, or a message of a newer version.
+        NotAHandoverMessage: The bytes are not a message, or only a newer version knows the message.
     """
     try:
         message: HandoverMessage = _decode(data)
@@ -87,7 +87,7 @@ def decode(data: bytes) -> HandoverMessage:
 
 
 class Subscription:
-    """Subscription that decrypts and decodes the messages of some channels."""
+    """Receives the messages of some channels, and decrypts and decodes them."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class Subscription:
         *,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
-        """`take` gets each message; `came_up` is called after each (re)subscription.
+        """Set up a subscription that passes each message to `take`.
 
-        Messages sent before `came_up` are lost.
+        `came_up` is called after each start of the subscription. Earlier messages are lost.
         """
         self._link = link
         self._channels = channels
@@ -111,7 +111,7 @@ class Subscription:
         self._up = asyncio.Event()
 
     def start(self) -> None:
-        """Subscribe, and again after each failure."""
+        """Start to receive messages; subscribe again after each failure."""
         self._tasks.start(self._run())
 
     async def up(self) -> None:
@@ -136,7 +136,7 @@ class Subscription:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _listen(self, pubsub: PubSub) -> None:
-        """Pass on messages until the connection breaks or falls silent."""
+        """Pass on messages until the connection breaks or Redis no longer answers."""
         await pubsub.subscribe(*self._channels)
         missing, silent = set(self._channels), 0
         while True:

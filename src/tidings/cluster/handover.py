@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handover through Redis channels: its sending side and its receiving side.
+"""The handover of entries through Redis channels: the sender and the receiver.
 
-Nothing is certain to arrive, and nothing has to: a gateway whose subscription broke, or that
-dropped something, compares heads by itself. It cannot know when a sender failed to reach Redis or
-to find the gateway there, so the sender asks all gateways to compare as soon as it can.
+Messages may be lost. A gateway whose subscription broke, or that dropped a message, compares heads
+by itself. But it cannot know that a sender did not reach Redis, or could not look up connections
+there. Therefore the sender asks all gateways to compare heads as soon as Redis answers again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ ANSWERS_AT_ONCE: Final = 200
 
 
 class _AwaitedAnswer:
-    """Answers to one handover, and the gateways that have not answered yet."""
+    """Collects the answers to one handover, until all gateways have answered."""
 
     __slots__ = ("answers", "done", "missing")
 
@@ -62,15 +62,15 @@ class _AwaitedAnswer:
 
 
 class RedisHandover:
-    """Sender of entries, notices and hints, for workers and gateways."""
+    """Sends entries, notices and hints to gateways; workers and gateways use it."""
 
     def __init__(
         self, link: RedisLink, chance: Chance, *, answer_seconds_max: float = ANSWER_SECONDS_MAX
     ) -> None:
         self.dropped = 0
-        """Notices beyond the capacity of the queue, or lost because Redis was down."""
+        """Number of notices dropped because the queue was full or Redis did not answer."""
         self.unanswered = 0
-        """Handovers that a gateway did not answer in time."""
+        """Number of handovers that a gateway did not answer in time."""
         self._link = link
         self._answer_seconds_max = answer_seconds_max
         self._requests = 0
@@ -181,7 +181,7 @@ class RedisHandover:
             owes.set()
             await asyncio.sleep(COMPARE_AGAIN_SECONDS)
         except Exception:
-            owes.set()  # still owed, whatever failed
+            owes.set()  # the comparison is still needed, whatever failed
             raise
 
 
@@ -189,7 +189,7 @@ _conforms: type[Handover] = RedisHandover
 
 
 class RedisHandoverReceiver:
-    """Subscriber that passes handover messages to one gateway and sends its answers."""
+    """Passes handover messages from Redis to one gateway, and sends the answers of the gateway."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class RedisHandoverReceiver:
         self._has_answers = asyncio.Event()
         self._tasks = Tasks("registry")
         channels = link.name("gateway", gateway), link.name("gateway", EVERY_GATEWAY)
-        # Messages sent while there was no subscription are lost: compare after each start.
+        # Messages sent while there was no subscription are lost: compare heads after each start.
         self._subscription = Subscription(
             link, channels, self._take, target.request_reconcile, quiet_seconds=quiet_seconds
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link to Redis that all parts of a process share: short timeouts, one kind of failure."""
+"""Link to Redis that all parts of a process share. All failures raise the same error."""
 
 import asyncio
 import logging
@@ -17,13 +17,14 @@ from tidings.wire.events import MessageCipher
 log = logging.getLogger("tidings.registry")
 
 ANSWER_SECONDS_MAX: Final = 0.25
-"""Redis answers in less than a millisecond unless it or the network has a problem."""
+"""Timeout of a call. Redis answers in less than a millisecond, unless it or the network has a
+problem."""
 
 T = TypeVar("T")
 Value = str | int
 
 TROUBLE: Final = (RedisError, OSError)
-"""Every exception of a failed call to Redis; a timeout is an OSError too."""
+"""Every exception that a failed call to Redis raises. A timeout is an OSError, too."""
 
 
 def times_asked_to_end() -> int:
@@ -33,17 +34,17 @@ def times_asked_to_end() -> int:
 
 
 def raise_swallowed_cancellation(asked: int = 0) -> None:
-    """Re-raise a cancellation that redis-py swallowed since there were `asked` of them.
+    """Raise CancelledError if the task was cancelled more than `asked` times.
 
-    The library sends with `asyncio.wait_for`, which in Python 3.11 loses a cancellation that
-    arrives at the moment the sending is done: the task would never end.
+    redis-py sends with `asyncio.wait_for`. In Python 3.11, this loses a cancellation that arrives
+    at the moment when sending ends, and the task would never end.
     """
     if times_asked_to_end() > asked:
         raise asyncio.CancelledError
 
 
 class RedisLink:
-    """Pool of connections, opened on demand and again after a failure."""
+    """Pool of connections to Redis, which are opened on demand and reopened after a failure."""
 
     def __init__(
         self,
@@ -53,14 +54,16 @@ class RedisLink:
         *,
         answer_seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> None:
-        """Prepare a link without connecting; names of keys and channels start with the prefix.
+        """Prepare a link without connecting. Names of keys and channels start with the prefix.
 
-        The cipher encrypts messages for their channel: Redis and its other users are not trusted.
+        The cipher encrypts each message for its channel, because Redis and its other users are not
+        trusted.
         """
         self.failures = 0
-        """Number of calls without an answer."""
+        """Number of calls that Redis did not answer."""
         self.owes_comparison = asyncio.Event()
-        """Set when a user could not be looked up, or a gateway not reached: see `RedisHandover`."""
+        """Set when a user could not be looked up or a gateway could not be reached. `RedisHandover`
+        then asks all gateways to compare heads."""
         self._prefix = prefix
         self._cipher = cipher
         self._answer_seconds_max = answer_seconds_max
@@ -69,12 +72,13 @@ class RedisLink:
 
     @property
     def redis(self) -> Redis:
-        """Client of the library, for commands outside `call`, whose failures are not counted."""
+        """Client of redis-py, for commands without `call`. Their failures are not counted."""
         return self._connections.redis
 
     @property
     def refused(self) -> int:
-        """Number of messages that this deployment did not encrypt for their channel."""
+        """Number of received messages that were refused because this deployment did not encrypt
+        them for their channel."""
         return self._cipher.refused
 
     def name(self, kind: str, which: str, *, hash_tag: str | None = None) -> str:
@@ -89,10 +93,10 @@ class RedisLink:
         return await self._connections.pubsub()
 
     async def call(self, work: Awaitable[T]) -> T:
-        """Wait for an answer, at most for the link's timeout.
+        """Wait for an answer from Redis, at most for the link's timeout.
 
         Raises:
-            RegistryUnavailable: No answer came; the call may have been carried out or not.
+            RegistryUnavailable: Redis did not answer. It may have carried out the call or not.
         """
         asked = times_asked_to_end()
         try:
@@ -107,10 +111,10 @@ class RedisLink:
         return answer
 
     async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
-        """Send messages to channels in one round trip; return the number of listeners of each.
+        """Send messages to channels in one round trip; return the number of listeners per message.
 
         Raises:
-            RegistryUnavailable: Each message may have arrived or not.
+            RegistryUnavailable: Redis did not answer. Each message may have arrived or not.
         """
         sealed = [(channel, self._cipher.seal(channel, message)) for channel, message in messages]
         return await self.call(self._connections.publish(sealed))
@@ -122,13 +126,13 @@ class RedisLink:
         common: Sequence[Value] = (),
         own: Sequence[Sequence[Value]] = (),
     ) -> list[tuple[list[int], Any]]:
-        """Run a script on keys; it gets the common values, then each key's own values, if any.
+        """Run a script on keys. Its arguments are the common values, then each key's own values.
 
-        Returns the answers, each with the indexes of its keys: one answer, or in a cluster one
-        for each group of keys on the same server.
+        Returns the answers, each with the indexes of its keys. There is one answer, or in a cluster
+        one answer for each group of keys on the same server.
 
         Raises:
-            RegistryUnavailable: Any part may have been carried out or not.
+            RegistryUnavailable: Redis did not answer. Each part may have been carried out or not.
         """
         groups = self._connections.groups(keys)
         works = []
@@ -146,11 +150,11 @@ class RedisLink:
         return [(indexes, task.result()) for indexes, task in zip(groups, tasks, strict=True)]
 
     def open(self, channel: str, sealed: bytes) -> bytes | None:
-        """Decrypt a message from a channel; None if it was not encrypted for that channel."""
+        """Decrypt a message from a channel; return None if it was not encrypted for the channel."""
         return self._cipher.open(channel, sealed)
 
     def _log_change(self, is_up: bool, trouble: Exception | None) -> None:
-        """Log when Redis goes down and when it is back, not for each call."""
+        """Log when Redis stops answering and when it answers again, not for each call."""
         if is_up == self._is_up:
             return
         self._is_up = is_up

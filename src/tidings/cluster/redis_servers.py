@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redis's address and credentials, and connections to one server or to a cluster."""
+"""The address and credentials of Redis, and connections to one server or to a cluster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -21,8 +21,8 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 CONNECTIONS_MAX: Final = 16
 HASH_TAGS: Final = 64
-"""Groups over which a cluster's keys are spread, each on one server: a request about many users
-runs one script per group, not one per user."""
+"""Number of groups into which the keys of a cluster are divided. All keys of a group are on the
+same server, so a request about many users runs one script per group instead of one per user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class RedisServers:
     """Address of Redis, with TLS and credentials."""
 
     url: str = field(repr=False)
-    """May contain a user and a password."""
+    """URL of Redis, which may contain a user and a password."""
     ca: Path | None = None
-    """CA certificates of the servers; None for those that this machine trusts."""
+    """File with the CA certificates to trust, or None to trust those of this machine."""
     password: str | None = field(default=None, repr=False)
-    """Password if the URL contains none."""
+    """Password, if the URL does not contain it."""
     is_cluster: bool = False
 
     def options(self) -> dict[str, Any]:
-        """Return the options that every connection of the library needs besides the URL."""
-        # No client name and no maintenance notifications: our user lacks these rights.
+        """Return the options that every connection of redis-py needs besides the URL."""
+        # Client name and maintenance notifications are off: our Redis user lacks these rights.
         options: dict[str, Any] = {
             "driver_info": None,
             "maint_notifications_config": MaintNotificationsConfig(enabled=False),
@@ -53,7 +53,7 @@ class RedisServers:
         return options
 
     def connect(self, answer_seconds_max: float) -> "RedisConnections":
-        """Return connections, none of which is open yet."""
+        """Return an object that opens connections when they are needed."""
         settings = {
             "socket_timeout": answer_seconds_max,
             "socket_connect_timeout": answer_seconds_max,
@@ -65,16 +65,16 @@ class RedisServers:
 
 
 class RedisConnections(Protocol):
-    """Connections to Redis, opened on demand and again after a failure."""
+    """Connections to Redis, which are opened on demand and reopened after a failure."""
 
     redis: Redis
 
     def tag(self, which: str) -> str:
-        """Return the part of a name that puts it on the same server as others with the same tag."""
+        """Return the part of a key's name that decides on which server of a cluster the key is."""
         ...
 
     def groups(self, keys: Sequence[str]) -> list[list[int]]:
-        """Return the indexes of the keys, grouped by what one script can reach."""
+        """Return the indexes of the keys, in groups that one script can access together."""
         ...
 
     async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
@@ -86,7 +86,7 @@ class RedisConnections(Protocol):
         ...
 
     async def publish(self, messages: Iterable[tuple[str, bytes]]) -> list[int]:
-        """Send messages to channels; return the number of listeners of each."""
+        """Send messages to channels; return the number of listeners per message."""
         ...
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class ServerConnections:
     """Connections to one server."""
 
     def __init__(self, url: str, settings: dict[str, Any], answer_seconds_max: float) -> None:
-        # An idle connection that broke is noticed at its next use: one more attempt.
+        # A connection that broke while idle fails at its next use, so one retry is allowed.
         again = Retry(NoBackoff(), 1, (Disconnected,))
         self._calls = BlockingConnectionPool.from_url(
             url,
@@ -142,16 +142,16 @@ class ClusterConnections:
     def __init__(self, url: str, settings: dict[str, Any]) -> None:
         self._cluster = RedisCluster.from_url(
             url,
-            # Per server. Each subscription takes one of them.
+            # The limit is per server. Each subscription takes one of these connections.
             max_connections=4 * CONNECTIONS_MAX,
             retry=Retry(NoBackoff(), 1, (Disconnected,)),
-            # The library learns of a moved slot by the redirect. To read all slots again it would
-            # close every connection, including those in use.
+            # The library learns of a moved slot from a redirect. Reading all slots again is off,
+            # because it would close every connection, including those in use.
             reinitialize_steps=0,
             **settings,
         )
         self.redis: Redis = cast("Redis", self._cluster)  # it has the same commands
-        # The library fails a command for which no connection is free, instead of waiting.
+        # If no connection is free, the library fails instead of waiting. So callers wait for this.
         self._free = asyncio.Semaphore(2 * CONNECTIONS_MAX)
 
     def tag(self, which: str) -> str:
@@ -165,7 +165,7 @@ class ClusterConnections:
 
     async def run(self, script: str, keys: Sequence[str], values: Sequence[str | int]) -> Any:  # noqa: ANN401
         _ = await self._cluster.initialize()  # does something the first time only
-        # The node is named, because the library would send a script to any node.
+        # The node is given, because otherwise the library would send the script to any node.
         node = self._cluster.get_node_from_key(keys[0])
         words = (len(keys), *keys, *values)
         async with self._free:
@@ -175,9 +175,10 @@ class ClusterConnections:
             )
 
     async def pubsub(self) -> PubSub:
-        """Return a connection to the server of the first channel's slot, where `publish` sends.
+        """Return a connection for subscriptions, to the server to which `publish` sends.
 
-        A message reaches listeners at every server, but only those at the same server are counted.
+        That is the server of the first channel's slot. A message reaches listeners on all servers,
+        but `publish` counts only those on the server that it sends to.
         """
         _ = await self._cluster.initialize()  # reads the slots
         return self._cluster.pubsub()
@@ -202,7 +203,7 @@ def _digest(script: str) -> str:
 
 
 async def _known_or_new(script: str, run: Callable[[str, str], Awaitable[Any]]) -> Any:  # noqa: ANN401
-    """Run a script by its digest, or by its text if Redis has not run it since its start."""
+    """Run a script by its digest, or by its text if Redis has not cached the script yet."""
     try:
         return await run("EVALSHA", _digest(script))
     except NoScriptError:

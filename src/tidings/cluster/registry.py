@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry in Redis: for each user a sorted set of connections, scored by their expiry.
+"""The registry in Redis: a sorted set of connections for each user, sorted by their expiry.
 
-Times are those of the Redis server, read inside its scripts, and no clock of ours is involved. A
-registration that is not refreshed expires by itself, and the set expires with the last. Entering,
-refreshing and finding are one request each, however many connections or users it concerns; in a
-cluster they are one request for each group of users whose keys are on the same server.
+All times come from the clock of the Redis server, which the scripts read. A registration expires
+unless it is refreshed, and the set expires together with its last registration. Entering,
+refreshing and finding take one request each for up to hundreds of connections or users; in a
+cluster, one request for each group of users whose keys are on the same server.
 
-A set contains at most as many registrations as a user may have connections, counted by the script
-that adds a registration: two gateways at the same moment cannot both get the last place. The
-registrations of a killed process remain until they expire, and are counted.
+The script that adds a registration also counts the registrations of the user, and adds none beyond
+the limit on connections. Therefore two gateways cannot both use the last place at the same moment.
+The registrations of a killed process are counted until they expire.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ TTL_MS: Final = 10_000
 REFRESHED_AT_ONCE: Final = 500
 FOUND_AT_ONCE: Final = 1_000
 LEAVING_MAX: Final = 10_000
-"""Registrations that wait to be removed; further ones expire instead."""
+"""Limit on registrations that wait to be removed. Further registrations are left to expire."""
 
 _KEEP: Final = """
 local time = redis.call('TIME')
@@ -70,10 +70,10 @@ end
 
 
 class RedisRegistry:
-    """Registrations of one gateway, and lookups over all gateways."""
+    """Registers the connections of one gateway, and finds the connections of all gateways."""
 
     def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
-        """`gateway` names the process, even one without connections, such as a worker."""
+        """`gateway` is the name of this process, even if it has no connections, like a worker."""
         assert "/" not in gateway, "an address is written as gateway/connection"
         self._link = link
         self._gateway = gateway
@@ -81,7 +81,8 @@ class RedisRegistry:
         self._leaving: list[tuple[UserKey, str]] = []
         self._is_leaving = False
         self._left_meanwhile: list[tuple[UserKey, str]] | None = None
-        """Connections that left during a refresh, which may have registered them again."""
+        """Connections that were unregistered during a refresh, which may register them again. None
+        if no refresh is running."""
         self._tasks = Tasks("registry")
 
     async def enter(self, user: UserKey, connection: str) -> bool:
@@ -122,7 +123,7 @@ class RedisRegistry:
         return found
 
     async def close(self) -> None:
-        """Remove the registrations that wait for it, and stop."""
+        """Remove the registrations that wait to be removed, and stop."""
         await self._tasks.finish()
 
     async def _keep(self, connections: Sequence[tuple[UserKey, str]]) -> Refreshed:
@@ -145,7 +146,7 @@ class RedisRegistry:
         }
 
     async def _leave(self) -> None:
-        """Remove all waiting registrations in batches: after a drain there are thousands."""
+        """Remove all waiting registrations, in batches, because a drain removes thousands."""
         try:
             while self._leaving:
                 leaving = self._leaving[:REFRESHED_AT_ONCE]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsers for settings: addresses, networks, names, roles, certificates, and secrets in files."""
+"""Parsers for addresses, networks, names, roles and certificates, and a reader of secret files."""
 
 import ipaddress
 import re
@@ -21,6 +21,8 @@ SECRET_CHARS_MIN: Final = 32
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,50}")
 _SENDER: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9-]{1,11}")
+FILE_SUFFIX: Final = "_file"
+CREDENTIAL_CHARS_MAX: Final = 1_024
 
 
 def url(*schemes: str) -> Callable[[str], str]:
@@ -33,7 +35,7 @@ def url(*schemes: str) -> Callable[[str], str]:
         except ValueError:
             is_right = False
         if not is_right or not text.isascii() or not text.isprintable() or " " in text:
-            # The text is not repeated: it may contain a password.
+            # The error does not repeat the text, which may contain a password.
             raise ValueError(f"an address such as {schemes[0]}://host:port is expected")
         return text
 
@@ -41,7 +43,7 @@ def url(*schemes: str) -> Callable[[str], str]:
 
 
 def servers(text: str) -> str:
-    """Parse one or more of host:port."""
+    """Parse one or more host:port, separated by commas."""
     found = [server.strip() for server in text.split(",") if server.strip()]
     if not found or not all(_SERVER.fullmatch(server) for server in found):
         raise ValueError(f"{text!r} is not host:port, or several with commas")
@@ -49,7 +51,7 @@ def servers(text: str) -> str:
 
 
 def networks(text: str) -> Networks:
-    """Parse addresses and networks."""
+    """Parse IP addresses and networks, separated by commas."""
     found = []
     for item in (item.strip() for item in text.split(",")):
         if not item:
@@ -67,14 +69,14 @@ def networks(text: str) -> Networks:
 
 
 def region(text: str) -> str:
-    """Parse the name of a region."""
+    """Parse the name of an AWS region."""
     if _REGION.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a region such as eu-central-1")
     return text
 
 
 def prefix(more: str) -> Callable[[str], str]:
-    """Return a parser for a prefix of names: letters, digits, and these characters."""
+    """Return a parser for a name prefix of letters, digits and the characters in `more`."""
     allowed = re.compile(rf"[A-Za-z0-9{re.escape(more)}]{{1,{PREFIX_CHARS_MAX}}}")
 
     def parse(text: str) -> str:
@@ -109,17 +111,13 @@ def sms_sender(text: str) -> str:
 
 
 def roles(text: str) -> tuple[str, ...]:
-    """Parse roles: each once, in their usual order."""
+    """Parse roles; return each once, in the order of `ROLES`."""
     named = {role.strip() for role in text.split(",") if role.strip()}
     unknown = sorted(named.difference(ROLES))
     if unknown or not named:
         what = f"{', '.join(unknown)!r} is not" if unknown else "at least one role is expected:"
         raise ValueError(f"{what} one of {', '.join(ROLES)}")
     return tuple(role for role in ROLES if role in named)
-
-
-FILE_SUFFIX: Final = "_file"
-CREDENTIAL_CHARS_MAX: Final = 1_024
 
 
 def readable(text: str) -> Path:
@@ -133,7 +131,7 @@ def readable(text: str) -> Path:
 
 
 def authorities(text: str) -> Path:
-    """Parse the path of a file with certificates of authorities, as PEM."""
+    """Parse the path of a PEM file with the certificates of authorities."""
     path = readable(text)
     try:
         ssl.create_default_context(cafile=path)
@@ -145,7 +143,7 @@ def authorities(text: str) -> Path:
 def visible_text(text: str) -> str:
     """Parse a user name or password for an engine."""
     if not 0 < len(text) <= CREDENTIAL_CHARS_MAX or not text.isprintable():
-        # Not repeated: it may be a password.
+        # The error does not repeat the text, which may be a password.
         raise ValueError(f"1 to {CREDENTIAL_CHARS_MAX} printable characters are expected")
     return text
 

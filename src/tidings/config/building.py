@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the sections of the settings out of parsed values, which have the names operators write."""
+"""Makes the sections of the settings from parsed values, which have the names operators write."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeVar
@@ -28,6 +28,19 @@ from tidings.config.settings import (
 from tidings.model.limits import DAY_CODES_DEFAULT
 
 _Section = TypeVar("_Section", bound=Section)
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "data": DATA_DEFAULT,
+    "limits": "on",
+    "store": "sqlite",
+    "bus": "memory",
+    "kafka_tls": "off",
+    "registry": "memory",
+    "push": "off",
+    "sms_per_day": DAY_CODES_DEFAULT,
+    "plain_engines": "refuse",
+    "plain_webhooks": "refuse",
+}
+"""Defaults of the settings that are in no section. Most of them choose a section."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -39,7 +52,7 @@ class Choice(msgspec.Struct, frozen=True):
     value: str
 
     def settings(self) -> Iterator[tuple[str, str]]:
-        """Yield the name that operators write, and the field, of each setting of the section."""
+        """Yield (name that operators write, field) for each setting of the section."""
         for field in self.section.__struct_fields__:
             yield self.prefix + field, field
 
@@ -56,26 +69,12 @@ CHOICES: Final = (
     Choice(Sns, "sms_", "sms", "sns"),
 )
 
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "data": DATA_DEFAULT,
-    "limits": "on",
-    "store": "sqlite",
-    "bus": "memory",
-    "kafka_tls": "off",
-    "registry": "memory",
-    "push": "off",
-    "sms_per_day": DAY_CODES_DEFAULT,
-    "plain_engines": "refuse",
-    "plain_webhooks": "refuse",
-}
-"""Defaults of the settings that are in no section: most of them choose one."""
-
 
 def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, with defaults for the settings that choose a section.
 
-    Without a setting login codes go to the log if only this machine can reach the server, otherwise
-    nowhere.
+    If `sms` is not set, login codes go to the log if only this machine can reach the server;
+    otherwise none are sent.
     """
     values = {**_DEFAULTS, **parsed}
     values.setdefault("jobs", "store" if values["bus"] == "memory" else "kafka")
@@ -87,7 +86,7 @@ def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_config(parsed: Mapping[str, Any]) -> Config:
-    """Return the settings in sections. The values fit together: see `checks`."""
+    """Return the settings in sections. The values must have passed the checks in `checks`."""
     values = with_defaults(parsed)
     return Config(
         data=values["data"],
@@ -104,7 +103,7 @@ def make_config(parsed: Mapping[str, Any]) -> Config:
 
 
 def make_network(values: Mapping[str, Any]) -> Network:
-    """Return the section of this process's port; each of its settings has a default."""
+    """Return the network section, in which each setting has a default."""
     return _section(Network, "", values, has_limits=values["limits"] == "on")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks across settings: each may be valid alone and wrong in combination."""
+"""Checks combinations of settings, which may be wrong although each setting is valid."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
@@ -12,16 +12,25 @@ from tidings.config.settings import ROLES, Network, is_local_url, is_this_machin
 from tidings.keyrings import MAKES_A_GOOD_ONE, read_root_key
 from tidings.model.setup_error import SetupError
 
+_PAIRS: Final = (
+    ("kafka_username", "kafka_password"),
+    ("kafka_password", "kafka_username"),
+    ("kafka_sasl", "kafka_username"),
+    ("kafka_certificate", "kafka_certificate_key"),
+    ("kafka_certificate_key", "kafka_certificate"),
+)
+"""Pairs in which the first setting requires the second."""
+
 
 class ParsedSettings(msgspec.Struct, frozen=True):
-    """Settings by the name that operators write, parsed one by one."""
+    """Settings after each was parsed on its own, under the names that operators write."""
 
     values: Mapping[str, Any]
-    """Those that are valid, with defaults for those that choose a section."""
+    """Values of the valid settings, with defaults for settings that choose a section."""
     given: Collection[str]
     """Names of the settings that were set."""
     wrong: Collection[str]
-    """Names of the settings that were set and are not valid, which is reported already."""
+    """Names of the settings that are not valid; these mistakes are reported already."""
 
     @property
     def is_alone(self) -> bool:
@@ -36,7 +45,7 @@ class ParsedSettings(msgspec.Struct, frozen=True):
 
 
 def combined_mistakes(settings: ParsedSettings) -> Iterator[str]:
-    """Yield every mistake."""
+    """Yield a text for each mistake in the combination of settings."""
     yield from _without_their_engine(settings)
     yield from _missing(settings)
     values, wrong = settings.values, settings.wrong
@@ -78,16 +87,6 @@ def _missing(settings: ParsedSettings) -> Iterator[str]:
                 if hint is not None and name not in known:
                     what = hint.format(name=_variable(name))
                     yield f"{_variable(choice.setting)}={choice.value} needs {what}"
-
-
-_PAIRS: Final = (
-    ("kafka_username", "kafka_password"),
-    ("kafka_password", "kafka_username"),
-    ("kafka_sasl", "kafka_username"),
-    ("kafka_certificate", "kafka_certificate_key"),
-    ("kafka_certificate_key", "kafka_certificate"),
-)
-"""Pairs in which the first setting requires the second."""
 
 
 def _pairs(given: Collection[str]) -> Iterator[str]:
@@ -168,7 +167,7 @@ def plain_connections(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain_engines(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each engine on another machine without encryption, and how to encrypt it."""
+    """Yield each engine whose connection to another machine is plain, and how to encrypt it."""
     if values["store"] == "dynamodb" and _is_plain(values.get("dynamodb_endpoint"), "http"):
         yield "DynamoDB", "use https:// in TIDINGS_DYNAMODB_ENDPOINT"
     if values["bus"] == "kafka" and values["kafka_tls"] == "off":
@@ -226,7 +225,8 @@ def _root_key(settings: ParsedSettings, network: Network) -> Iterator[str]:
     except SetupError as error:
         yield str(error)
         return
-    # Behind a proxy the first start makes a strong key, as on any loopback address.
+    # A server behind a proxy listens on a loopback address, where the first start makes a strong
+    # key.
     if key is None and not network.is_loopback and settings.is_alone:
         yield (
             f"{network.host} can be reached by others, and there is no root key yet: set "

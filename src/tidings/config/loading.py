@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads flags, environment and file into checked settings, and reports every mistake at once.
+"""Loads settings from flags, environment and file, checks them, and reports all mistakes at once.
 
 A flag has precedence over the environment (`TIDINGS_*`), which has precedence over `tidings.toml`
-in the working directory. An unknown name is a mistake too: it may be misspelt.
+in the working directory. An unknown name is a mistake too, because it may be misspelt.
 """
 
 import stat
@@ -31,10 +31,10 @@ SECRETS: Final = (
     "sms_secret",
     "sms_secret_previous",
 )
-"""Settings that may be in a file of their own, which the setting `<name>_file` names."""
+"""Settings that may also be in a separate file, whose path is the setting `<name>_file`."""
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-"""Variables in which the tools of AWS look for a region, too."""
+"""Environment variables from which AWS tools read the region."""
 
 
 def load_config(
@@ -85,7 +85,7 @@ def _from_environment(
 
 
 def _region(environment: Mapping[str, str], choice: Choice) -> dict[str, tuple[str, str]]:
-    """Return the region of a section on AWS, if the environment has one for the tools of AWS."""
+    """Return the region setting of a section, if a variable for AWS tools contains it."""
     for name, field in choice.settings():
         if field == "region":
             for variable in _REGIONS:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checked settings of a process, in sections.
 
-Each field of a section is a setting: with the prefix of the section it has the name that operators
-write. A field without a default is required once its section is chosen.
+Each field of a section is a setting. The name that operators write is the section's prefix and the
+field's name. A field without a default is required if its section is used.
 """
 
 import ipaddress
@@ -20,19 +20,21 @@ from tidings.ports.world import FailpointName
 DATA_DEFAULT: Final = Path("tidings-data")
 
 ROLES: Final = ("gateway", "api", "worker", "relay")
-"""Roles of a process: own connections, answer requests, deliver, deliver what was missed."""
+"""Roles of a process. A gateway owns connections, api answers requests, a worker delivers, and a
+relay delivers the entries that no worker delivered."""
 
 LOCAL_REGION: Final = "us-east-1"
-"""Region of a DynamoDB on this machine. It is in none, but keeps tables apart by region."""
+"""Region for a DynamoDB on this machine. It needs some region, because it separates tables by
+region."""
 
 
 class Section(msgspec.Struct, frozen=True):
     """Settings that belong together."""
 
     hints: ClassVar[Mapping[str, str]] = {}
-    """What completes "<setting> needs", for each field that the section requires."""
+    """For each required field, the text that follows "<setting> needs" in the error message."""
     secrets: ClassVar[tuple[str, ...]] = ()
-    """Fields that are never shown."""
+    """Names of fields that are never printed."""
 
     def __repr__(self) -> str:
         shown = (name for name in self.__struct_fields__ if name not in self.secrets)
@@ -41,17 +43,17 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Network(Section, frozen=True, kw_only=True):
-    """Where the process listens, and who may come from where."""
+    """Address on which the process listens, and the proxies and browser origins that it accepts."""
 
     host: str = "127.0.0.1"
     port: int = 8080
-    """0 for any free port."""
+    """Port to listen on; 0 for any free port."""
     allowed_origins: tuple[str, ...] = ()
     """Other browser origins that may open a socket and call the API."""
     trusted_proxies: Networks = ()
-    """Proxies whose forwarding headers are believed."""
+    """Networks of proxies whose forwarding headers are trusted."""
     has_limits: bool = True
-    """Whether the rates of requests are limited."""
+    """Whether rate limits apply."""
 
     @property
     def is_loopback(self) -> bool:
@@ -62,7 +64,7 @@ class Network(Section, frozen=True, kw_only=True):
     def is_public(self) -> bool:
         """Return whether others can reach this process: directly, by proxy, or from a web page.
 
-        An origin on this machine is a developer's page, and makes nothing public.
+        Origins on this machine do not count, because they belong to a developer's page.
         """
         return bool(
             not self.is_loopback
@@ -72,7 +74,7 @@ class Network(Section, frozen=True, kw_only=True):
 
     @property
     def why_public(self) -> str:
-        """Return what makes the process public, in words for the operator."""
+        """Return the reason why the process is public, in words for the operator."""
         if not self.is_loopback:
             return f"{self.host} can be reached by others"
         named = "TIDINGS_TRUSTED_PROXIES" if self.trusted_proxies else "TIDINGS_ALLOWED_ORIGINS"
@@ -80,7 +82,7 @@ class Network(Section, frozen=True, kw_only=True):
 
 
 class Process(Section, frozen=True, kw_only=True):
-    """What this process does, logs, and how it ends."""
+    """The roles of this process, its logging, and the time to close connections when it stops."""
 
     roles: tuple[str, ...] = ROLES
     drain_seconds: float = 5
@@ -89,8 +91,10 @@ class Process(Section, frozen=True, kw_only=True):
 
 
 class Keys(Section, frozen=True, kw_only=True):
-    """Keys from the settings; one that is None is in the data folder, where the first start makes
-    it."""
+    """Keys from the settings.
+
+    A key that is None is in the data folder, where the first start makes it.
+    """
 
     secrets: ClassVar = ("root_key", "master_key", "master_key_previous")
 
@@ -100,18 +104,18 @@ class Keys(Section, frozen=True, kw_only=True):
 
 
 class Sqlite(Section, frozen=True):
-    """The embedded store, in the data folder."""
+    """SQLite, the embedded store in the data folder, which has no settings."""
 
 
 class DynamoDb(Section, frozen=True, kw_only=True):
-    """The store on tables, which several processes share."""
+    """The store in DynamoDB, which several processes can share."""
 
     hints: ClassVar = {"region": "a region: set {name} or AWS_REGION"}
 
     region: str
     prefix: str = "tidings-"
     endpoint: str | None = None
-    """None: AWS."""
+    """Address of the service; None for AWS itself."""
 
     @property
     def local_endpoint(self) -> str | None:
@@ -123,7 +127,7 @@ class KafkaTls(Section, frozen=True, kw_only=True):
     """Encryption of the connections to Kafka."""
 
     ca: Path | None = None
-    """None: the authorities that this machine trusts."""
+    """File of trusted certificate authorities; None for those that this machine trusts."""
     certificate: Path | None = None
     certificate_key: Path | None = None
 
@@ -139,7 +143,7 @@ class KafkaLogin(Section, frozen=True, kw_only=True):
 
 
 class Kafka(Section, frozen=True, kw_only=True):
-    """The bus between processes."""
+    """Kafka, the bus between processes."""
 
     hints: ClassVar = {"bootstrap": "its servers: set {name}=host:port"}
 
@@ -150,30 +154,30 @@ class Kafka(Section, frozen=True, kw_only=True):
 
 
 class Redis(Section, frozen=True, kw_only=True):
-    """The registry of connections, shared by the processes."""
+    """Redis, where the processes share the registry of connections."""
 
     hints: ClassVar = {"url": "its address: set {name}=redis://host:port/0"}
     secrets: ClassVar = ("url", "password")
 
     url: str
-    """May contain a password."""
+    """URL of the server, which may contain a password."""
     prefix: str = "tidings:"
     ca: Path | None = None
-    """None: the authorities that this machine trusts."""
+    """File of trusted certificate authorities; None for those that this machine trusts."""
     password: str | None = None
-    """Set if the password is not in the URL."""
+    """The password, if it is not in the URL."""
     mode: str = "server"
 
 
 class Cluster(Section, frozen=True):
-    """Services that connect the processes of a deployment."""
+    """The services through which the processes of a deployment communicate."""
 
     kafka: Kafka
     redis: Redis
 
 
 class Sqs(Section, frozen=True, kw_only=True):
-    """A queue of delivery jobs on AWS."""
+    """AWS SQS, which has the queue of delivery jobs."""
 
     hints: ClassVar = {
         "queue_url": "the address of a queue: set {name}",
@@ -185,7 +189,7 @@ class Sqs(Section, frozen=True, kw_only=True):
 
 
 class Webhook(Section, frozen=True, kw_only=True):
-    """An address that gets signed requests, and the secrets to sign with."""
+    """URL that receives signed requests, and the secrets that sign them."""
 
     hints: ClassVar = {
         "url": "an address: set {name}",
@@ -199,18 +203,18 @@ class Webhook(Section, frozen=True, kw_only=True):
 
 
 class Sns(Section, frozen=True, kw_only=True):
-    """Text messages through AWS."""
+    """AWS SNS, which sends text messages."""
 
     hints: ClassVar = {"region": "a region: set {name} or AWS_REGION"}
 
     region: str
     endpoint: str | None = None
-    """None: AWS."""
+    """Address of the service; None for AWS itself."""
     sender: str | None = None
 
 
 class Config(Section, frozen=True, kw_only=True):
-    """Checked settings."""
+    """All settings of a process, checked."""
 
     data: Path = DATA_DEFAULT
     network: Network = Network()
@@ -218,9 +222,9 @@ class Config(Section, frozen=True, kw_only=True):
     keys: Keys = Keys()
     store: Sqlite | DynamoDb = Sqlite()
     cluster: Cluster | None = None
-    """None: this process is the only one of its deployment."""
+    """None if this process is the only one of its deployment."""
     sqs: Sqs | None = None
-    """None: delivery jobs are in Kafka, or in the store of a single process."""
+    """None if delivery jobs are in Kafka, or in the store of a single process."""
     push: Literal["off", "log"] | Webhook = "off"
     sms: Literal["off", "log"] | Webhook | Sns = "log"
     """How login codes are sent."""
@@ -233,7 +237,7 @@ class Config(Section, frozen=True, kw_only=True):
 
 
 def local_region(endpoint: str | None) -> str | None:
-    """Return the region of a DynamoDB at this address, if it is on this machine."""
+    """Return the region for the DynamoDB at this address, if it is on this machine."""
     return LOCAL_REGION if endpoint is not None and is_local_url(endpoint) else None
 
 
@@ -243,7 +247,7 @@ def is_local_url(url: str) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether a host name or address is loopback."""
+    """Return whether a host name or address is a loopback address."""
     if host == "localhost":
         return True
     try:

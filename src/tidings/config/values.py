@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of each setting: text from an operator becomes a value, or an error that explains."""
+"""Parsers of all settings: each converts an operator's text to a value, or explains the mistake."""
 
 import binascii
 import re
@@ -85,8 +85,8 @@ def _drain_seconds(text: str) -> float:
 def _failpoints(text: str) -> dict[FailpointName, int]:
     armed: dict[FailpointName, int] = {}
     for item in text.split(","):
-        place, _, visit = item.strip().partition(":")
-        known = next((name for name in PLACES if name == place), None)
+        name, _, visit = item.strip().partition(":")
+        known = next((place for place in PLACES if place == name), None)
         if known is None or not visit.isdigit() or int(visit) < 1:
             raise ValueError(
                 f"{item!r} is not place:n with n from 1 and a place out of {', '.join(PLACES)}"
@@ -162,4 +162,5 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
 }
-"""The parser of each setting, by its name in the file and after TIDINGS_."""
+"""The parser of each setting, by the setting's name in the file; TIDINGS_ and the same name in
+capitals is its environment variable."""

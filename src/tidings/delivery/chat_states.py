@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Caches the state of each chat that a worker delivers, and selects the entries to dispatch.
 
-An entry is dispatched to the members of a state that includes every earlier entry. Therefore a
-removed member never receives a later entry, in whatever order events arrive.
+An entry is dispatched only to users who are members in a state that includes every earlier entry.
+Therefore a removed member never receives a later entry, in whatever order events arrive.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,13 @@ from tidings.ports.delivery import DeliveryStore
 from tidings.ports.log import Log
 
 RUN_ENTRIES_MAX: Final = 256
-"""Entries of a chat dispatched at once. Connections that miss earlier entries read the log."""
+"""Limit on the entries of a chat that are dispatched together. If there are more, only the last of
+them are dispatched, and connections read the earlier entries from the log."""
 READ_ENTRIES: Final = 100
 
 
 class NotInLog(Exception):
-    """Raised if an event announces an entry that the log does not have."""
+    """An event announces an entry that the log does not have."""
 
 
 class DeliveryRun(msgspec.Struct, kw_only=True):
@@ -35,16 +36,17 @@ class DeliveryRun(msgspec.Struct, kw_only=True):
 
 
 class DeliveryState(msgspec.Struct, eq=False):
-    """State of one chat, and the entries of it that this process has dispatched."""
+    """State of one chat, and the range of its entries that this process has dispatched."""
 
     state: ChatState
     start: int
     dispatched: int
-    """Last entry dispatched, from `start` on; `start - 1` before the first run."""
+    """Last sequence of the range, which begins with `start`. At first the range is empty, and this
+    is `start - 1`."""
 
 
 class DeliveryStates:
-    """Cache of the chats that are being delivered; the least recently used are evicted.
+    """Cache of the chats that are being delivered; the least recently used chats are evicted.
 
     Calls for one chat must not overlap.
     """
@@ -65,24 +67,26 @@ class DeliveryStates:
     ) -> DeliveryRun | None:
         """Return the next run to dispatch after events announced the entries `first` to `goal`.
 
-        `in_events` has the young entries that the events carried. They are used if only entries of
-        the same run can have changed them. If `is_old`, the events are old and the members are read
-        from the end of the log. Returns None if all entries were dispatched before.
+        `in_events` contains young entries that the events carried. They are used instead of the
+        log, unless a later entry may have changed them. With `is_old`, some events are old, so the
+        members are updated from the end of the log first. Returns None if all entries were
+        dispatched before.
 
         Raises:
-            NotInLog: The log does not have all the entries.
+            NotInLog: The log does not have all of these entries.
             StoreUnavailable: The log cannot be read now.
         """
-        # Not cached meanwhile: after a failure half-way it must not stay there.
+        # The state is removed from the cache, so that after a failure no half-updated state stays.
         delivery = self._by_chat.pop(chat)
         if delivery is None or goal - delivery.dispatched > RUN_ENTRIES_MAX:
-            # Not used for long: other workers delivered the chat meanwhile. Start anew.
+            # This worker has not delivered the chat for a while, and others may have: start anew.
             start = max(first, goal - RUN_ENTRIES_MAX + 1)
             delivery = DeliveryState(await self._read_state(chat), start, start - 1)
         elif is_old and (goal > delivery.dispatched or first < delivery.start):
             await self._catch_up(delivery.state)
         if first < delivery.start:
-            # The events of two writers may arrive in the wrong order.
+            # These entries come before those dispatched so far: two writers' events may overtake
+            # each other.
             goal = min(goal, delivery.start - 1)
             entries = await self._read(chat, first - 1, goal)
         elif goal > delivery.dispatched:
@@ -98,7 +102,7 @@ class DeliveryStates:
         return DeliveryRun(entries=entries, state=delivery.state.copy()) if entries else None
 
     def mark_dispatched(self, run: DeliveryRun) -> None:
-        """Record that a run was dispatched, so that a repeat of its events is not."""
+        """Record that a run was dispatched, so that repeated events do not dispatch it again."""
         delivery = self._by_chat.peek(run.state.chat_id)
         if delivery is None:
             return
@@ -109,7 +113,7 @@ class DeliveryStates:
             delivery.start = first
 
     def known(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state if it is cached."""
+        """Return a chat's state if it is cached, otherwise None."""
         delivery = self._by_chat.peek(chat)
         return delivery.state if delivery is not None else None
 
@@ -118,7 +122,7 @@ class DeliveryStates:
         self._by_chat.pop(chat)
 
     async def state(self, chat: ChatId) -> ChatState | None:
-        """Return a chat's state from the cache or the log, for frames without a sequence."""
+        """Return a chat's state from the cache or the store, for frames that have no sequence."""
         return self.known(chat) or await self._log.state(chat)
 
     async def _read_state(self, chat: ChatId) -> ChatState:
@@ -152,11 +156,11 @@ class DeliveryStates:
 def _run_from_events(
     delivery: DeliveryState, goal: int, in_events: Mapping[int, Entry]
 ) -> list[Entry] | None:
-    """Return the run from the events alone; None if the log has to be read.
+    """Return the entries of a run from the events alone, or None if the log has to be read.
 
-    If the head of the state is right before the run or at its end, no later entry outside the run
-    is known here that could have changed one inside. Inside the run, an edit has to be read to be
-    shown, and so has a message that another entry of the run redacts.
+    A later entry may have changed an entry of the run. If the head of the state is right before the
+    run or at its end, no entry after the run is known. Within the run, the log must be read for an
+    edit, to show the edited message, and for a message that another entry redacts.
     """
     if delivery.state.head not in (delivery.dispatched, goal):
         return None

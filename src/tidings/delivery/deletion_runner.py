@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deletes chats step by step.
 
-In a round each chat loses all its members, if it still has some, or takes one step of the rest: a
-long chat delays no other, and nobody reads a deleted chat for longer than needed. Every
-step is stored before the next one begins; if a process dies, its lease expires and another process
-continues.
+In each round, a few chats advance. If a chat still has members, all of them are removed, because
+they can read it until then. Otherwise one step of the deletion is done, so that a long chat does
+not delay others. Each step stores its progress. If a process dies, its lease expires, and another
+process continues.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.ids import ChatId
 from tidings.model.refusals import Unavailable
-from tidings.ports.bus import Appended, Bus, Event
+from tidings.ports.bus import Appended, Bus
 from tidings.ports.chats import Deletions
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
@@ -24,9 +24,9 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.delivery")
 
 POLL_SECONDS: Final = 2.0
-"""Interval of the search for deletions that another process began or abandoned."""
+"""Interval of the search for deletions that another process has begun or abandoned."""
 PAUSE_SECONDS: Final = 0.02
-"""Pause between two rounds: deleting is never urgent, and messages come first."""
+"""Pause between two rounds, because messages are more urgent than deletions."""
 
 
 class DeletionRunner:
@@ -45,8 +45,8 @@ class DeletionRunner:
         """Set up the runner.
 
         Args:
-            delivery_ms: Time that members stay stored, so that the last entry can be delivered.
-            back_off: Waits before the n-th new attempt, with jitter, a few seconds at most.
+            delivery_ms: Time for which members remain stored, so that the last entry is delivered.
+            back_off: Waits before the n-th retry, with jitter, a few seconds at most.
         """
         self._deletions = deletions
         self._clock = clock
@@ -56,18 +56,18 @@ class DeletionRunner:
         self._asked = asyncio.Event()
         self._tasks = Tasks("deletions")
         self.failed_steps = 0
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._on_appended, Appended)
 
     def start(self) -> None:
-        """Start; wait for services that are not reachable yet."""
+        """Start. Services that are not reachable yet are tried again."""
         self._tasks.repeat(self._run)
 
     async def close(self) -> None:
         """Stop. Unfinished deletions continue after the next start, here or elsewhere."""
         await self._tasks.close()
 
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, Appended) and event.entry.kind == "deleted":
+    def _on_appended(self, event: Appended) -> None:
+        if event.entry.kind == "deleted":
             self._asked.set()
 
     async def _run(self) -> None:
@@ -89,7 +89,7 @@ class DeletionRunner:
                     await self._asked.wait()
 
     async def round(self) -> bool:
-        """Take one step for a few chats that are being deleted; return whether more is left.
+        """Perform one round of deletions; return whether any of these chats needs more steps.
 
         Raises:
             Unavailable: The store does not answer.
@@ -104,11 +104,11 @@ class DeletionRunner:
             if job is None:
                 return False
             after = await self._deletions.step(job, self._holder, self._clock.now())
-            # Members are removed without pause, because they can read until they are.
+            # All members are removed without a pause, because they can read the chat until then.
             while after is not None and after.phase == "started":
                 after = await self._deletions.step(after, self._holder, self._clock.now())
         except Exception as error:
-            # A failure of one chat must not stop the others; it is tried again later.
+            # A failure with one chat must not stop the others. The chat is tried again later.
             self.failed_steps += 1
             if not isinstance(error, Unavailable):
                 log.exception("deleting failed", extra={"action": "deleting_failed", "chat": chat})

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps that deliver the entries of one chat, and the recount of unread messages.
+"""The steps that deliver the entries of one chat, and the sending of unread counts.
 
-(1) Look up the members' connections and hand the entries over to their gateways. (2) Write the
-head copy, which means "delivered up to here". (3) Look up again, and hand over to every connection
-that has not received the entries. (4) Push to members without a connection. The caller then
-(5) finishes the events.
+(1) Look up the members' connections, and hand the entries over to their gateways. (2) Write the
+head copy, which means "delivered up to here". (3) Look up the connections again, and hand the
+entries over to every connection that has not received them. (4) Push to members without a
+connection. The caller then (5) finishes the events.
 
-Step 3 must stay, and must cover more than the users missed in step 1: a connection may have died
-after step 1 with frames unsent, and its successor may have said hello before step 2.
+Step 3 is necessary even for users who were reached in step 1: a connection may have broken after
+step 1 with unsent frames, and the user's next connection may have sent hello before step 2.
 
-A head copy is written at most once a second per chat. Step 1 never waits for it: several runs of a
-busy chat are dispatched and then take the other steps together.
+A head copy is written at most once a second per chat. Step 1 never waits for it: in a busy chat
+several runs are dispatched, and then steps 2 to 4 are done for all of them together.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,8 @@ import msgspec
 
 from tidings.actions.content.vault import Vault
 from tidings.delivery.chat_states import RUN_ENTRIES_MAX, DeliveryRun, DeliveryStates
-from tidings.delivery.dispatch import Batch, GatewayDispatch, PushNotifier, batches_of, is_young
+from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
+from tidings.delivery.push_notices import PushNotifier, is_young
 from tidings.model.chats import Unread
 from tidings.model.entries import Entry, head_of
 from tidings.model.ids import ChatId, UserKey
@@ -37,19 +38,19 @@ _COUNTED: Final = frozenset({"created", "added", "removed"})
 
 
 class DispatchedRun(msgspec.Struct, frozen=True):
-    """A run after step 1, with the batches it was split into."""
+    """A run after step 1, with the batches into which it was split."""
 
     run: DeliveryRun
     batches: list[Batch]
 
     @property
     def reached(self) -> set[UserKey]:
-        """Users for whom a gateway confirmed a connection."""
+        """Users with a connection that received the run, as its gateway has confirmed."""
         return set().union(*(batch.reached for batch in self.batches))
 
 
 class Deliverer:
-    """The steps of delivery. For one chat, calls of the same step must not overlap."""
+    """Performs the steps of delivery. For one chat, calls of the same step must not overlap."""
 
     def __init__(
         self,
@@ -73,11 +74,12 @@ class Deliverer:
     async def dispatch(
         self, chat: ChatId, events: Sequence[EntryEvent | HintEvent]
     ) -> list[DispatchedRun]:
-        """Step 1: dispatch the entries that these events announce and that are still due.
+        """Step 1: dispatch the entries that these events announce, unless this was done before.
 
         Raises:
             NotInLog: An event announces an entry that the log does not have.
-            StoreUnavailable: Try again; entries dispatched already are dispatched once more.
+            StoreUnavailable: The store does not answer. If the caller tries again, some entries may
+                be dispatched twice.
         """
         now = self._clock.now()
         in_events = {
@@ -110,7 +112,7 @@ class Deliverer:
         await self._vault.open(entries, self._clock.now())
 
     async def write_head(self, dispatched: Sequence[DispatchedRun]) -> None:
-        """Step 2: write the head copy for dispatched runs of one chat; may wait for a second.
+        """Step 2: write the head copy for dispatched runs of one chat. This may take a second.
 
         Raises:
             StoreUnavailable: The store is closing.
@@ -125,10 +127,11 @@ class Deliverer:
         await self._deliveries.advance(last.state.chat_id, head, count)
 
     async def dispatch_again(self, dispatched: Sequence[DispatchedRun]) -> None:
-        """Steps 3 and 4, after the head copy: dispatch to new connections of members, then push.
+        """Steps 3 and 4: dispatch to connections that are new since step 1, then push.
 
         Raises:
-            StoreUnavailable: Try again; no push was sent.
+            StoreUnavailable: The store does not answer, and no push was sent. The caller may try
+                again.
         """
         members = self._members_now(dispatched)
         await self.gateway_dispatch.dispatch(
@@ -146,10 +149,10 @@ class Deliverer:
         return max(states, key=lambda state: state.head).members
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
-        """Take all steps for a stretch of a log that no other process delivers.
+        """Perform steps 1 to 4 for a range of entries that no other process delivers.
 
-        Only the last `RUN_ENTRIES_MAX` entries are dispatched: devices that receive them read the
-        earlier entries from the log.
+        Only the last `RUN_ENTRIES_MAX` entries are dispatched. Connections that receive them read
+        the earlier entries from the log.
         """
         first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
         dispatched = await self.dispatch(chat, [HintEvent(chat, first), HintEvent(chat, up_to)])
@@ -163,7 +166,7 @@ class Deliverer:
 
 
 def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
-    """Return first and last sequence of each stretch that fits into one run."""
+    """Divide sequences into ranges that fit into one run; return the first and last of each."""
     stretches: list[tuple[int, int]] = []
     for sequence in sorted(set(sequences)):
         if stretches and sequence - stretches[-1][0] < RUN_ENTRIES_MAX:
@@ -174,7 +177,7 @@ def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class UnreadRecount:
-    """Recount of unread messages for connected members. Best effort: frames may be lost."""
+    """Sends connected members their number of unread messages. Frames may be lost."""
 
     def __init__(
         self,
@@ -189,13 +192,13 @@ class UnreadRecount:
         self._count_unread = count_unread
 
     async def send(self, chat: ChatId) -> None:
-        """Count the unread messages of each connected member and send each the count."""
+        """Count the unread messages of each connected member, and send the count to the member."""
         with suppress(RegistryUnavailable, Unavailable):
             state = await self._states.state(chat)
-            places = await self._registry.find(state.members) if state is not None else {}
-            for user, found in places.items():
+            addresses = await self._registry.find(state.members) if state is not None else {}
+            for user, found in addresses.items():
                 unread = await self._count_unread(user, chat)
                 if unread is not None:
                     frame = encode(UnreadFrame(chat, unread.count, unread.exact))
-                    gateways = {place.gateway: [user] for place in found}
+                    gateways = {address.gateway: [user] for address in found}
                     self._handover.notice(frame, gateways, chat)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends each event to the local connections of the users it concerns, encoded once."""
+"""Sends chat events to the connections of this process. A frame is encoded once for all users."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -32,45 +32,46 @@ class ReceiptPace:
 
     def __init__(self, pass_on: Callable[[ReceiptMoved], None]) -> None:
         self._pass_on = pass_on
-        self._held_back: dict[tuple[UserKey, ChatId], ReceiptMoved | None] = {}
-        """Newest receipt since the last one passed on, within its second; None for none."""
+        self._pending: dict[tuple[UserKey, ChatId], ReceiptMoved | None] = {}
+        """For each user and chat whose receipt was passed on within the last second: the newest
+        receipt since then, or None."""
         self._is_closed = False
 
     def offer(self, event: ReceiptMoved) -> None:
-        """Pass a receipt on now or soon; a later one may replace it."""
+        """Pass a receipt on now, or within a second unless a later receipt replaces it."""
         key = event.receipt.user, event.chat
-        if key not in self._held_back:
+        if key not in self._pending:
             self._go(key, event)
             return
-        earlier = self._held_back[key]
+        earlier = self._pending[key]
         if earlier is not None and earlier.by_reading:
             event = msgspec.structs.replace(event, by_reading=True)
-        self._held_back[key] = event
+        self._pending[key] = event
 
     def close(self) -> None:
         """Stop passing receipts on."""
         self._is_closed = True
 
     def _go(self, key: tuple[UserKey, ChatId], event: ReceiptMoved) -> None:
-        self._held_back[key] = None
+        self._pending[key] = None
         asyncio.get_running_loop().call_later(limits.RECEIPT_FRAME_MS / 1_000, self._next, key)
         self._pass_on(event)
 
     def _next(self, key: tuple[UserKey, ChatId]) -> None:
-        event = self._held_back.pop(key)
+        event = self._pending.pop(key)
         if event is not None and not self._is_closed:
             self._go(key, event)
 
 
 class Receiver(Protocol):
-    """A connection as delivery sees it. It decides itself what it sends."""
+    """A connection, as the delivery uses it. It decides by itself which entries it sends."""
 
     def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
         """Offer an entry of one of the user's chats; `frame` is the same for all users."""
         ...
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
-        """Send a frame without a sequence, best effort, if the connection follows the chat."""
+        """Send a frame that has no sequence, if the connection follows the chat."""
         ...
 
 
@@ -83,7 +84,7 @@ class LocalConnections(Protocol):
 
 
 class FanOut:
-    """Subscriber that passes chat events to connections."""
+    """Passes the chat events of this process to its connections."""
 
     def __init__(
         self,
@@ -167,7 +168,8 @@ class FanOut:
     def _notify_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
         """Send a frame to the other members of a small chat.
 
-        Large chats are silent: a thousand members would make a million frames per message.
+        Large chats get none: the receipts of a thousand members would be a million frames per
+        message.
         """
         if not state.is_small or state.is_deleted:
             return
@@ -190,7 +192,7 @@ class FanOut:
 
 
 def _concerned(entry: Entry, state: ChatState) -> Iterable[UserKey]:
-    """Return the members after the entry, and the users it removed: it is their last entry."""
+    """Return the users who get an entry: the members after it, and the users whom it removed."""
     if entry.kind == "removed":
         return [*state.members, *(person.user for person in entry.people)]
     return state.members

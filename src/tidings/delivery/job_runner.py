@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs delivery jobs: each stores the copies of a notification for up to 100 users.
 
-Every step may be repeated, so a job that comes again after a crash does no harm: a user who has a
-copy keeps it, and progress is the set of finished jobs. A job is finished only after it is done.
+A job is removed from the queue only after its work is done, so after a crash it runs again. That
+does no harm: a user who already has a copy keeps it, and progress is the set of finished jobs.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from tidings.actions.inbox.broadcast_log import LogViews
-from tidings.delivery.dispatch import YOUNG_MS_MAX
+from tidings.delivery.push_notices import YOUNG_MS_MAX
 from tidings.diagnosis import report_queue
 from tidings.model.ids import user_key
 from tidings.model.notifications import Copy
@@ -35,9 +35,21 @@ from tidings.tasks import Tasks
 
 T = TypeVar("T")
 
+log = logging.getLogger("tidings.delivery")
+
+JOBS_MAX: Final = 1_000
+"""Limit on jobs in memory. Tenants take turns only among the jobs in memory, because a broker
+returns jobs in the order in which they were queued."""
+STORE_JOBS_MAX: Final = 200
+"""Limit on jobs in memory if the queue is in the store, which lets tenants take turns by itself."""
+TAKEN_AT_ONCE: Final = 100
+JOBS_AT_ONCE: Final = 8
+ATTEMPTS_MAX: Final = 5
+REASON_CHARS_MAX: Final = 500
+
 
 class TenantRoundRobin(Generic[T]):
-    """Round-robin over tenants, so that a small tenant never waits behind a large one."""
+    """Queue in which tenants take turns, so that a small tenant never waits for a large one."""
 
     def __init__(self) -> None:
         self._queues: OrderedDict[str, deque[T]] = OrderedDict()
@@ -47,7 +59,7 @@ class TenantRoundRobin(Generic[T]):
         self._queues.setdefault(tenant, deque()).append(waiting)
 
     def next(self) -> T | None:
-        """Remove and return the next work of the tenant whose turn it is; None if there is none."""
+        """Remove and return the next work of the tenant whose turn it is, or None if none waits."""
         if not self._queues:
             return None
         tenant, queue = self._queues.popitem(last=False)
@@ -57,19 +69,6 @@ class TenantRoundRobin(Generic[T]):
         return first
 
 
-log = logging.getLogger("tidings.delivery")
-
-JOBS_MAX: Final = 1_000
-"""Limit on jobs in memory. Tenants take turns among these jobs, because a broker returns jobs in
-the order in which they were queued."""
-STORE_JOBS_MAX: Final = 200
-"""The same limit for a queue in the store, which itself lets the tenants take turns."""
-TAKEN_AT_ONCE: Final = 100
-JOBS_AT_ONCE: Final = 8
-ATTEMPTS_MAX: Final = 5
-REASON_CHARS_MAX: Final = 500
-
-
 class _Work(msgspec.Struct, eq=False):
     """A job in progress."""
 
@@ -77,9 +76,9 @@ class _Work(msgspec.Struct, eq=False):
     is_delivered: bool = False
     attempts: int = 0
     failures: int = 0
-    """Failures that the job itself caused."""
+    """Number of failures that the job itself caused."""
     reason: str | None = None
-    """Reason to set the job aside."""
+    """Reason why the job becomes a dead letter; None if it does not."""
 
 
 class JobRunner:
@@ -98,7 +97,7 @@ class JobRunner:
         back_off: Callable[[int], Awaitable[None]],
         jobs_max: int = JOBS_MAX,
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, a few seconds at most."""
+        """`back_off` waits before the n-th retry, with jitter, a few seconds at most."""
         self._jobs = jobs
         self._dead_letters = dead_letters
         self._notifications = notifications
@@ -109,7 +108,7 @@ class JobRunner:
         self._back_off = back_off
         self._jobs_max = jobs_max
         self._turns: TenantRoundRobin[_Work] = TenantRoundRobin()
-        self._held = 0
+        self._taken = 0
         self._running = 0
         self._has_room = asyncio.Event()
         self._tasks = Tasks("jobs")
@@ -119,11 +118,11 @@ class JobRunner:
         report_queue("delivery jobs", self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many jobs this process has taken and how many of them run."""
-        return {"taken": self._held, "running": self._running}
+        """Return the number of jobs that this process has taken, and how many of them run."""
+        return {"taken": self._taken, "running": self._running}
 
     def start(self) -> None:
-        """Start; wait for services that are not reachable yet."""
+        """Start. Services that are not reachable yet are tried again."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:
@@ -135,7 +134,7 @@ class JobRunner:
         attempt = 0
         while True:
             try:
-                taken = await self._jobs.take(min(TAKEN_AT_ONCE, self._jobs_max - self._held))
+                taken = await self._jobs.take(min(TAKEN_AT_ONCE, self._jobs_max - self._taken))
             except Exception as error:
                 if not isinstance(error, JobsUnavailable):
                     log.exception("taking jobs failed", extra={"action": "taking_failed"})
@@ -144,10 +143,10 @@ class JobRunner:
                 continue
             attempt = 0
             for taken_job in taken:
-                self._held += 1
+                self._taken += 1
                 self._turns.put(taken_job.job.tenant, _Work(taken_job))
             self._go_on()
-            while self._held >= self._jobs_max:
+            while self._taken >= self._jobs_max:
                 self._has_room.clear()
                 await self._has_room.wait()
 
@@ -165,7 +164,7 @@ class JobRunner:
             self._blame(work, error)
             self._tasks.start(self._again(work))
         else:
-            self._held -= 1
+            self._taken -= 1
             self._has_room.set()
         finally:
             self._running -= 1
@@ -216,7 +215,8 @@ class JobRunner:
             expires_at=job.expires_at,
         )
         new = await self._copies.deliver(users, job.inbox, copy)
-        # After a crash it is unknown who was notified of existing copies: while young, notify all.
+        # After a crash it is unknown who was notified of their copies. While the job is young, all
+        # users are notified, also those who had a copy already.
         notified = users if now - job.posted_at <= YOUNG_MS_MAX else new
         if notified:
             self._bus.publish(
@@ -234,5 +234,5 @@ class JobRunner:
 
 
 def _name(job: Job) -> str:
-    """Return a stable name, so that a job that comes again is not set aside twice."""
+    """Return a stable name, so that a job that runs again does not become two dead letters."""
     return f"{job.notification_id}-{job.number}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The relay: delivers every entry of the log, even if its event was lost.
+"""The relay: makes sure that every entry is delivered, even if its event was lost.
 
-It reads the store's own stream of changes, three seconds late, and compares it with the head
-copies, which mean "delivered up to here". For a chat that is behind it sends workers a hint, again
-with pauses until the head copy has advanced. If hints do not help, the relay delivers by itself.
+It reads the store's own stream of changes. Three seconds after a change, it compares the entry with
+the chat's head copy, which means "delivered up to here". If the head copy is behind, the relay
+sends workers a hint. If it is still behind after two hints, the relay delivers the entries itself.
 """
 
 import asyncio
@@ -29,31 +29,33 @@ log = logging.getLogger("tidings.relay")
 
 LATE_SECONDS: Final = 3.0
 OLD_MS: Final = 90_000
-"""Age at which an entry is due at once, by the store's clock, which may round to minutes."""
+"""Entries of this age or older are compared at once, without the delay. The age is this high
+because the store's clock may round times to minutes."""
 PAUSE_SECONDS: Final = 1.0
 AGAIN_SECONDS_FIRST: Final = 5.0
 AGAIN_SECONDS_MAX: Final = 60.0
 CHECKED_AT_ONCE: Final = 100
 OWED_CHATS_MAX: Final = 20_000
-"""Limit on chats that are behind; beyond it no changes are read: the store keeps them for a day."""
+"""Limit on chats that wait for a comparison. At the limit no more changes are read; the store keeps
+changes for a day."""
 HINTS_MAX: Final = 2
-"""Hints after which the relay delivers by itself."""
+"""Number of hints after which the relay delivers the entries itself."""
 ATTEMPTS_MAX: Final = 5
 MANY_CHANGES: Final = 500
-"""Changes in one poll that suggest more: the next poll follows without a pause."""
+"""If a poll returns at least this many changes, the next poll follows without a pause."""
 DELIVERED_AT_ONCE: Final = 16
 
 
 class Delivers(Protocol):
-    """Delivery without an event."""
+    """Delivers entries without an event."""
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
-        """Deliver a stretch of a chat's log and advance the head copy."""
+        """Deliver a range of a chat's entries, and advance the head copy."""
         ...
 
 
 class _Owed(msgspec.Struct):
-    """A chat that may be behind."""
+    """A chat whose head copy may be behind."""
 
     sequence: int
     due: float
@@ -61,7 +63,7 @@ class _Owed(msgspec.Struct):
 
 
 class Relay:
-    """Background task that finds and delivers missed entries. Several relays do no harm."""
+    """Background task that finds and delivers missed entries. Several relays may run at a time."""
 
     def __init__(
         self,
@@ -78,11 +80,11 @@ class Relay:
         Args:
             changes: The store's stream of changes.
             deliveries: Head copies.
-            deliverer: Delivers what hints do not.
+            deliverer: Delivers the entries if hints do not help.
             clock: The time.
-            hint: Sends workers the head of a log, and returns whether it was published. None: the
-                relay always delivers by itself.
-            cleaned: Called with messages that expired and were deleted.
+            hint: Sends workers the head of a log, and returns whether it was published. If None,
+                the relay always delivers by itself.
+            cleaned: Called for messages that have expired and whose content was removed.
         """
         self._changes = changes
         self._deliveries = deliveries
@@ -105,7 +107,7 @@ class Relay:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Stop at once: another relay will read the same changes later."""
+        """Stop at once. Another relay will read the same changes later."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -124,7 +126,7 @@ class Relay:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def turn(self) -> bool:
-        """Read some changes and compare the due chats; return whether more may be waiting."""
+        """Read some changes and compare the due chats; return whether more changes may wait."""
         is_more = False
         if len(self._owed) < OWED_CHATS_MAX:
             changes = await self._changes.poll()
@@ -135,7 +137,7 @@ class Relay:
         return is_more
 
     def _sort(self, written: list[EntryWritten]) -> None:
-        """Make old entries due now, young ones later; keep only the last sequence of each chat."""
+        """Make old entries due now and young entries later; keep only the last one of each chat."""
         now, loop_now = self._clock.now(), asyncio.get_running_loop().time()
         young: dict[ChatId, int] = {}
         for entry in written:
@@ -216,7 +218,7 @@ class Relay:
 
 
 class Republisher:
-    """Delivery in a single process: publishes entries again; connections drop duplicates."""
+    """Delivers in a single process: publishes entries again. Connections drop duplicates."""
 
     def __init__(
         self, log: Log, deliveries: DeliveryStore, vault: Vault, bus: Bus, clock: Clock
@@ -228,7 +230,7 @@ class Republisher:
         self._clock = clock
 
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
-        """Publish the last entries of a stretch of a log, and advance the head copy.
+        """Publish the last entries of this range of a log again, and advance the head copy.
 
         Raises:
             NotInLog: There is no such chat, or its log is shorter.

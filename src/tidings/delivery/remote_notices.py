@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends frames without a sequence to connections of other gateways. Best effort.
+"""Sends frames that have no sequence to connections on other gateways. Frames may be lost.
 
-Events of this process go to users connected to other gateways; `FanOut` serves the connections of
-this one. For inbox events the other gateways get a hint, and look up the rest themselves.
+This module passes the events of this process to the other gateways; `FanOut` passes them to the
+connections of this process. For an inbox event the other gateways get only a hint, and look up the
+notification themselves.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -34,11 +35,12 @@ from tidings.tasks import Tasks
 from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
 
 UNDER_WAY_MAX: Final = 1_000
-"""Events beyond this many at once are dropped: receipts and typing are useless later."""
+"""Limit on events that are being sent. Further events are dropped: receipts and typing are useless
+later."""
 
 
 class RemoteNotices:
-    """Subscriber that passes events to the other gateways."""
+    """Passes the events of this process to the other gateways."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class RemoteNotices:
         count_unread: Callable[[UserKey, ChatId], Awaitable[Unread | None]],
     ) -> None:
         self.dropped = 0
-        """Events dropped because too many were being sent."""
+        """Number of events dropped because too many were being sent."""
         self._remote_gateways = remote_gateways
         self._cached_state = cached_state
         self._read_state = read_state
@@ -102,7 +104,7 @@ class RemoteNotices:
         return self._cached_state(chat) or await self._read_state(chat)
 
     async def _hint(self, event: CopiesMade | InboxRead) -> None:
-        """Send a hint to the gateways with connections of the users concerned."""
+        """Send a hint to the gateways that have connections of the event's users."""
         users = (event.user,) if isinstance(event, InboxRead) else event.users
         for gateway, connected in (await self._remote_gateways.find(users)).items():
             if isinstance(event, CopiesMade):

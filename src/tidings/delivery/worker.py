@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The delivery worker: takes events from the feed and delivers each chat in order.
 
-Chats are delivered concurrently, the events of one chat in order: while a run is dispatched the
-next one collects, and dispatched runs collect until the head copy may be written again. An event is
-finished when all its work is done. An event that fails while the store answers for other chats is
-set aside; while the store does not answer at all, none is.
+Chats are delivered concurrently, but the events of one chat in order. While a run is dispatched,
+the events of the next run are collected. Dispatched runs are collected until the head copy may be
+written again. An event is finished when all its work is done.
+
+An event becomes a dead letter if it fails several times although the store answers for other chats.
+While the store does not answer at all, no event becomes a dead letter.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ from tidings.wire.events import CleanedEvent, NotAnEvent, WireEvent, decode_even
 log = logging.getLogger("tidings.delivery")
 
 EVENTS_MAX: Final = 2_000
-"""Limit on unfinished events; beyond it no more are taken."""
+"""Limit on unfinished events. At the limit no more events are taken."""
 EVENTS_AT_ONCE: Final = 500
 RUN_EVENTS_MAX: Final = 256
 CHATS_AT_ONCE: Final = 64
@@ -59,7 +61,7 @@ class Worker:
         unread_recount: UnreadRecount,
         back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`back_off` waits before the n-th new attempt, with jitter, a few seconds at most."""
+        """`back_off` waits before the n-th retry, with jitter, a few seconds at most."""
         self._feed = feed
         self._deliverer = deliverer
         self._unread_recount = unread_recount
@@ -75,7 +77,7 @@ class Worker:
         self.failed_attempts = 0
 
     def start(self) -> None:
-        """Start; wait for services that are not reachable yet."""
+        """Start. Services that are not reachable yet are tried again."""
         self._tasks.start(self._run())
 
     async def close(self) -> None:
@@ -131,7 +133,7 @@ class Worker:
     async def _dispatch_or_divide(
         self, chat: ChatId, chat_events: _ChatEvents, run: list[_WaitingEvent]
     ) -> None:
-        """Dispatch a run; if that fails, dispatch its events one by one to isolate the cause."""
+        """Dispatch a run; if it fails, dispatch its events one by one to find the bad event."""
         dispatched: list[DispatchedRun] = []
         events = [waiting.event for waiting in run]
         reason = await self._attempted(partial(self._first_step, chat, events, dispatched))
@@ -156,9 +158,10 @@ class Worker:
             await self._unread_recount.send(chat)
 
     async def _settle(self, chat: ChatId, chat_events: _ChatEvents) -> None:
-        """Take steps 2 to 4 for dispatched runs until none is left.
+        """Perform steps 2 to 4 for dispatched runs until none is left.
 
-        An event without new entries waits here, too: the entries it announces may not be settled.
+        An event whose entries were dispatched before waits here, too: steps 2 to 4 may not be done
+        for these entries.
         """
         while chat_events.unsettled:
             runs, chat_events.unsettled = chat_events.unsettled, []
@@ -192,7 +195,10 @@ class Worker:
     # Failures.
 
     async def _attempted(self, work: Callable[[], Awaitable[None]]) -> str | None:
-        """Repeat the work until it succeeds; return the reason if the work itself is at fault."""
+        """Repeat the work until it succeeds and return None; return the reason if it must give up.
+
+        It gives up only if the work itself is to blame, not if the store does not answer at all.
+        """
         blamed = attempt = 0
         others = self.settled_runs
         while True:

@@ -147,7 +147,7 @@ class Pump:
             self._connection.start(self._work())
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether a page has waited too long, since the client confirms or reads nothing."""
+        """Return whether a page has waited too long for the client to confirm or to read."""
         return (
             self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
         )

@@ -66,12 +66,12 @@ class RevocationCloser:
             connection.close(Close.OVERLOADED)
 
     def saw(self, at: float) -> None:
-        """Renew the lease, since the feed was read at this time and its revocations applied."""
+        """Renew the lease: the feed was read at this time, and its revocations were applied."""
         self._write_lease.renew_feed(at)
         self._write_lease.is_blind = False
 
     def went_blind(self, *, was_late: bool) -> None:
-        """Stop serving, since valid credentials cannot be distinguished from revoked ones.
+        """Stop serving, because valid credentials cannot be distinguished from revoked ones.
 
         With `was_late`, the process itself may have been slow, so no socket is closed yet. Until
         the feed is read again, no socket is admitted, nothing is written, and no message is

@@ -8,8 +8,7 @@ from typing import Any
 
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from tidings.gateway.admission import Admission
-from tidings.gateway.context import GatewayContext
+from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.conversation import CloseRequest, Conversation, State, refused
 from tidings.gateway.hub import PONG_FRAME, TEXT, backlog, header, may_be_sent
 from tidings.gateway.progress import DeliveryProgress, Offer

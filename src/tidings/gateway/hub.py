@@ -18,6 +18,9 @@ from tidings.wire.codes import Close
 from tidings.wire.frames import ClientFrame
 
 TICK_SECONDS: Final = 1.0
+TEXT: Final = 0x81
+PONG_FRAME: Final = 0x8A
+_STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_015)})
 
 
 class ClientConnection(Protocol):
@@ -93,12 +96,6 @@ class ClientConnection(Protocol):
     def close(self, code: Close, retry_after_ms: int | None = None) -> None:
         """Send `bye` with the reason, then close."""
         ...
-
-
-TEXT: Final = 0x81
-PONG_FRAME: Final = 0x8A
-
-_STANDARD_CLOSE_CODES: Final = frozenset({*range(1_000, 1_004), *range(1_007, 1_015)})
 
 
 def header(kind: int, size: int) -> bytes:
@@ -217,7 +214,7 @@ class Hub:
             connection.tick()
 
     async def emptied(self, seconds_max: float) -> None:
-        """Wait until the last connection has closed, for at most `seconds_max` and one second."""
+        """Wait until the last connection has closed, for at most `seconds_max` plus one second."""
         self._empty = asyncio.Event()
         if self._all:
             with suppress(TimeoutError):

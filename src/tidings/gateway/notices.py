@@ -10,21 +10,19 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, assert_never
+from typing import Any, Final, assert_never, get_args
 
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.actions.inbox.showing import NotificationReader, OpenedNotification
 from tidings.gateway.hub import Hub
-from tidings.model.ids import UserKey, user_id
+from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.inbox_reading import UnreadCount, is_for
 from tidings.model.notifications import Broadcast, broadcast_sequence
 from tidings.model.refusals import Refusal
-from tidings.model.times import rfc3339
 from tidings.ports.bus import (
     BroadcastPosted,
     Bus,
     CopiesMade,
-    Event,
     InboxEvent,
     InboxRead,
     Invited,
@@ -38,6 +36,12 @@ RECOUNTS_WAITING_MAX: Final = 50_000
 COUNTED_AT_ONCE: Final = 4
 """Limit on concurrent counts. Each may query a thousand rows, and when a notification is retracted,
 a count is requested for every user who has it."""
+USERS_AT_ONCE: Final = 100
+"""Number of users who are served before other tasks run."""
+AT_ONCE: Final = 16
+WAITING_MAX: Final = 2_000
+"""Limit on waiting events. Further events are dropped; their users still see the notifications in
+the list."""
 
 
 class InboxUnreadCounts:
@@ -107,14 +111,6 @@ class InboxUnreadCounts:
             connection.send(frame)
 
 
-USERS_AT_ONCE: Final = 100
-"""Number of users who are served before other tasks run."""
-AT_ONCE: Final = 16
-WAITING_MAX: Final = 2_000
-"""Limit on waiting events. Further events are dropped; their users still see the notifications in
-the list."""
-
-
 class InboxFrames:
     """Sends frames about inbox events, from this process and from others, to connections."""
 
@@ -138,16 +134,12 @@ class InboxFrames:
         self._free = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
         self._tasks = Tasks("inbox-frames")
-        bus.subscribe(self._on_event)
+        bus.subscribe(self.hint, *get_args(InboxEvent))
 
     async def close(self) -> None:
         """Cancel running work."""
         await self._tasks.close()
         await self._recounts.close()
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, InboxEvent):
-            self.hint(event)
 
     def hint(self, event: InboxEvent) -> None:
         """Handle an inbox event of this process or of another gateway."""
@@ -264,11 +256,9 @@ class InviteFrames:
 
     def __init__(self, bus: Bus, hub: Hub) -> None:
         self._hub = hub
-        bus.subscribe(self._on_event)
+        bus.subscribe(self._invited, Invited)
 
-    def _on_event(self, event: Event) -> None:
-        if not isinstance(event, Invited):
-            return
+    def _invited(self, event: Invited) -> None:
         if connections := self._hub.of(event.user):
             frame = encode(InvitedFrame(event.chat, user_id(event.inviter)))
             for connection in connections:

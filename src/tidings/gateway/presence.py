@@ -10,9 +10,8 @@ from collections.abc import Iterable
 
 from tidings.gateway.hub import ClientConnection, Hub
 from tidings.model import limits
-from tidings.model.ids import UserKey, user_id
+from tidings.model.ids import UserKey, rfc3339, user_id
 from tidings.model.refusals import Refusal
-from tidings.model.times import rfc3339
 from tidings.ports.delivery import RemoteGateways
 from tidings.ports.people import UserStore
 from tidings.ports.world import Clock

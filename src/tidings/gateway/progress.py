@@ -6,7 +6,7 @@ be sent now: the window is full, the socket accepts no bytes, or earlier entries
 read from the log. Such an entry is not kept. Instead the chat is marked as behind, and is read from
 the log later. Therefore a slow client costs no memory.
 
-Only the few entries that arrive while a page is being read are kept until that page was read.
+Only the few entries that arrive while a page is being read are kept until it has been read.
 Otherwise a busy chat that fell behind once would be read without end.
 """
 
@@ -19,6 +19,8 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.delivery import EncodedEntry
 
 Offer = Entry | EncodedEntry
+KEPT_MAX: Final = 32
+"""Limit on entries kept while a page is being read. If more arrive, another page is read."""
 
 
 def is_first(offer: Offer, user: UserKey) -> bool:
@@ -58,9 +60,6 @@ def _names(entry: Entry, user: UserKey) -> bool:
 
 
 Verdict = Literal["send", "drop", "later"]
-
-KEPT_MAX: Final = 32
-"""Limit on entries kept while a page is being read. If more arrive, another page is read."""
 
 
 class Position:

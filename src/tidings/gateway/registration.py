@@ -35,8 +35,8 @@ CONNECTIONS_PER_TURN: Final = 100
 log = logging.getLogger("tidings.gateway")
 
 BEAT_SECONDS: Final = 2.5
-"""Interval of refreshing the registrations. A registration lasts 10 seconds, so three attempts may
-fail before it expires."""
+"""Interval at which registrations are refreshed. A registration lasts 10 seconds, so three attempts
+may fail before it expires."""
 BEAT_SECONDS_MIN: Final = 0.05
 COMPARE_SECONDS: Final = 10.0
 THOROUGH_EVERY: Final = 6

@@ -10,14 +10,14 @@ import msgspec
 
 from tidings.actions import rate_limits
 from tidings.actions.identity.caller import UserCaller
-from tidings.gateway.admission import ConnectionCharges
-from tidings.gateway.context import GatewayContext
+from tidings.gateway.context import ConnectionCharges, GatewayContext
 from tidings.gateway.conversation import State
 from tidings.gateway.hub import ClientConnection
 from tidings.gateway.progress import Position
 from tidings.model import limits
+from tidings.model.chats import Move
 from tidings.model.entries import Entry
-from tidings.model.ids import CHAT, ChatId, UserKey
+from tidings.model.ids import CHAT, ChatId, UserKey, rfc3339
 from tidings.model.refusals import (
     ChatNotFound,
     Invalid,
@@ -27,9 +27,7 @@ from tidings.model.refusals import (
     TooManyWaiting,
     Unauthenticated,
 )
-from tidings.model.times import rfc3339
 from tidings.ports.bus import Typing
-from tidings.ports.chats import Move
 from tidings.ports.log import Page
 from tidings.ports.store import (
     on_behalf_of,
@@ -201,7 +199,7 @@ class Requests:
         self._context.receipts.note(move, interval)
 
     async def _mark(self, chat: ChatId, delivered: int, read: int) -> None:
-        """Store a receipt for entries that were not sent on this connection: they may be fetched.
+        """Store a receipt for entries that were not sent on this connection, such as fetched ones.
 
         The store checks that the log has these entries.
         """

@@ -237,5 +237,5 @@ class Stream:
         self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether a page has waited too long, since the client confirms or reads nothing."""
+        """Return whether a page has waited too long for the client to confirm or to read."""
         return self._pump.is_stalled(now)

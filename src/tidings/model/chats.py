@@ -34,6 +34,43 @@ class Receipt(msgspec.Struct, frozen=True):
     """Number of messages in the log up to `read`."""
 
 
+class Move(msgspec.Struct, frozen=True):
+    """A change of a receipt: the user has received or read the chat up to these sequences."""
+
+    user: UserKey
+    chat: ChatId
+    delivered: int = 0
+    read: int = 0
+
+
+class OwnSpan(msgspec.Struct, frozen=True):
+    """Consecutive messages from one user: those numbered above `from_number`, up to `to_number`."""
+
+    from_number: int
+    to_number: int
+    to_sequence: int
+
+
+class OwnSends(msgspec.Struct, frozen=True):
+    """A user's recent messages, as spans between messages from others, earliest first.
+
+    If the user's read mark is in a span, nothing before the span's first message was unread, and
+    the mark moves to the span's end. Otherwise it does not move. In either case the chat becomes
+    one of the user's own, because the user has written in it.
+    """
+
+    user: UserKey
+    chat: ChatId
+    spans: tuple[OwnSpan, ...]
+
+    def span_of(self, read_number: int) -> OwnSpan | None:
+        """Return the span that contains a read mark; None if no span does."""
+        for span in self.spans:
+            if span.from_number <= read_number <= span.to_number:
+                return span
+        return None
+
+
 class Unread(msgspec.Struct, frozen=True):
     """Number of messages that a user has not read, or an upper bound if `exact` is False."""
 
@@ -86,7 +123,7 @@ def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
 
 
 def status(sequence: int, sender: UserKey, receipts: Iterable[Receipt]) -> Status:
-    """Return the status of a message: the lowest status among the other members."""
+    """Return the status of a message, which is the lowest among the other members."""
     others = [receipt for receipt in receipts if receipt.user != sender]
     if not others:
         return "sent"
@@ -106,6 +143,12 @@ class Chat(msgspec.Struct, kw_only=True):
     name: str | None
     creator: UserKey
     created_at: int
+
+
+class TenantChat(Chat, kw_only=True):
+    """A chat in the list of its tenant."""
+
+    member_count: int
 
 
 class ChatState(msgspec.Struct, kw_only=True):
@@ -197,7 +240,7 @@ class ChatRow(msgspec.Struct, kw_only=True):
 
 
 class ChatHead(msgspec.Struct, frozen=True):
-    """A user's chat with its head, which tells the entries that a device lacks."""
+    """A user's chat with its head, from which a gateway learns what a device has missed."""
 
     chat_id: ChatId
     head: Head

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines valid identifiers and display names, and makes user keys, message ids and ULIDs.
+"""Defines valid identifiers and display names, and makes user keys, ids and public times.
+
+Times are milliseconds since 1970, used internally, and RFC 3339 for clients.
 
 Names cannot contain invisible characters, or characters that change the direction of writing,
 because with them a user could choose a name that looks like another's. Only the two joiners are
@@ -8,6 +10,8 @@ allowed, where a script or an emoji needs them.
 
 import re
 import unicodedata
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NewType
 
@@ -25,10 +29,10 @@ _VIRAMA: Final = 9
 """Combining class of the signs that join letters in the scripts of India."""
 
 ChatId = NewType("ChatId", str)
-"""A ULID. Its order has no meaning: chats are not sorted by it."""
+"""A ULID. Its order means nothing to users: only the lists of a tenant are sorted by it."""
 
 UserKey = NewType("UserKey", str)
-"""A user qualified by its tenant, ``tenant:user``. Never shown to clients; see `user_id`."""
+"""Tenant and user id, as ``tenant:user``. Clients see only the user id; see `user_id`."""
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 USER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._@+-]{1,64}")
@@ -39,13 +43,21 @@ DEVICE: Final = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 CLIENT_MESSAGE_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 CHAT: Final = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 SESSION: Final = CHAT
-"""Also a ULID."""
+"""A session id is a ULID too."""
 MESSAGE: Final = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.([1-9][0-9]{0,15})")
 
 SEQUENCE_MAX: Final = 2**53 - 1
 """The largest sequence that clients in all languages, such as JavaScript, can represent exactly."""
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_RFC3339: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
 
 
 def is_visible(text: str) -> bool:
@@ -63,8 +75,8 @@ def is_visible(text: str) -> bool:
         if before in (_ZWNJ, _ZWJ) and char in (_ZWNJ, _ZWJ):
             return False
     return all(
-        _joins(text[:place], char, text[place + 1 :])
-        for place, char in enumerate(text)
+        _joins(text[:index], char, text[index + 1 :])
+        for index, char in enumerate(text)
         if char in (_ZWNJ, _ZWJ)
     )
 
@@ -91,7 +103,7 @@ def _base(text: str) -> str:
 
 
 def user_key(tenant: str, user: str) -> UserKey:
-    """Qualify a user id. Neither alphabet has a colon, so two users never share a key."""
+    """Return the key of a user. Ids have no colon, so two users never have the same key."""
     return UserKey(f"{tenant}:{user}")
 
 
@@ -134,3 +146,39 @@ def ulid_time(made: str) -> int:
     for character in made[:10]:
         time = time << 5 | _CROCKFORD.index(character)
     return time
+
+
+def rfc3339(time_ms: int) -> str:
+    """Return a time as RFC 3339 in UTC, with milliseconds."""
+    seconds, milliseconds = divmod(time_ms, 1_000)
+    return f"{_to_the_second(seconds)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _to_the_second(seconds: int) -> str:
+    # Many messages share a second: 0.2 µs with the cache, 1.1 µs without.
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def revoked_up_to(now: int, before: int | None) -> int:
+    """Return the time up to which a user's tokens are revoked; `before` is the last such time.
+
+    Tokens are dated to the second. A token made right after a revocation is dated to the next full
+    second, which may be in the future. Another revocation must include that token.
+    """
+    return now if before is None else max(now, (before // limits.SECOND_MS + 1) * limits.SECOND_MS)
+
+
+def from_rfc3339(text: str) -> int:
+    """Return the time in a text from a client.
+
+    Raises:
+        ValueError: The text is not RFC 3339, has no offset from UTC, or is out of range.
+    """
+    if _RFC3339.fullmatch(text) is None:
+        raise ValueError("must be a time like 2030-01-31T12:00:00.000Z")
+    moment = datetime.fromisoformat(text)
+    time_ms = (moment - EPOCH) // timedelta(milliseconds=1)
+    if not 0 <= time_ms <= TIME_MS_MAX:
+        raise ValueError("must be a time between 1970 and 9999")
+    return time_ms

@@ -25,7 +25,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     broadcasts: tuple[Broadcast, ...] = ()
     """The newest broadcasts, oldest first; retracted broadcasts are included without content."""
     retracted: Mapping[str, int] = {}
-    """Ids of retracted notifications, each with its expiry."""
+    """Expiry of each retracted notification, by id."""
 
     def is_retracted(self, notification_id: str) -> bool:
         """Return whether the notification was retracted."""
@@ -36,25 +36,25 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
         return expires_at <= now or notification_id in self.retracted
 
     def last_broadcast_until(self, time: int) -> int:
-        """Return the sequence of the last broadcast up to a time; 0 if there is none."""
+        """Return the sequence of the last broadcast posted up to a time; 0 if there is none."""
         return max((sent.sequence for sent in self.broadcasts if sent.posted_at <= time), default=0)
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """A notification in a user's inbox, from a copy or from a broadcast."""
 
-    place: NotificationPosition
+    position: NotificationPosition
     category: str | None
     received_at: int
     read_at: int | None
     expires_at: int
     broadcast: Broadcast | None = None
-    """The broadcast, if it is not a copy."""
+    """The broadcast; None if the notification is a copy."""
 
     @property
     def notification_id(self) -> str:
         """Public id of the notification."""
-        return self.place[1]
+        return self.position[1]
 
 
 class UnreadCount(msgspec.Struct, frozen=True):
@@ -110,12 +110,12 @@ def merged(
     """Return copies and broadcasts as one list, newest first."""
     items = [_from_copy(copy, state) for copy in copies]
     items += [_from_broadcast(broadcast, state) for broadcast in broadcasts]
-    return sorted(items, key=lambda item: item.place, reverse=True)
+    return sorted(items, key=lambda item: item.position, reverse=True)
 
 
-def first_copy_below(place: NotificationPosition) -> str:
+def first_copy_below(position: NotificationPosition) -> str:
     """Return an id such that exactly the copies after this position in the list have a lower id."""
-    time, notification_id = place
+    time, notification_id = position
     if broadcast_sequence(notification_id) is None:
         return notification_id
     # A copy of the same time sorts below the broadcast: its id begins with a digit.
@@ -145,7 +145,7 @@ def count_unread(
 
 def _from_copy(copy: Copy, state: ReadState) -> InboxItem:
     return InboxItem(
-        place=(ulid_time(copy.notification_id), copy.notification_id),
+        position=(ulid_time(copy.notification_id), copy.notification_id),
         category=copy.category,
         received_at=copy.received_at,
         read_at=copy_read_at(copy, state),
@@ -155,7 +155,7 @@ def _from_copy(copy: Copy, state: ReadState) -> InboxItem:
 
 def _from_broadcast(broadcast: Broadcast, state: ReadState) -> InboxItem:
     return InboxItem(
-        place=(broadcast.posted_at, broadcast.notification_id),
+        position=(broadcast.posted_at, broadcast.notification_id),
         category=broadcast.category,
         received_at=broadcast.posted_at,
         read_at=broadcast_read_at(broadcast, state),

@@ -25,7 +25,7 @@ OTHERS_CHATS_MAX: Final = 1_000
 """Chats that others created and the user has never written in. A user with this many cannot be
 added to another group."""
 OTHERS_DIRECT_CHATS_MAX: Final = 1_200
-"""The same for direct chats: with a user who has this many such chats, nobody can start one."""
+"""With a user who has this many of these chats, nobody can start a direct chat either."""
 USER_DAY_STRANGERS_MAX: Final = 1_000
 """Strangers that a user may add to chats in a day. A stranger added to three groups counts
 thrice."""
@@ -127,7 +127,7 @@ TRAILER_BYTES_MAX: Final = 8 * KIB
 REQUEST_MS_MAX: Final = 20 * SECOND_MS
 """Time within which a request must arrive completely."""
 UNREAD_ANSWER_MS_MAX: Final = 30 * SECOND_MS
-"""Time without reading a byte of the answer after which a client is disconnected."""
+"""Time after which a client is disconnected if it reads nothing of the answer."""
 KEEP_ALIVE_MS: Final = 75 * SECOND_MS
 SCARCE_KEEP_ALIVE_MS: Final = 5 * SECOND_MS
 """Keep-alive time of idle connections while more than three quarters of all connections are
@@ -147,10 +147,10 @@ CODE_DIGITS: Final = 6
 CODE_MS: Final = 10 * 60 * SECOND_MS
 CODE_ATTEMPTS_MAX: Final = 5
 CODE_ATTEMPTS_ELSEWHERE_MAX: Final = 3
-"""Of these attempts, those from all addresses except the address that requested the code."""
+"""Attempts that may come from addresses other than the one that requested the code."""
 CODES_MS: Final = 10 * 60 * SECOND_MS
 NUMBER_CODES_MAX: Final = 3
-"""Codes to one number of a tenant within `CODES_MS`."""
+"""Codes from a tenant to one number within `CODES_MS`."""
 NUMBER_DAY_CODES_MAX: Final = 10
 NUMBER_ALL_TENANTS_DAY_CODES_MAX: Final = 30
 """Codes to one number from all tenants together. Tenants with a user who has the number are not
@@ -162,7 +162,8 @@ DAY_CODES_DEFAULT: Final = 10_000
 SHARE_DAY_CODES_MIN: Final = 1_000
 """Daily cap per country and per tenant: half of the deployment's cap, but at least this many."""
 KNOWN_NUMBERS_RESERVE_PARTS: Final = 5
-"""One fifth of each daily cap is reserved for numbers that belong to a user of the tenant."""
+"""Each daily cap has this many parts, one of which is reserved for numbers that belong to a user of
+the tenant."""
 ADDRESS_CODES_MAX: Final = 60
 """Codes requested from one address within `CODES_MS`."""
 ADDRESS_DAY_CODES_MAX: Final = 300
@@ -191,7 +192,7 @@ ISSUER_BYTES_MAX: Final = 16 * KIB
 CONTACTS_MAX: Final = 100
 """Phone numbers in one look-up."""
 USER_DAY_CONTACTS_MAX: Final = 2_000
-"""Phone numbers that a user looks up in a day."""
+"""Phone numbers that a user may look up in a day."""
 REVOKED_SECONDS_MAX: Final = 5
 """Longest time for which any process still accepts a revoked credential."""
 SEAL_SECONDS_MAX: Final = 3
@@ -239,7 +240,7 @@ CHAT_LIST_ROWS_PER_TOKEN: Final = 5
 GROUP_MEMBERS_PER_TOKEN: Final = 5
 LOOK_UPS_PER_TOKEN: Final = 10
 MEMBER_LIST_TOKENS: Final = 4
-"""Cost of a list of members. It has no pages, so it costs as much as a medium-sized group."""
+"""Cost of listing a chat's members. The list has no pages; the cost fits a medium-sized group."""
 BROADCAST_TOKENS: Final = 10
 BUCKETS_MAX: Final = 100_000
 """Rate-limit buckets that a process caches; an evicted bucket starts full again."""

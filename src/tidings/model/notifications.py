@@ -74,10 +74,11 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     inbox: str
     sequence: int
-    """1, 2, 3 … without gaps."""
+    """Position in the inbox's log: 1, 2, 3 … without gaps."""
     kind: Literal["broadcast", "retraction"]
     posted_at: int
-    """Always later than that of the previous entry, even if a clock is wrong."""
+    """Time of the post, which is always later than that of the previous entry, even if a clock is
+    wrong."""
     mark: str
     """Random text by which a writer recognises its own entry after an unknown outcome."""
     expires_at: int

@@ -218,7 +218,7 @@ class LastOwner(Conflict):
 
 
 class LimitReached(Conflict):
-    """A documented limit on the number of something is reached."""
+    """A documented limit, such as the number of members of a group, is reached."""
 
     code, title = "limit.reached", "A limit is reached"
 
@@ -230,7 +230,7 @@ class PhoneTaken(Conflict):
 
 
 class UserDeactivated(Conflict):
-    """The tenant has deactivated the user, for whom no token would be valid."""
+    """The tenant has deactivated the user, so no token for the user would be valid."""
 
     code, title = "user.deactivated", "The user is deactivated"
 
@@ -292,7 +292,7 @@ class TooMany(Unavailable):
 
 
 class RateLimited(TooMany):
-    """Requests arrive faster than any honest client sends them."""
+    """Requests arrive faster than a rate limit allows."""
 
 
 class QuotaReached(TooMany):

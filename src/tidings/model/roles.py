@@ -80,14 +80,14 @@ start a direct chat."""
 
 
 def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
-    """Return how a user gets into a chat if `by` acts."""
+    """Return how a user gets into a chat when the user `by` creates it or adds members."""
     if user == by:
         return "own"
     return "direct" if is_direct else "group"
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats has room for another, whichever chats they are."""
+    """Return whether a user in `total` chats has room for another, however many are their own."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 
@@ -133,9 +133,9 @@ def invites_in(settings: Mapping[str, object]) -> Invites:
 def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
     """Return whether a user who has the invitations `kept` can get another.
 
-    Two limits apply: open invitations of the user, and invitations from the same inviter, which is
-    lower, so that one inviter cannot use up the first. Declined invitations count only for the
-    second.
+    There is a limit on the user's open invitations, and a lower limit on invitations from one
+    inviter, so that no inviter can use up the first alone. Declined invitations count only towards
+    the second.
     """
     others = [other for other in kept if other.chat_id != invite.chat_id]
     waiting = sum(other.declined_at is None for other in others)

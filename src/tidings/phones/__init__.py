@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reaching phones: push notices, and text messages with login codes."""
+"""Reach phones by push notices, and by text messages with login codes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push and SMS for a trial: a line in the log instead. Never use it in production."""
+"""Push and SMS for a trial, which only write a line to the log. Never use them in production."""
 
 import logging
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ push_log = logging.getLogger("tidings.push")
 
 
 class LogSms:
-    """SMS service that logs one line for each text."""
+    """SMS service that logs one line for each text message instead of sending it."""
 
     async def send(self, phone_number: str, text: str) -> None:
         sms_log.info("sms", extra={"action": "sms", "phone_number": phone_number, "text": text})
@@ -22,7 +22,7 @@ _sms_conforms: type[Sms] = LogSms
 
 
 class LogPush:
-    """Push that logs one line for each batch of notices; notices contain no content."""
+    """Push service that logs one line for each batch of notices, which contain no content."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
         push_log.info(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push by webhook: notices are posted to a URL of the operator, who reaches the devices.
+"""Push by webhook: notices are posted to a URL of the operator, who notifies the devices.
 
-The body is signed JSON about one tenant. A batch may arrive twice, then with the same delivery id;
-each notice names its message.
+The body is signed JSON, and all its notices concern one tenant. A batch may arrive twice, with the
+same delivery id. Each notice names its message.
 """
 
 import asyncio
@@ -27,9 +27,10 @@ T = TypeVar("T")
 log = logging.getLogger("tidings.push")
 
 BATCHES_MAX: Final = 1_000
-"""Batches that wait for the webhook; beyond it, the tenant with the most batches loses one."""
+"""Maximum number of batches that wait for the webhook. Beyond it, the tenant with the most waiting
+batches loses one."""
 TENANT_BATCHES_MAX: Final = 250
-"""Batches of one tenant that wait; beyond it, the tenant's new batches are dropped."""
+"""Maximum number of waiting batches per tenant. Beyond it, the tenant's new batches are dropped."""
 POSTS_AT_ONCE: Final = 8
 TENANT_POSTS_AT_ONCE: Final = 4
 POST_SECONDS_MAX: Final = 5.0
@@ -41,34 +42,38 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TenantQueues(Generic[T]):
-    """Waiting items by tenant.
+    """Queues of waiting items, one per tenant, which take turns.
 
-    As long as there are fewer busy tenants than workers can serve, every delay and every drop of a
-    tenant is caused by the tenant itself.
+    As long as the workers can serve all busy tenants, a tenant's items are delayed or dropped only
+    because of the tenant itself.
     """
 
     def __init__(self, *, tenant_max: int, total_max: int, at_once_max: int) -> None:
-        """Limit the waiting items per tenant and in total, and a tenant's items in progress."""
+        """Create empty queues.
+
+        `tenant_max` and `total_max` limit the waiting items per tenant and in total; `at_once_max`
+        limits the items of a tenant that are in progress.
+        """
         self._tenant_max = tenant_max
         self._total_max = total_max
         self._at_once_max = at_once_max
         self._queues: OrderedDict[str, deque[T]] = OrderedDict()
-        """Tenants with waiting items only; the tenant whose turn is next is first."""
+        """The queues of tenants with waiting items; the tenant whose turn is next is first."""
         self._waiting = 0
         self._running: Counter[str] = Counter()
         self._changed = asyncio.Condition()
         report_queue("push", self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many items wait and run, and of how many tenants."""
+        """Return the number of waiting items, of items in progress, and of waiting tenants."""
         running = self._running.total()
         return {"waiting": self._waiting, "running": running, "tenants": len(self._queues)}
 
     async def put(self, tenant: str, item: T) -> str | None:
-        """Queue an item; return the tenant for which an item was dropped, if any.
+        """Queue an item; return the tenant whose item was dropped, or None if none was dropped.
 
-        A tenant with a full queue loses the new item. If the total is too high, the tenant with
-        the longest queue loses its newest item, which may be the new one.
+        If the tenant's queue is full, the new item is dropped. If the total is too high, the newest
+        item in the longest queue is dropped, which may be the new item.
         """
         queue = self._queues.get(tenant, deque())
         if len(queue) >= self._tenant_max:
@@ -87,7 +92,7 @@ class TenantQueues(Generic[T]):
         return dropped
 
     async def get(self) -> tuple[str, T]:
-        """Return the next item of the tenant whose turn it is; `done` must follow."""
+        """Return the next item of the tenant whose turn it is. The caller calls `done` later."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._turn() is not None)
             tenant = self._turn()
@@ -114,7 +119,8 @@ class TenantQueues(Generic[T]):
     def _turn(self) -> str | None:
         """Return the tenant whose turn it is.
 
-        The loop skips few tenants: each skipped tenant occupies several workers.
+        The loop skips tenants with too many items in progress. These are few, because each of them
+        occupies several workers.
         """
         for tenant in self._queues:
             if self._running[tenant] < self._at_once_max:
@@ -131,7 +137,7 @@ class TenantQueues(Generic[T]):
 
 
 class PushRecord(msgspec.Struct):
-    """Push notice as the webhook gets it."""
+    """A push notice, as it is sent to the webhook."""
 
     tenant: str
     chat: str
@@ -148,7 +154,10 @@ class PushBody(msgspec.Struct):
 
 
 class WebhookPush:
-    """Push that posts batches of notices, several at once, each at most `ATTEMPTS_MAX` times."""
+    """Push service that posts batches of notices to a webhook, several at the same time.
+
+    Each batch is tried at most `ATTEMPTS_MAX` times.
+    """
 
     def __init__(
         self,
@@ -159,9 +168,9 @@ class WebhookPush:
         back_off: Callable[[int], Awaitable[None]],
         seconds_max: float = POST_SECONDS_MAX,
     ) -> None:
-        """Sign with each of the secrets, the newest first.
+        """Create the service; each request is signed with every secret, the newest first.
 
-        `back_off` waits before the n-th new attempt, at most some seconds.
+        `back_off(n)` waits a few seconds at most before the n-th retry.
         """
         self._url = url
         self._secrets = secrets
@@ -181,7 +190,7 @@ class WebhookPush:
         self.dropped = 0
 
     def start(self) -> None:
-        """Start to post."""
+        """Start the tasks that post batches."""
         self._http = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=self._seconds_max),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -190,7 +199,7 @@ class WebhookPush:
         self._posting = [loop.create_task(self._post_all(self._http)) for _ in range(POSTS_AT_ONCE)]
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
-        """Queue a batch for each tenant. Delivery never waits for a webhook."""
+        """Queue one batch per tenant, without waiting for the webhook."""
         by_tenant = sorted((_record(notice) for notice in notices), key=_tenant)
         for tenant, records in groupby(by_tenant, key=_tenant):
             loser = await self._waiting.put(tenant, _encode(PushBody(list(records))))
@@ -199,7 +208,7 @@ class WebhookPush:
                 self._warn("the webhook does not keep up", loser)
 
     async def close(self) -> None:
-        """Post the waiting batches within `CLOSE_SECONDS_MAX`, and stop."""
+        """Wait up to `CLOSE_SECONDS_MAX` for the waiting batches to be posted, then stop."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
                 await self._waiting.join()
@@ -233,7 +242,7 @@ class WebhookPush:
         self._warn(f"the webhook did not accept notices: {reason}", tenant)
 
     async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
-        """Return the status of the answer, 0 if there was none, and a text for the log."""
+        """Post the body once; return the status, or 0 without an answer, and a text for the log."""
         headers = signed_headers(self._secrets, self._clock.now(), body)
         headers[DELIVERY_HEADER] = delivery_id(body)
         try:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SMS by webhook of the operator, or through Amazon SNS: each text is posted once.
+"""Send text messages through a webhook of the operator, or through Amazon SNS; each is tried once.
 
-The body is JSON, `{"phone_number", "text"}`, and signed like every webhook. A text is sent if the
-answer has a status from 200 to 299 and arrives before the deadline. A status of 400 or 422 rejects
-the number or the text; everything else means that the webhook does not work.
+The webhook gets the JSON body `{"phone_number", "text"}`, signed like every webhook. A text counts
+as sent if the answer has a status from 200 to 299 and arrives before the deadline. A status of 400
+or 422 rejects the number or the text; everything else means that the webhook does not work.
 
-SNS speaks forms and XML; only the status and the error code of its answers are read.
+SNS gets a form and answers in XML, of which only the status and the error code are read.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ SNS: Final = Service("sns", "", content_type="application/x-www-form-urlencoded;
 VERSION: Final = "2010-03-31"
 CONNECTIONS_MAX: Final = 16
 SNS_REJECTED: Final = frozenset({"InvalidParameter", "InvalidParameterValue", "OptedOut"})
-"""Errors that concern one number and do not mean that SNS is down."""
+"""Error codes that concern only one number, and do not mean that SNS is down."""
 
 _ERROR_CODE: Final = re.compile(rb"<Code>([A-Za-z0-9.]{1,100})</Code>")
 
@@ -38,7 +38,7 @@ log = logging.getLogger("tidings.sms")
 
 SEND_SECONDS_MAX: Final = 5.0
 WEBHOOK_REJECTED: Final = frozenset({400, 422})
-"""Statuses that concern one text and do not mean that the webhook is down."""
+"""Statuses that concern only one text, and do not mean that the webhook is down."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -91,7 +91,7 @@ class SnsSms:
 async def open_sns(
     *, endpoint: str | None, region: str, sender: str | None, clock: Clock
 ) -> AsyncIterator[SnsSms]:
-    """Open a client of SNS, on AWS if no endpoint is given.
+    """Open a client for SNS, at the `endpoint` if one is given, else on AWS.
 
     Raises:
         SetupError: No endpoint is given, and the SDK finds no credentials for AWS.
@@ -119,7 +119,7 @@ class TextBody(msgspec.Struct):
 
 
 class WebhookSms:
-    """SMS service that posts each text once."""
+    """SMS service that posts each text to a webhook once."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class WebhookSms:
         clock: Clock,
         seconds_max: float = SEND_SECONDS_MAX,
     ) -> None:
-        """Sign with each of the secrets, the newest first."""
+        """Create the service; each request is signed with every secret, the newest first."""
         self._url = url
         self._secrets = secrets
         self._clock = clock

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events and delivery jobs, and the ports that carry them to delivery."""
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from tidings.model.chats import ChatState, Receipt
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
-
-encode_job = msgspec.json.Encoder().encode
-
-log = logging.getLogger("tidings.bus")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +54,7 @@ class Jobs(Protocol):
         """Return the next jobs. If there are none, wait a short time for the first.
 
         Raises:
-            JobsUnavailable: Try again later.
+            JobsUnavailable: The queue does not answer; try again later.
         """
         ...
 
@@ -77,7 +72,7 @@ class Jobs(Protocol):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that failed too often and was set aside for an operator."""
+    """A delivery job that failed too often and waits for an operator."""
 
     aside_id: str
     job: Job
@@ -182,6 +177,8 @@ InboxEvent = CopiesMade | BroadcastPosted | Retracted | InboxRead
 
 Event = Appended | ReceiptMoved | Typing | Expired | Invited | InboxEvent
 
+E = TypeVar("E", bound=Event)
+
 
 class Bus(Protocol):
     """Passes every published event to every subscriber.
@@ -194,13 +191,16 @@ class Bus(Protocol):
         """Publish an event. Never waits, and never raises because of a subscriber."""
         ...
 
-    def subscribe(self, receive: Callable[[Event], None]) -> None:
-        """Call `receive` with each later event, on the event loop."""
+    def subscribe(self, receive: Callable[[E], None], *kinds: type[E]) -> None:
+        """Call `receive` with each later event of these kinds, or of all kinds if none is named.
+
+        It is called on the event loop.
+        """
         ...
 
 
 class FeedUnavailable(Exception):
-    """The feed does not answer. Nothing is lost: the relay compares the log."""
+    """The feed does not answer. Nothing is lost, because the relay reads the log."""
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
@@ -222,19 +222,19 @@ class Feed(Protocol):
         """Return the next events. If there are none, wait a short time for the first.
 
         Raises:
-            FeedUnavailable: Try again later.
+            FeedUnavailable: The feed does not answer; try again later.
         """
         ...
 
     def finish(self, received: FeedEvent) -> None:
-        """Report an event as finished. It may be repeated until all events before it are too."""
+        """Report an event as finished. It may be repeated until all earlier events are finished."""
         ...
 
     async def dead_letter(self, received: FeedEvent, reason: str) -> None:
         """Store an event that cannot be delivered as a dead letter, with the reason.
 
         Raises:
-            FeedUnavailable: The event was not set aside.
+            FeedUnavailable: The dead letter was not stored.
         """
         ...
 
@@ -243,6 +243,7 @@ class Feed(Protocol):
         ...
 
 
+encode_job = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Job).decode
 
 
@@ -261,23 +262,3 @@ def decode_job(data: bytes | str) -> Job:
     except msgspec.MsgspecError as error:
         raise NotAJob(str(error)) from None
     return job
-
-
-class InProcessBus:
-    """Bus that passes each event to each subscriber, immediately and in order."""
-
-    def __init__(self) -> None:
-        self._subscribers: list[Callable[[Event], None]] = []
-
-    def publish(self, event: Event) -> None:
-        for receive in self._subscribers:
-            try:
-                receive(event)
-            except Exception:
-                log.exception("subscriber failed", extra={"action": "subscriber_failed"})
-
-    def subscribe(self, receive: Callable[[Event], None]) -> None:
-        self._subscribers.append(receive)
-
-
-_conforms: type[Bus] = InProcessBus

@@ -6,47 +6,20 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, Unread
+from tidings.model.chats import (
+    Chat,
+    ChatHead,
+    ChatRow,
+    Move,
+    OwnSends,
+    Receipt,
+    TenantChat,
+    Unread,
+)
 from tidings.model.entries import Deletion, Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Asked, Invite, Member
-
-
-class Move(msgspec.Struct, frozen=True):
-    """A change of a receipt: the user has received or read the chat up to these sequences."""
-
-    user: UserKey
-    chat: ChatId
-    delivered: int = 0
-    read: int = 0
-
-
-class OwnSpan(msgspec.Struct, frozen=True):
-    """Consecutive messages from one user: those numbered above `from_number`, up to `to_number`."""
-
-    from_number: int
-    to_number: int
-    to_sequence: int
-
-
-class OwnSends(msgspec.Struct, frozen=True):
-    """A user's recent messages, as spans between messages from others, earliest first.
-
-    If the user's read mark is in a span, nothing before the span's first message was unread, and
-    the mark moves to the span's end. Otherwise it does not move. In either case the receipt becomes
-    `is_own`: the user has written in this chat.
-    """
-
-    user: UserKey
-    chat: ChatId
-    spans: tuple[OwnSpan, ...]
-
-    def span_of(self, read_number: int) -> OwnSpan | None:
-        """Return the span that contains a read mark; None if no span does."""
-        for span in self.spans:
-            if span.from_number <= read_number <= span.to_number:
-                return span
-        return None
+from tidings.ports.people import Listed
 
 
 class Receipts(Protocol):
@@ -59,7 +32,7 @@ class Receipts(Protocol):
         a member, or if the receipt is as far already.
 
         Raises:
-            StoreUnavailable: Unknown outcome; safe to repeat.
+            StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
 
@@ -68,7 +41,7 @@ class Receipts(Protocol):
 
         Raises:
             ReceiptBeyondHead: A strong read of the log shows that it does not reach that far.
-            StoreUnavailable: Unknown outcome; safe to repeat.
+            StoreUnavailable: The outcome is unknown; safe to repeat.
         """
         ...
 
@@ -105,14 +78,14 @@ class Chats(Protocol):
     ) -> Created:
         """Create a chat with its first entries.
 
-        If not all members fit into one transaction, a repeat with the same request key continues
-        where the first call stopped. Until the key expires, a repeat returns the chat of the first
+        If the chat needs several transactions and the call fails between them, a repeat with the
+        same request key continues. Until the key expires, a repeat returns the chat of the first
         call. Each pair of users has one direct chat: if it exists already, it is returned.
 
         Raises:
             RequestConflict: The key was used with another digest.
             LimitReached: One of the users has reached the limit of chats.
-            StoreUnavailable: Unknown outcome; repeat with the same key.
+            StoreUnavailable: The outcome is unknown; repeat with the same key.
         """
         ...
 
@@ -130,7 +103,7 @@ class Chats(Protocol):
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """Return a user's chats, latest activity first, starting below (active_at, chat_id)."""
+        """Return a user's chats, latest activity first, from below a position or from the top."""
         ...
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
@@ -154,6 +127,17 @@ class Chats(Protocol):
 
     async def ids(self, user: UserKey) -> list[ChatId]:
         """Return the ids of a user's chats, in any order; read strongly."""
+        ...
+
+    async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        """Return a tenant's chats by id, newest first, without deleted ones; read strongly.
+
+        `below` is the id of the chat before them; None starts at the top.
+        """
+        ...
+
+    async def of_user(self, user: UserKey, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        """Return the chats of one user, as `of_tenant` does."""
         ...
 
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
@@ -193,9 +177,9 @@ class InviteStore(Protocol):
         ...
 
     async def decline(self, user: UserKey, chat: ChatId, now: int) -> None:
-        """Decline the pending invitation into this chat, if there is one.
+        """Mark the pending invitation into this chat as declined, if there is one.
 
-        The refusal stays stored for some days.
+        The declined invitation stays stored for some days.
         """
         ...
 

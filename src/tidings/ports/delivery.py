@@ -236,14 +236,14 @@ Change = EntryWritten | ContentExpired
 class Changes(Protocol):
     """Changes of the log within the last day. After a start, each is returned at least once.
 
-    They are in no order.
+    They are returned in any order.
     """
 
     async def poll(self) -> Sequence[Change]:
-        """Return some changes not returned yet; an empty list if there are no more now.
+        """Return some changes that were not returned yet; an empty list if there are none now.
 
         Raises:
-            StoreUnavailable: Try again later; nothing is skipped.
+            StoreUnavailable: The store does not answer; try again later. No change is skipped.
         """
         ...
 
@@ -252,7 +252,7 @@ class RemoteGateways:
     """Finds users who are connected to other gateways, and sends them frames and inbox events."""
 
     def __init__(self, registry: Registry, handover: Handover, own: str) -> None:
-        """Create it for the gateway in this process, whose name is `own`."""
+        """Create this part for the gateway in this process, whose name is `own`."""
         self._registry = registry
         self._handover = handover
         self._own = own
@@ -264,8 +264,8 @@ class RemoteGateways:
         except RegistryUnavailable:
             return {}
         by_gateway: dict[str, list[UserKey]] = {}
-        for user, places in found.items():
-            for gateway in {place.gateway for place in places} - {self._own}:
+        for user, addresses in found.items():
+            for gateway in {address.gateway for address in addresses} - {self._own}:
                 by_gateway.setdefault(gateway, []).append(user)
         return by_gateway
 

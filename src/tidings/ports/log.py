@@ -20,7 +20,7 @@ class SlotTaken(msgspec.Struct, frozen=True):
     """Another writer has used one of the slots; no entry was written."""
 
     keys_are_claimed: bool = False
-    """Whether the run's keys are claimed nevertheless, with the slots that the run wanted."""
+    """Whether the run's keys were claimed nevertheless, with the slots that the run wanted."""
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
@@ -43,14 +43,14 @@ class Declined(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The store could not write: the outcome is unknown until the run is repeated."""
+    """The store failed. Whether it wrote the run is unknown until the run is repeated."""
 
 
 Outcome = Kept | SlotTaken | KeyTaken | Declined | Failed
 
 
 def always() -> bool:
-    """Return True, because content that is sealed now may be written at any later time."""
+    """Return True: the encrypted content may be written at any later time."""
     return True
 
 
@@ -63,10 +63,10 @@ class Run(msgspec.Struct, kw_only=True, eq=False):
     """For each entry that is a message, the key to claim with it; None for any other entry."""
     settle: Callable[[Outcome], None]
     may_write: Callable[[], bool] = always
-    """Whether the content may still be written as it is sealed.
+    """Returns whether the content may still be written as it was encrypted.
 
-    An engine that several processes use calls this just before it puts the entries. On False the
-    outcome is `SlotTaken`, so that the entries are proposed again, and sealed again.
+    An engine that several processes use calls this just before it writes the entries. If it returns
+    False, the outcome is `SlotTaken`, so that the entries are proposed and encrypted again.
     """
 
 
@@ -92,7 +92,7 @@ class Sent(msgspec.Struct, kw_only=True):
 
 
 class Log(Protocol):
-    """Ordered entries of each chat: sequences 1..head, no gap, no sequence used twice."""
+    """Entries of each chat, with the sequences 1 to head, without gaps or repetitions."""
 
     @property
     def run_entries_max(self) -> int:
@@ -100,7 +100,7 @@ class Log(Protocol):
         ...
 
     def append(self, run: Run) -> None:
-        """Claim the run's keys and put its entries, each at its own slot if nothing is there.
+        """Claim the run's keys and write its entries into their slots, unless a slot is taken.
 
         All entries are written or none. Keys are claimed no later than the entries are written: a
         process that dies in between leaves claims without entries, and nothing else.

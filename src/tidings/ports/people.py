@@ -63,8 +63,8 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Refusal code, if the act was refused."""
 
     @property
-    def place(self) -> tuple[int, str]:
-        """Position in the trail, ordered by time."""
+    def position(self) -> tuple[int, str]:
+        """Position in the audit trail, which is ordered by time."""
         return self.at, self.entry_id
 
 
@@ -130,7 +130,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
     last_seen_at: int | None = None
     deactivated_at: int | None = None
-    """While this is set the user can do nothing; other users see no difference."""
+    """While this is set, the user has no access; other users see no difference."""
     revoked_at: int | None = None
     """Tokens and sessions made up to this moment are not valid."""
 
@@ -335,6 +335,7 @@ class AuditLog(Protocol):
     ) -> list[AuditEntry]:
         """Return entries not older than `since` and before a position, newest first.
 
-        With `tenant` None they are those of all tenants, and the last second may be incomplete.
+        If `tenant` is None, entries of all tenants are returned, and the newest second may be
+        incomplete.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for master keys, wrapped data keys, and the deployment's epoch and sealed secrets."""
+"""Ports for master keys, wrapped data keys, and the epoch and secrets of the deployment."""
 
 import hashlib
 from typing import Final, Protocol
@@ -12,7 +12,7 @@ MASTER_KEY_BYTES: Final = 32
 
 
 class MasterKey(msgspec.Struct, frozen=True):
-    """A key that wraps other keys and never seals content itself."""
+    """A key that wraps other keys and never encrypts content itself."""
 
     key_id: str
     secret: bytes

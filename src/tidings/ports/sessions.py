@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for login codes, budgets, sessions, and the revocation feed."""
+"""Ports for login codes, budgets, rate limits, sessions, and the revocation feed."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Literal, Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ class LoginCode(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     expires_at: int
     asked_by: str | None = None
-    """Keyed digest of the address that requested the code; None if unknown or not counted."""
+    """Keyed digest of the address that requested the code; None if it is unknown or local."""
 
 
 class KeptCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ class LoginCodes(Protocol):
         ...
 
     async def use(self, code: LoginCode) -> bool:
-        """Use up the code; exactly one of several callers gets True."""
+        """Mark the code as used; exactly one of several callers gets True."""
         ...
 
 
@@ -127,7 +128,7 @@ class Sessions(Protocol):
     """Sessions. Every write is durable when it returns; ended sessions may be removed later.
 
     Raises everywhere:
-        StoreUnavailable: Unknown outcome.
+        StoreUnavailable: The outcome is unknown.
     """
 
     async def open(self, session: Session) -> None:
@@ -170,7 +171,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: RevokedKind
     subject: str
-    """Id of what was revoked: of the tenant key, session, signing key or tenant, or the user's key.
+    """Id of the revoked tenant key, session, signing key or tenant, or the key of the user.
 
     Kind `user` revokes only credentials made up to `at`. Kind `data_key` names the user whose
     content is erased.
@@ -179,28 +180,82 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revocations(Protocol):
-    """The revocation feed: a log of revocations at places 1, 2, ... without gaps, never changed.
+    """The revocation feed: a log of revocations at positions 1, 2, ..., never changed.
 
-    A reader that has read up to a place misses nothing that is appended later. Other ports append
-    to the feed where their docstrings say so, in the same transaction as the revocation.
+    Positions have no gaps: a reader that has read up to one misses nothing that is appended later.
+    Other ports append to the feed where their docstrings say so, in the same transaction as the
+    revocation.
     """
 
     async def append(self, revocation: Revocation) -> None:
         """Append a revocation; durable when it returns.
 
         Raises:
-            StoreUnavailable: Unknown outcome; a repeat may append the revocation twice, which is
+            StoreUnavailable: The outcome is unknown; a repeat may append it twice, which is
                 harmless.
         """
         ...
 
     async def head(self) -> int:
-        """Return the last place, or 0 if the feed is empty; read strongly."""
+        """Return the last position, or 0 if the feed is empty; read strongly."""
         ...
 
-    async def after(self, place: int) -> list[Revocation]:
-        """Return the next revocations after a place, in order; read strongly.
+    async def after(self, position: int) -> list[Revocation]:
+        """Return the next revocations after a position, in order; read strongly.
 
-        There may be more than one call returns; an empty list means the end of the feed.
+        One call returns a limited number; an empty list means the end of the feed.
         """
+        ...
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """A token bucket that holds `burst` tokens when full and refills by `per_second`."""
+
+    policy: str
+    """Name of the limit, as clients see it."""
+    subject: str
+    """User, tenant or address that is limited."""
+    per_second: float
+    burst: int
+
+    @property
+    def seconds(self) -> int:
+        """Whole seconds in which an empty bucket fills."""
+        return ceil(self.burst / self.per_second)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Result of a request for tokens."""
+
+    is_allowed: bool
+    tightest: Bucket
+    """The bucket that had too few tokens, or, if all had enough, the bucket with the fewest
+    left."""
+    left: int
+    """Whole tokens left in the tightest bucket."""
+    wait_ms: int
+    """Time until the tightest bucket has as many tokens as requested; 0 if it has them."""
+
+
+class Buckets(Protocol):
+    """A bounded number of token buckets, which processes may share.
+
+    A bucket that is not stored is full. A restart may fill all buckets.
+    """
+
+    async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
+        """Take `tokens` from each bucket, or nothing if any bucket has fewer.
+
+        At least one bucket must be given. A request for more tokens than a bucket can hold takes
+        all tokens of a full bucket, because otherwise it could never succeed. Never raises: a
+        process that cannot reach the shared buckets uses buckets of its own.
+        """
+        ...
+
+
+class OwnBuckets(Buckets, Protocol):
+    """Buckets that only this process uses, which therefore need no waiting."""
+
+    def take_now(self, bucket: Bucket) -> int:
+        """Take a token and return 0, or return the milliseconds until there is a token."""
         ...

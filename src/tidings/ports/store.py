@@ -57,7 +57,7 @@ def set_requester(requester: Requester) -> None:
 
 @contextmanager
 def on_behalf_of(requester: Requester) -> Iterator[None]:
-    """Set the requester of the store calls within the body."""
+    """Set the requester of the store calls inside this context."""
     before = _current.set(requester)
     try:
         yield
@@ -76,7 +76,7 @@ def unknown_requester(address: str | None) -> Requester:
 
 
 class Sweeping(Protocol):
-    """Removal of expired data in steps short enough not to delay a writer.
+    """Removes expired data in steps that are short enough not to delay a writer.
 
     An engine that removes expired data by itself has nothing to do here.
     """

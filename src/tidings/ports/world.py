@@ -42,11 +42,11 @@ PLACES: Final[tuple[FailpointName, ...]] = (
 class Failpoints(Protocol):
     """Hooks that the code calls at named places, where a test may stop or delay the process."""
 
-    def armed(self, place: FailpointName) -> bool:
+    def armed(self, name: FailpointName) -> bool:
         """Return whether a test has set this failpoint; the code may then use a slower path."""
         ...
 
-    def reach(self, place: FailpointName) -> None:
+    def reach(self, name: FailpointName) -> None:
         """Return at once, return late or never return, as the test wants."""
         ...
 
@@ -54,11 +54,11 @@ class Failpoints(Protocol):
 class NoFailpoints:
     """Failpoints of a production server, which never act."""
 
-    def armed(self, place: FailpointName) -> bool:
+    def armed(self, name: FailpointName) -> bool:
         """Return False."""
         return False
 
-    def reach(self, place: FailpointName) -> None:
+    def reach(self, name: FailpointName) -> None:
         """Return at once."""
 
 

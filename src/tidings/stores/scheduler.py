@@ -153,7 +153,7 @@ class Scheduler:
         report_queue(name, self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return the numbers of running requests, of waiting requests and of their tenants."""
+        """Return how many requests are running, how many are waiting, and how many tenants."""
         return {"running": self._running, "waiting": self._waiting, "tenants": len(self._tenants)}
 
     @property

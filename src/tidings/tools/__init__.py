@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools for operators that the server does not need: capacity planner and load generator."""
+"""Tools for operators, which the server does not need: capacity planner and load generator."""

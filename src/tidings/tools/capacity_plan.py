@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan of a load: units, bytes and dollars of each table, and the processes it needs."""
+"""Capacity plan for a load: units, bytes and dollars of each table, and the number of processes."""
 
 import math
 from dataclasses import dataclass
 from typing import Final
 
 from tidings.stores.dynamodb.tables import TABLES, Table
-from tidings.tools import chat_costs, identity_inbox_costs
+from tidings.tools import chat_costs, identity_costs
 from tidings.tools.charges import NOTHING, Prices, Units, by_table
 from tidings.tools.traffic import DAY_SECONDS, Flow, Traffic, flows
 
@@ -14,20 +14,20 @@ MONTH_HOURS: Final = 730
 MONTH_DAYS: Final = 30
 GIGABYTE: Final = 2**30
 ITEM_BYTES: Final = 100
-"""DynamoDB's own bytes for each stored item."""
+"""Bytes that DynamoDB adds to each stored item."""
 KEY_DAYS: Final = 7
 BUSY_MAX: Final = 0.7
-"""Share of the provisioned capacity that may be used."""
+"""Share of the provisioned capacity that the load may use."""
 
 _CHAT_BYTES: Final = 450
 _USER_BYTES: Final = 300
 _DATA_KEY_BYTES: Final = 300
 _REACTION_BYTES: Final = 120
 _ENTRY_BYTES: Final = 220
-"""An entry that is not a message."""
+"""Size of an entry that is not a message."""
 
 CONNECTION_BYTES: Final = 11_300
-"""Measured server memory of an idle connection."""
+"""Memory that an idle connection takes in the server, as measured."""
 MEMORY_SHARE: Final = 0.6
 """Share of a gateway's memory that connections may take."""
 CORE_BUSY_MAX: Final = 0.6
@@ -39,26 +39,27 @@ EVENT_BYTES: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table under a load."""
+    """The units, size and price of one table under a load."""
 
     table: str
     average: Units
-    """Per second, as `peak`."""
+    """Units per second on average; `peak` is the same at the busiest moment."""
     peak: Units
     gigabytes_a_month: float
-    """Monthly growth."""
+    """Growth per month until the oldest messages are removed."""
     gigabytes: float
     """Size when the oldest messages have reached the retention."""
     on_demand: float
-    """Dollars per month for the units, paid as they are used."""
+    """Dollars per month if each unit is paid when it is used."""
     provisioned: float
     """Dollars per month if the capacity for the peak is provisioned at all times."""
     storage: float
-    """Dollars per month for stored data, with recovery and one full backup where declared."""
+    """Dollars per month for the stored data. They include point-in-time recovery and one full
+    backup if the table has them."""
 
     @property
     def mode(self) -> str:
-        """The mode that costs less."""
+        """The billing mode that costs less."""
         return "provisioned" if self.provisioned < self.on_demand else "on demand"
 
     @property
@@ -69,7 +70,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPlan:
-    """All tables under a load."""
+    """The plan for all tables under a load."""
 
     load: Traffic
     prices: Prices
@@ -78,12 +79,12 @@ class CapacityPlan:
 
     @property
     def average(self) -> Units:
-        """Units per second."""
+        """Units per second of all tables, on average."""
         return sum((table.average for table in self.tables), NOTHING)
 
     @property
     def dollars(self) -> float:
-        """Dollars per month."""
+        """Dollars per month for all tables."""
         return sum(table.dollars for table in self.tables)
 
     @property
@@ -93,7 +94,7 @@ class CapacityPlan:
 
 
 def plan(load: Traffic, prices: Prices) -> CapacityPlan:
-    """Return what the load needs in each table, and what it chat_costs."""
+    """Return the capacity that the load needs in each table, and its price."""
     everything = tuple(flows(load))
     units: dict[str, Units] = {}
     for flow in everything:
@@ -148,7 +149,7 @@ def _days_kept(table: str, load: Traffic) -> float:
 
 
 def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
-    """Return for each table the bytes that do not depend on messages, and the bytes per day."""
+    """Return for each table the bytes that do not depend on messages, and the new bytes per day."""
     rows = load.dau * load.chats
     lasting = 1 - load.expiring_share
     message = chat_costs.MESSAGE_BYTES + load.message_bytes * lasting + ITEM_BYTES
@@ -166,7 +167,7 @@ def _stored_bytes(load: Traffic) -> dict[str, tuple[float, float]]:
         "reactions": (0.0, load.messages * load.reactions_share * reaction),
         "delivery_state": (rows * (chat_costs.RECEIPT_BYTES + ITEM_BYTES), 0.0),
         "users": (load.dau * (_USER_BYTES + ITEM_BYTES), 0.0),
-        "sessions": (2 * load.dau * (identity_inbox_costs.SESSION_BYTES + ITEM_BYTES), 0.0),
+        "sessions": (2 * load.dau * (identity_costs.SESSION_BYTES + ITEM_BYTES), 0.0),
         "keys": (load.dau * (_DATA_KEY_BYTES + ITEM_BYTES), 0.0),
     }
 
@@ -183,17 +184,20 @@ assert DAY_SECONDS * 365 == MONTH_HOURS * 3_600 * 12, "a month is a twelfth of a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Memory of a gateway process and CPU time of its work; a process has one core."""
+    """The machine to plan for: memory of a gateway process, and CPU time of each kind of work.
+
+    Each process uses one core.
+    """
 
     gateway_gb: float = 4.0
     request_us: float = 650.0
-    """CPU time of one request to the store, measured on DynamoDB Local."""
+    """CPU time for one request to the store, measured with DynamoDB Local."""
     message_us: float = 35.0
-    """CPU time of a message, without the store."""
+    """CPU time for a message, without the requests to the store."""
     delivery_us: float = 4.0
-    """CPU time of one frame to one connection."""
+    """CPU time for one frame to one connection."""
     entry_us: float = 200.0
-    """CPU time of a delivery worker for an entry, without the store."""
+    """CPU time that a delivery worker needs for an entry, without the requests to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,19 +214,19 @@ class Fleet:
 
     @property
     def gateways(self) -> int:
-        """Number of gateways that satisfies both memory and CPU time."""
+        """Number of gateways that is enough for both the memory and the CPU time."""
         return max(self.gateways_by_memory, self.gateways_by_processor)
 
 
 def fleet(plan: CapacityPlan, machine: Machine) -> Fleet:
-    """Return the processes that a plan needs."""
+    """Return the number of processes that a plan needs."""
     load = plan.load
     messages = load.messages_per_second * load.peak
     requests = requests_per_second(plan.flows) * load.peak
     deliveries = messages * load.readers * load.online_share
     connections = math.ceil(load.dau * load.connected_share)
     per_gateway = machine.gateway_gb * 2**30 * MEMORY_SHARE / CONNECTION_BYTES
-    # The worker writes the head copy; every other request comes from a gateway.
+    # A worker makes one request per message, for the head copy; gateways make all other requests.
     busy = (
         (requests - messages) * machine.request_us
         + messages * machine.message_us

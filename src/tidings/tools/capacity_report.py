@@ -18,7 +18,7 @@ _HEADS = (
 def as_text(
     plan: CapacityPlan, fleet: Fleet, machine: Machine, *, design: str | None = None
 ) -> str:
-    """Return the plan as tables for a terminal, with `design` beside it if one is given."""
+    """Return the plan as tables for a terminal, compared with another `design` if one is given."""
     load = plan.load
     parts = [
         f"{load.dau:,} users per day send {load.messages:,.0f} messages of {load.message_bytes:,} "
@@ -110,7 +110,7 @@ def _cents_per_thousand(plan: CapacityPlan) -> str:
 
 
 def as_json(plan: CapacityPlan, fleet: Fleet, *, design: str | None = None) -> dict[str, Any]:
-    """Return everything in the report, unrounded."""
+    """Return the figures of the report without rounding."""
     found: dict[str, Any] = {
         "load": {name: getattr(plan.load, name) for name in Traffic.__dataclass_fields__},
         "region": plan.prices.region,
@@ -152,7 +152,7 @@ def as_json(plan: CapacityPlan, fleet: Fleet, *, design: str | None = None) -> d
 
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the rows in columns, the first aligned left and the others right."""
+    """Return the rows as text in columns; the first column is aligned left, the others right."""
     lines = [heads, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     return "\n".join(
@@ -165,10 +165,10 @@ def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def figure(value: float) -> str:
-    """Return a number with three significant digits, or all digits before the point."""
+    """Format a number with three significant digits; from 100 on, without decimals."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def dollars(value: float) -> str:
-    """Return an amount of dollars, with cents below $100."""
+    """Format an amount of dollars, with cents only below $100."""
     return f"${value:,.0f}" if value >= 100 else f"${value:,.2f}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DynamoDB's read and write units, the charges a use case adds up, and prices in dollars."""
+"""DynamoDB's read and write units, the charges of a use case, and prices in dollars."""
 
 import math
 import tomllib
@@ -15,7 +15,7 @@ READ_BYTES: Final = 4 * KIB
 
 
 class Units(NamedTuple):
-    """Write units and read units, the two things that DynamoDB bills."""
+    """Write units and read units, which DynamoDB bills."""
 
     write: float = 0.0
     read: float = 0.0
@@ -25,7 +25,7 @@ class Units(NamedTuple):
         return Units(self.write + other.write, self.read + other.read)
 
     def times(self, count: float) -> "Units":
-        """Multiply by a factor."""
+        """Return these units multiplied by a factor."""
         return Units(self.write * count, self.read * count)
 
 
@@ -33,27 +33,28 @@ NOTHING: Final = Units()
 
 
 class Charge(NamedTuple):
-    """Units used in one table under one access pattern."""
+    """Units that one access pattern uses in one table."""
 
     pattern: str
     table: str
     units: Units
     requests: float = 1
-    """Zero for the further tables of a transaction, which is one request."""
+    """Number of requests. A transaction is one request: only its first table counts it, its other
+    tables have 0."""
 
 
 def write_units(size: int) -> int:
-    """Return the units to write one item of this many bytes."""
+    """Return the units that it takes to write one item of this many bytes."""
     return max(1, math.ceil(size / KIB))
 
 
 def strong_units(size: int) -> int:
-    """Return the units of a strongly consistent read, of one item or of all items of a query."""
+    """Return the units for a strongly consistent read of this many bytes, by key or by query."""
     return max(1, math.ceil(size / READ_BYTES))
 
 
 def relaxed_units(size: int) -> float:
-    """Return the units of a read that may miss the last second: half of a strong read."""
+    """Return the units for an eventually consistent read, which costs half of a strong read."""
     return strong_units(size) / 2
 
 
@@ -88,23 +89,26 @@ def requests_by_pattern(charges: Iterable[Charge]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices in US dollars: us-east-1, standard table class, free tier not deducted."""
+    """Prices in US dollars.
+
+    The defaults are for us-east-1 and the standard table class; the free tier is not deducted.
+    """
 
     region: str = "us-east-1"
     million_write_units: float = 0.625
-    """On demand, as the next field."""
+    """Price per million write units on demand; the next field is for read units."""
     million_read_units: float = 0.125
     write_unit_hour: float = 0.00065
-    """Provisioned, as the next field."""
+    """Price per provisioned write unit and hour; the next field is for read units."""
     read_unit_hour: float = 0.00013
     gigabyte_month: float = 0.25
     recovery_gigabyte_month: float = 0.20
-    """Point-in-time recovery: a restore to any moment of the last 35 days."""
+    """Price of point-in-time recovery, which can restore any moment of the last 35 days."""
     backup_gigabyte_month: float = 0.10
 
 
 def read_prices(path: Path) -> Prices:
-    """Read prices from a file; a price that it leaves out keeps its default.
+    """Read prices from a file; a price that is not in the file keeps its default.
 
     Raises:
         SetupError: The file cannot be read, or contains something that is not a price.

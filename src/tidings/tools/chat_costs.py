@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units that each use case of chats takes in Tidings, by access pattern.
+"""Units that Tidings uses for each use case of chats, by access pattern.
 
-A contract test compares every figure with the units that a real engine reports. The figures are
-for a chat in the process's cache, with one message at a time. A busy chat costs less, because
-head copies and receipts are written at most once per second.
+A contract test compares every figure with the units that a real engine reports. The figures are for
+a chat that the process has cached, and for one message at a time. A busy chat costs less per
+message, because head copies and receipts are written at most once per second.
 """
 
 import math
@@ -13,7 +13,7 @@ from tidings.model import limits
 from tidings.tools.charges import Charge, Units, relaxed_units, strong_units, write_units
 
 MESSAGE_BYTES: Final = 234
-"""Size of an entry's item without the text: names, ids, times, 28 bytes of encryption."""
+"""Size of an entry's item without the text: names, ids and times, and 28 bytes for encryption."""
 BODY_BYTES: Final = 150
 KEY_BYTES: Final = 200
 RECEIPT_BYTES: Final = 100
@@ -23,14 +23,14 @@ BATCH_ITEMS_MAX: Final = 100
 
 
 class Cost(NamedTuple):
-    """Charges of a use case: before its answer, and afterwards until the system is quiet."""
+    """Charges of a use case, before its answer and afterwards, until all its work is done."""
 
     to_the_answer: list[Charge]
     afterwards: list[Charge] = []  # noqa: RUF012 - never changed
 
     @property
     def in_all(self) -> list[Charge]:
-        """Charges before and after the answer."""
+        """All charges, before and after the answer."""
         return [*self.to_the_answer, *self.afterwards]
 
 
@@ -52,7 +52,10 @@ def _head_copy() -> Charge:
 
 
 def _recounts(readers: float, entry_bytes: int) -> list[Charge]:
-    """Charge each connected reader's new unread count: a receipt and the end of the log."""
+    """Return the charges for each connected reader's new unread count.
+
+    Each reader takes a read of a receipt and a read of the end of the log.
+    """
     return [
         _reads("read_receipt", "delivery_state", readers, readers),
         _reads("read_log", "messages", readers * strong_units(entry_bytes), readers),
@@ -80,7 +83,10 @@ def send(members: int, content: int, readers: float, *, expires: bool = False) -
 
 
 def send_in_turn(members: int, content: int) -> Cost:
-    """Return the cost of a message after another process wrote to the chat; no reader is online."""
+    """Return the cost of a message if another process has written to the chat before.
+
+    No reader is connected.
+    """
     alone = send(members, content, 0)
     entry = MESSAGE_BYTES + content
     lost = [
@@ -91,7 +97,7 @@ def send_in_turn(members: int, content: int) -> Cost:
 
 
 def _look_at_message(members: int, content: int) -> list[Charge]:
-    """Charge the check that the caller can see the message: a page of one entry."""
+    """Return the charges for checking that the caller can see a message: a page of one entry."""
     entry = strong_units(MESSAGE_BYTES + content)
     return [
         _reads("read_log", "messages", 2 * entry, 2),
@@ -101,7 +107,10 @@ def _look_at_message(members: int, content: int) -> list[Charge]:
 
 
 def _about_chat(members: int) -> list[Charge]:
-    """Charge the chat's data that every page includes; large chats have no receipts in it."""
+    """Return the charges for the data about the chat that every page includes.
+
+    For large chats it contains no receipts.
+    """
     is_small = members <= limits.SMALL_CHAT_MEMBERS_MAX
     receipts = [_reads("show_receipts", "delivery_state", members / 2)] if is_small else []
     return [
@@ -125,7 +134,7 @@ def redact(members: int, content: int) -> Cost:
 
 
 def react(members: int, content: int) -> Cost:
-    """Return the cost of an emoji added to a message."""
+    """Return the cost of adding an emoji to a message."""
     cost = edit(members, content)
     row = _writes("change_chat", "reactions", 2, 0)
     return Cost([*cost.to_the_answer, row], cost.afterwards)
@@ -135,9 +144,9 @@ def change_members(*, joins: bool) -> Cost:
     """Return the cost of adding or removing a member.
 
     Both write the entry, the membership with its index, the receipt and the chat's item. A new
-    member is assumed to be a stranger to the caller: that is looked up and counted, and the
-    tenant's settings are read, which may require an invitation. For a member who leaves, a
-    pending invitation is looked up.
+    member is assumed to be a stranger to the caller. This adds the lookup and the count of
+    strangers, and a read of the tenant's settings, which may require an invitation. When a member
+    leaves, a pending invitation is looked up.
     """
     changed = [
         _writes("change_chat", "messages", 2),
@@ -162,8 +171,9 @@ def change_members(*, joins: bool) -> Cost:
 def delete_chat(members: int, messages: int) -> Cost:
     """Return the cost of deleting a group with fewer than 25 members and messages.
 
-    At that size each kind of item is deleted in one step. Before the answer the entry, the chat
-    and the deletion job (two items) are written. Each step is then looked up, leased and recorded.
+    At that size each kind of item is deleted in one step. Before the answer, the entry, the chat
+    and the deletion job (two items) are written. After it, each step of the job is looked up,
+    leased and recorded.
     """
     steps, entries = 3, messages + 1
     end = [
@@ -181,6 +191,7 @@ def delete_chat(members: int, messages: int) -> Cost:
         _writes("forget_receipts", "delivery_state", members),
         _writes("forget_members", "chat_memberships", 2 * members),
         _writes("forget_chat", "chats", 1),
+        _writes("unlist_chat", "listings", 1),
         _reads("list_claims", "idempotency_keys", 1),
         _writes("forget_claims", "idempotency_keys", messages),
         _reads("read_log", "messages", 1),
@@ -190,7 +201,10 @@ def delete_chat(members: int, messages: int) -> Cost:
 
 
 def mark_read() -> Cost:
-    """Return the cost of marking everything read over REST: the new unread count needs no read."""
+    """Return the cost of marking everything as read over REST.
+
+    The new unread count is then 0 and needs no read.
+    """
     return Cost([_writes("move_receipt", "delivery_state", 1)])
 
 
@@ -215,7 +229,10 @@ def chat_list(chats: int) -> Cost:
 
 
 def hello(chats: int, peers: int) -> Cost:
-    """Return the cost of a hello that missed nothing; the presence of peers follows the answer."""
+    """Return the cost of a hello from a device that missed nothing.
+
+    The presence of the user's peers is sent after the answer.
+    """
     return Cost(
         [
             _reads("list_chats", "delivery_state", strong_units(chats * RECEIPT_BYTES)),

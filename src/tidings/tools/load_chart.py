@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of load results as SVG, written by hand: panels side by side, lines over steps."""
+"""Draw results of load tests as SVG charts, without a library: panels side by side, with lines."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,10 @@ FONT: Final = "font-family='system-ui, sans-serif'"
 
 
 class ChartLine(msgspec.Struct, frozen=True):
-    """Line through the values of some steps; a step without a value is left out."""
+    """A line through the values at the steps of the horizontal axis.
+
+    Steps without a value are left out.
+    """
 
     name: str
     values: dict[int, float]
@@ -30,7 +33,7 @@ class ChartLine(msgspec.Struct, frozen=True):
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """Pair of axes with its lines."""
+    """One pair of axes, with its lines."""
 
     title: str
     unit: str
@@ -93,7 +96,7 @@ def _line(line: ChartLine, scale: "_Scale", number: int) -> list[str]:
 
 
 class _Scale:
-    """Maps steps (evenly apart) and values (linear or logarithmic) to coordinates."""
+    """Maps steps (evenly spaced) and values (linear or logarithmic) to coordinates."""
 
     def __init__(self, panel: Panel, steps: Sequence[int]) -> None:
         values = [value for line in panel.lines for value in line.values.values()]
@@ -115,7 +118,7 @@ class _Scale:
 
 
 def _even_marks(values: Sequence[float]) -> list[float]:
-    """Return four to eight round marks from zero to the highest value or above."""
+    """Return evenly spaced round marks, from zero to the highest value or above."""
     highest = max(values, default=0) or 1
     magnitude = 10 ** math.floor(math.log10(highest / 4))
     step = next(size * magnitude for size in (1, 2, 5, 10) if highest / (size * magnitude) <= 8)
@@ -123,7 +126,7 @@ def _even_marks(values: Sequence[float]) -> list[float]:
 
 
 def _magnitudes(values: Sequence[float]) -> list[float]:
-    """Return powers of ten, from the lowest value or below to the highest or above."""
+    """Return the powers of ten that enclose all values."""
     sizes = [max(value, 1e-3) for value in values] or [1.0]
     low, high = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
     return [10.0**power for power in range(low, max(high, low + 1) + 1)]
@@ -142,7 +145,7 @@ TITLE = "Durable 1:1 messages"
 
 
 def picture(results: Sequence[Result], title: str = TITLE) -> str:
-    """Return a chart of throughput and latency, with one line for each window."""
+    """Return a chart of throughput and latency, with separate lines for each window."""
     windows = sorted({result.window for result in results})
 
     def line(name: str, window: int, value: Callable[[Result], float], dashed: bool) -> ChartLine:

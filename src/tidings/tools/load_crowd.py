@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users, chats and live connections of a load, created when needed and bounded."""
+"""Create and connect the users and chats of a load test, when they are needed."""
 
 import asyncio
 import resource
@@ -19,13 +19,20 @@ T = TypeVar("T")
 TENANT: Final = "bench"
 TOKEN_SECONDS: Final = 86_400
 GROUP_STEP: Final = 100
-"""Members in the request that creates a group; further members are added one by one."""
+"""Maximum number of members in the request that creates a group; others are added one by one."""
+SPARE: Final = 200
+"""Number of open files that are not connections."""
+TICK_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 0.02
+CONNECTING_MAX: Final = 50
+LIVE_SECONDS_MAX: Final = 60.0
+SETTLING_SECONDS_MAX: Final = 30.0
 
 
 async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """Run at most `at_once` works concurrently and return their results in order.
+    """Run the works, at most `at_once` at the same time; return their results in order.
 
-    If one fails, its error is raised without an exception group.
+    If a work fails, its error is raised without an exception group.
     """
     turn = asyncio.Semaphore(at_once)
 
@@ -41,19 +48,16 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) ->
         raise failures.exceptions[0] from None
     finally:
         for work in waiting:
-            work.close()  # no warning about works that were never started
+            work.close()  # prevents a warning about works that were never started
     return [task.result() for task in tasks]
 
 
-SPARE: Final = 200
-"""Open files that are not connections."""
-
-
 def allow_connections(count: int) -> None:
-    """Raise the limit of open files of this process and its children to this many connections.
+    """Raise the limit of open files, so that this process and its children can open so many
+    connections.
 
     Raises:
-        LoadStopped: The system does not allow it.
+        LoadStopped: The system does not allow so many open files.
     """
     needed = count + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -68,12 +72,8 @@ def allow_connections(count: int) -> None:
         ) from None
 
 
-TICK_SECONDS: Final = 0.5
-LOOK_SECONDS: Final = 0.02
-
-
 class Watch:
-    """Waits for time to pass or a condition, and aborts when trouble is reported."""
+    """Waits for a time or a condition, and aborts the wait when a problem is reported."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
@@ -89,7 +89,7 @@ class Watch:
         """Wait for this many seconds; `tick` is called about twice per second.
 
         Raises:
-            LoadStopped: Trouble was reported.
+            LoadStopped: A problem was reported.
         """
         end = perf_counter() + seconds
         while (left := end - perf_counter()) > 0:
@@ -101,10 +101,10 @@ class Watch:
                 tick()
 
     async def until(self, condition: Callable[[], bool], seconds_max: float) -> bool:
-        """Wait until the condition holds; return False if it does not within `seconds_max`.
+        """Wait until the condition is true; return False if it is not after `seconds_max`.
 
         Raises:
-            LoadStopped: Trouble was reported.
+            LoadStopped: A problem was reported.
         """
         end = perf_counter() + seconds_max
         while not condition():
@@ -115,7 +115,7 @@ class Watch:
 
 
 class LoadUser(msgspec.Struct, frozen=True):
-    """User with a token to connect."""
+    """A user, with a token to connect with."""
 
     name: str
     token: str
@@ -129,21 +129,21 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class People:
-    """Creates users and chats in a tenant of their own; they remain after the load has ended."""
+    """Creates users and chats in a separate tenant. They are not deleted after the load test."""
 
     def __init__(self, rest: Rest, root_key: str, tenant: str = TENANT) -> None:
         self._rest = rest
         self._root_key = root_key
         self._tenant = tenant
-        # New names at each start: hello would send the entries of an old chat again.
+        # Use new names at each start: in an old chat, hello would first send all its entries.
         self._names = secrets.token_hex(4)
 
     async def start(self) -> None:
-        """Create the tenant unless it exists."""
+        """Create the tenant if it does not exist."""
         await self._rest.call("PUT", f"/v1/tenants/{self._tenant}", self._root_key, {})
 
     async def users(self, numbers: Sequence[int]) -> list[LoadUser]:
-        """Return users with these numbers; new users are created."""
+        """Return the users with these numbers; create those that do not exist."""
         works = [self.user(f"{self._names}-{number}") for number in numbers]
         return await side_by_side(works, CONNECTIONS)
 
@@ -165,7 +165,7 @@ class People:
         return chat
 
     async def user(self, name: str) -> LoadUser:
-        """Return the user of this name with a fresh token; a new user is created."""
+        """Return the user with this name and a new token; create the user if necessary."""
         body = {"user_id": name, "expires_in": TOKEN_SECONDS}
         path = f"/v1/tenants/{self._tenant}/tokens"
         return LoadUser(
@@ -178,18 +178,16 @@ class People:
         return Pair(str(made["chat_id"]), (left, right))
 
 
-CONNECTING_MAX: Final = 50
-LIVE_SECONDS_MAX: Final = 60.0
-SETTLING_SECONDS_MAX: Final = 30.0
-
-
 class Crowd:
     """Pairs of connected users who send messages to each other."""
 
     def __init__(
         self, url: str, root_key: str, tenant: str = TENANT, gateways: Sequence[str] = ()
     ) -> None:
-        """Connect to the gateways in turn, so that the users of a pair are on two gateways."""
+        """Create a crowd without users.
+
+        Users connect to the gateways in turn, so that the users of a pair are on two gateways.
+        """
         self.watch = Watch()
         self._gateways = gateways or (url,)
         self._rest = Rest(url)
@@ -215,13 +213,19 @@ class Crowd:
         self._rest.close()
 
     async def talkers(self, pairs: int) -> list[Talker]:
-        """Return the users of this many pairs, all live; a pair is two adjacent items."""
+        """Return the users of this many pairs, all connected and live.
+
+        The two users of a pair are adjacent in the list.
+        """
         missing = range(len(self._talkers) // 2, pairs)
         self._talkers += await self._connected(await self._people.pairs(missing))
         return self._talkers[: 2 * pairs]
 
     async def settle(self, talkers: list[Talker]) -> int:
-        """Wait for pending answers and deliveries; return how many acknowledged are lost."""
+        """Wait for pending answers and deliveries; return the number of messages that were lost.
+
+        A message is lost if it was acknowledged but not delivered.
+        """
         await self.watch.until(
             lambda: not _unanswered(talkers) and not _missing(talkers), SETTLING_SECONDS_MAX
         )
@@ -250,7 +254,7 @@ def _unanswered(talkers: list[Talker]) -> int:
 
 
 def _missing(talkers: list[Talker]) -> int:
-    """Count messages acknowledged to their sender that the other user of the pair lacks."""
+    """Return the number of acknowledged messages that the other user of the pair has not got."""
     return sum(
         abs(left.acknowledged - right.delivered) + abs(right.acknowledged - left.delivered)
         for left, right in zip(talkers[::2], talkers[1::2], strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a load, as fast as possible or at a rate, and the result of a run."""
+"""Run a load test, as fast as possible or at a given rate, and compute its result."""
 
 import asyncio
 from array import array
@@ -13,15 +13,22 @@ from tidings.tools.load_crowd import Crowd
 from tidings.tools.load_talker import Talker
 
 LOAD_BOUND: Final = 0.9
-"""Share of a core above which the load itself is the limit, so that rates are a lower bound."""
+"""If the load generator uses more than this share of a core, it is itself the limit, and the server
+could be faster than the measured rate."""
 
 PACE_SECONDS: Final = 0.002
 FIRST_ANSWER_SECONDS_MAX: Final = 30.0
 
 Clock = Callable[[], float]
-"""Returns the CPU seconds used until now."""
+"""Function that returns the CPU seconds that the server has used so far."""
 Tick = Callable[[int, float], None]
-"""Called about twice per second with the messages acknowledged until now, and the seconds."""
+"""Function that is called about twice per second, with the number of messages acknowledged so far
+and the seconds that have passed."""
+HEAD: Final = (
+    "pairs", "window", "sent/s", "delivered/s", "µs/sent", "p50 ms", "p99 ms", "max ms",
+    "server", "load", "",
+)  # fmt: skip
+_WIDTHS: Final = (6, 6, 8, 11, 7, 8, 8, 8, 6, 5)
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -35,24 +42,24 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of one run."""
+    """The figures measured in one run."""
 
     pairs: int
     window: int
-    """Unanswered sends that each user keeps open; 0 for a run at a given rate."""
+    """Number of sends that each user keeps unanswered; 0 for a run at a given rate."""
     seconds: float
     sent: int
-    """Messages that were acknowledged as durable."""
+    """Number of messages that were acknowledged as durable."""
     delivered: int
     missing: int
-    """Messages acknowledged to their sender that never reached the other user of the pair."""
+    """Number of acknowledged messages that never reached the other user of the pair."""
     refused: int
-    """Sends that were refused and had to be repeated."""
+    """Number of sends that were refused and had to be repeated."""
     latency: Latency
     load_cpu: float
-    """Share of a core that the load took."""
+    """Share of a core that the load generator used."""
     server_cpu: float | None = None
-    """Share of a core that the server took; None if it runs on another machine."""
+    """Share of a core that the server used; None if the server runs on another machine."""
 
     @property
     def rate(self) -> float:
@@ -61,7 +68,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def server_us(self) -> float | None:
-        """CPU time of the server per message, in microseconds."""
+        """CPU time that the server used per message, in microseconds."""
         if self.server_cpu is None or not self.sent:
             return None
         return self.server_cpu * self.seconds / self.sent * 1e6
@@ -79,7 +86,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(remarks)
 
     def row(self) -> list[str]:
-        """Return the cells of this result, in the columns of `HEAD`."""
+        """Return this result as a row of the table whose columns are `HEAD`."""
         return [
             str(self.pairs),
             str(self.window) if self.window else "paced",
@@ -95,13 +102,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-HEAD: Final = (
-    "pairs", "window", "sent/s", "delivered/s", "µs/sent", "p50 ms", "p99 ms", "max ms",
-    "server", "load", "",
-)  # fmt: skip
-_WIDTHS: Final = (6, 6, 8, 11, 7, 8, 8, 8, 6, 5)
-
-
 def latency_of(samples_ms: Iterable[float]) -> Latency:
     """Compute the percentiles of some samples."""
     ordered = sorted(samples_ms)
@@ -112,7 +112,7 @@ def latency_of(samples_ms: Iterable[float]) -> Latency:
 
 
 def merge_samples(parts: Iterable["array[float]"]) -> "array[float]":
-    """Concatenate samples."""
+    """Join several arrays of samples into one."""
     everything = array("d")
     for part in parts:
         everything.extend(part)
@@ -146,7 +146,7 @@ async def throughput(
     server_cpu: Clock | None = None,
     tick: Tick | None = None,
 ) -> Result:
-    """Measure a run in which every user keeps a window of sends unanswered."""
+    """Measure a run in which every user always keeps `window` sends unanswered."""
     talkers = await crowd.talkers(pairs)
     already = [talker.acknowledged for talker in talkers]
     for talker in talkers:
@@ -181,10 +181,9 @@ async def paced(
 async def _warmed_up(
     crowd: Crowd, talkers: list[Talker], already: list[int], seconds: float
 ) -> None:
-    """Wait until every user has got an answer, and some seconds more.
+    """Wait until every user has got an answer, then for these seconds.
 
-    A user's first message also creates a data key and loads the chat, which later messages do
-    not pay for.
+    A user's first message is slower, because it also creates a data key and loads the chat.
     """
 
     def everyone_was_answered() -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One user of a load: REST calls, and a socket that sends, confirms and measures."""
+"""A simulated user of a load test: REST calls, and a socket that sends, confirms and measures."""
 
 import asyncio
 import http.client
@@ -24,11 +24,11 @@ HANDSHAKE_SECONDS_MAX: Final = 30
 
 
 class LoadStopped(Exception):
-    """The load cannot continue; the text tells the user of the command why."""
+    """The load test cannot continue; the text gives the reason to the user of the command."""
 
 
 class Rest:
-    """Client of one deployment's REST API."""
+    """Client for the REST API of one deployment."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -72,7 +72,7 @@ class Rest:
         return decoded
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Return this thread's connection; `http.client` reopens one that the server closed."""
+        """Return this thread's connection; `http.client` reopens it if the server closed it."""
         connection: http.client.HTTPConnection | None
         connection = getattr(self._of_thread, "connection", None)
         if connection is None:
@@ -87,7 +87,7 @@ class Rest:
 
 
 class _Frame(msgspec.Struct):
-    """Fields that the load needs, of any frame."""
+    """The fields of any frame that the load test uses."""
 
     op: str
     id: int = 0
@@ -97,22 +97,28 @@ class _Frame(msgspec.Struct):
     retryable: bool = False
 
 
-# Not strict: request ids are numbers here and strings on the wire.
+# The decoder is not strict, because request ids are numbers here and strings on the wire.
 _decode = msgspec.json.Decoder(_Frame, strict=False).decode
 
 
 class Talker(WSListener):
-    """User in one chat who keeps a window of sends unanswered, or sends when called."""
+    """A simulated user in one chat, who sends messages and measures the time to the answer.
+
+    The user either keeps a number of sends unanswered (`start`), or sends on each call of `send`.
+    """
 
     def __init__(self, chat: str, token: str, device: str, trouble: Callable[[str], None]) -> None:
-        """`trouble` is called with a reason if the server ends the conversation."""
+        """Create a user.
+
+        `trouble` is called with a reason if the connection ends, or a send is refused for good.
+        """
         self.is_live = False
         self.forget_latencies()
         self.acknowledged = 0
         self.delivered = 0
         self.refused = 0
         self.repeats = True
-        """Whether a send refused as retryable is sent again."""
+        """Whether a send is repeated after a retryable refusal."""
         self._chat = chat
         self._user = ""
         self._reached = 0
@@ -125,10 +131,10 @@ class Talker(WSListener):
         self.expire_after(None)
 
     def expire_after(self, ttl_seconds: int | None) -> None:
-        """Let all further messages expire after this time."""
+        """Let all further messages expire after this many seconds; None for never."""
         ttl = "" if ttl_seconds is None else f',"ttl_seconds":{ttl_seconds}'
         name = f"{id(self):x}"
-        # One template for all sends, so that the load takes little CPU time.
+        # All sends use one template, so that the load generator needs little CPU time.
         self._template = (
             f'{{"op":"send","id":"%d","chat":"{self._chat}","client_message_id":"{name}-%d",'
             f'"content":"{CONTENT}"{ttl}}}'
@@ -136,11 +142,11 @@ class Talker(WSListener):
 
     @property
     def unanswered(self) -> int:
-        """Number of sends without an answer yet."""
+        """Number of sends that have no answer yet."""
         return len(self._sent_at)
 
     def forget_latencies(self) -> None:
-        """Discard the latencies measured until now."""
+        """Discard the latencies that were measured so far."""
         self.latencies_ms = array("d")
         self._answered_at = array("d")
 
@@ -187,7 +193,7 @@ class Talker(WSListener):
             self.send()
 
     def _on_entry(self, entry: _Frame) -> None:
-        """Count an entry, but neither the user's own nor a repeated delivery."""
+        """Count a delivered entry, unless it is the user's own or was delivered before."""
         if entry.sequence <= self._reached:
             return
         self._reached = entry.sequence
@@ -199,7 +205,10 @@ class Talker(WSListener):
             self._say(frame.encode())
 
     def _on_refused(self, refused: _Frame, text: str) -> None:
-        """Repeat a refused send under the same id until it is accepted; its clock keeps running."""
+        """Repeat a refused send with the same id until it is accepted.
+
+        Its latency is measured from the first attempt.
+        """
         self.refused += 1
         if refused.retryable and not self.repeats:
             self._sent_at.pop(refused.id, None)
@@ -209,7 +218,7 @@ class Talker(WSListener):
         else:
             self._trouble(f"the server said {text}")
 
-    # Calls of a run.
+    # Methods that a run calls.
 
     def start(self, window: int) -> None:
         """Keep this many sends unanswered from now on."""
@@ -239,7 +248,7 @@ class Talker(WSListener):
 
 
 async def connect(listener: WSListener, url: str, source: str | None = None) -> None:
-    """Open a socket for the listener, from this source address if one is given.
+    """Open a socket for the listener, from the `source` address if it is given.
 
     Raises:
         LoadStopped: The server cannot be reached, or refuses the connection.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load to plan for, and the rate of each use case in it."""
+"""The load to plan for, and the rate of each use case in it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from tidings.model import limits
-from tidings.tools import chat_costs, identity_inbox_costs
+from tidings.tools import chat_costs, identity_costs
 from tidings.tools.chat_costs import Cost
 
 DAY_SECONDS: Final = 86_400
@@ -19,32 +19,34 @@ class Traffic:
     dau: int = 10_000
     """Active users per day."""
     messages_per_day: float = 100.0
-    """Messages that each user sends."""
+    """Messages that each user sends per day."""
     message_bytes: int = 200
     group_share: float = 0.3
     """Share of messages, and of chats, that are in groups."""
     group_size: int = 10
     online_share: float = 0.5
-    """Share of readers connected when a message arrives; the others fetch it on their return."""
+    """Share of readers who are connected when a message arrives. The others fetch it when they
+    return."""
     chats: int = 50
-    """Chats of each user."""
+    """Number of chats that each user is in."""
     opens_per_day: float = 10.0
-    """Returns of each user: a hello, a chat list, the missed entries."""
+    """How often each user returns per day. Each time takes a hello, a chat list and the missed
+    entries."""
     reads_per_day: float = 20.0
-    """Pages of history that each user reads."""
+    """Pages of history that each user reads per day."""
     expiring_share: float = 0.0
     expiring_days: float = 1.0
     reactions_share: float = 0.1
     """Reactions per message."""
     edits_share: float = 0.02
     joins_per_day: float = 0.01
-    """Changes of membership by each user."""
+    """Changes of membership that each user makes per day."""
     retention_days: int = 365
-    """Days of messages in the tables."""
+    """Days for which messages are stored."""
     peak: float = 10.0
-    """The busiest moment, as a multiple of the average."""
+    """Load at the busiest moment, as a multiple of the average."""
     connected_share: float = 0.2
-    """Share of the day's users connected at the busiest moment."""
+    """Share of the day's users who are connected at the busiest moment."""
 
     @property
     def messages(self) -> float:
@@ -53,23 +55,23 @@ class Traffic:
 
     @property
     def messages_per_second(self) -> float:
-        """Average over a day."""
+        """Messages per second, averaged over a day."""
         return self.messages / DAY_SECONDS
 
     @property
     def readers(self) -> float:
-        """Readers of a message, connected or not."""
+        """Average number of readers of a message, connected or not."""
         return (1 - self.group_share) + self.group_share * (self.group_size - 1)
 
     @property
     def chat_count(self) -> float:
-        """Number of all chats."""
+        """Number of chats of all users together."""
         each = (1 - self.group_share) / 2 + self.group_share / self.group_size
         return self.dau * self.chats * each
 
     @property
     def missed(self) -> int:
-        """Entries that a returning user has to fetch."""
+        """Number of entries that a returning user has to fetch."""
         received = self.messages_per_day * self.readers
         away = received * (1 - self.online_share) / max(1.0, self.opens_per_day)
         return min(round(away), limits.CATCH_UP_CHAT_ENTRIES_MAX)
@@ -77,7 +79,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Use case with its average rate per second."""
+    """A use case, with its average rate per second and its cost."""
 
     name: str
     per_second: float
@@ -97,8 +99,8 @@ def flows(load: Traffic) -> Iterator[Flow]:
     if not load.missed:
         back = chat_costs.hello(load.chats, load.chats)
     yield Flow("come back", people * load.opens_per_day, back)
-    yield Flow("refresh", people * load.opens_per_day, identity_inbox_costs.refresh())
-    yield Flow("first sight", people * load.opens_per_day, identity_inbox_costs.first_sight())
+    yield Flow("refresh", people * load.opens_per_day, identity_costs.refresh())
+    yield Flow("first sight", people * load.opens_per_day, identity_costs.first_sight())
     yield Flow("mark read", people * load.opens_per_day, chat_costs.mark_read())
     yield Flow("chat list", people * load.opens_per_day, chat_costs.chat_list(load.chats))
     yield Flow(

@@ -144,8 +144,7 @@ class MessageCipher:
 
 
 class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
-    """An entry was stored. If the event is old, its receiver reads the entry from the log
-    instead."""
+    """An entry was stored. The receiver of an old event reads the entry from the log instead."""
 
     entry: Entry
 

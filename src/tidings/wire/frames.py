@@ -11,8 +11,7 @@ import msgspec
 
 from tidings.model import limits
 from tidings.model.entries import Entry
-from tidings.model.ids import SEQUENCE_MAX, user_id
-from tidings.model.times import rfc3339
+from tidings.model.ids import SEQUENCE_MAX, rfc3339, user_id
 from tidings.wire.records import EntryRecord, entry_fields
 
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
@@ -126,7 +125,7 @@ class Refused(msgspec.Struct, tag_field="op", tag="refused", omit_defaults=True)
     retryable: bool
     id: str | None = None
     retry_after_ms: int | None = None
-    """Time until a retry makes sense, after a rate limit or a quota."""
+    """Time until a retry makes sense, if a rate limit or quota is reached."""
 
 
 class PageFrame(msgspec.Struct, tag_field="op", tag="page"):
@@ -206,8 +205,7 @@ class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
-    """The client lacks too many entries: it drops those it has of the chat and loads the newest
-    page."""
+    """Too many entries are missing: drop the chat's cached entries and load its newest page."""
 
     chat: str
     head: int

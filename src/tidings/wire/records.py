@@ -8,9 +8,8 @@ import msgspec
 from tidings.model import limits
 from tidings.model.chats import ChatRow, ChatType, Receipt, Status, status
 from tidings.model.entries import Entry, Kind
-from tidings.model.ids import user_id
+from tidings.model.ids import rfc3339, user_id
 from tidings.model.roles import Role
-from tidings.model.times import rfc3339
 
 
 class EntryRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -47,11 +46,8 @@ class ReactionCount(msgspec.Struct):
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A message.
-
-    If it has no content, it is redacted, expired or erased, or it is the answer to a sender who has
-    left the chat.
-    """
+    """A message. If it has no content, it is redacted, expired or erased, or it is the answer to a
+    sender who has left the chat."""
 
     chat_id: str
     sequence: int

@@ -7,7 +7,7 @@ Run in place of `python -m tidings`.
 import sys
 
 from tidings.cli import main
-from tidings.delivery import deliverer, dispatch
+from tidings.delivery import deliverer, push_notices
 from tidings.model.entries import Entry
 
 
@@ -17,5 +17,5 @@ def always(entry: Entry, now: int) -> bool:
 
 if __name__ == "__main__":
     deliverer.is_young = always  # type: ignore[attr-defined]
-    dispatch.is_young = always
+    push_notices.is_young = always
     sys.exit(main())

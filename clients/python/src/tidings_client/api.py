@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API with the user's token: what is asked for once rather than followed."""
+"""The REST API with the user's token, for data that the application requests when it needs it."""
 
 from datetime import datetime
 from ssl import SSLContext
@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from tidings_client.inbox import Inbox
+from tidings_client.listed import ListedDevice, ListedInbox, ListPage, part_of
 from tidings_client.records import (
     Chat,
     ChatPage,
@@ -27,7 +28,7 @@ from tidings_client.world import World
 T = TypeVar("T")
 
 ASKED: Final = 202
-"""The status of who is asked first."""
+"""HTTP status if the user was invited and must accept before becoming a member."""
 
 
 class _Data(msgspec.Struct):
@@ -35,10 +36,10 @@ class _Data(msgspec.Struct):
 
 
 class Api:
-    """One method for each thing a user can ask.
+    """The REST requests that a user can make, one method for each.
 
-    Every one of them raises Refused if the server declines, and Unavailable if it cannot be
-    reached or has no time; requests that may safely be repeated have then been repeated.
+    Every method raises Refused if the server declines, and Unavailable if the server cannot be
+    reached or is overloaded. Requests that are safe to repeat were repeated before that.
     """
 
     def __init__(
@@ -49,56 +50,62 @@ class Api:
         ssl_context: SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`transport` takes the place of the network in tests."""
+        """Create the API; `transport` replaces the network in tests."""
         self._world = world
         self._rest = Rest(url, tokens, world, ssl_context, transport)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._rest.close()
 
     # Chats.
 
     async def create_direct(self, user: str) -> Chat:
-        """The direct chat with a user: there is one for each pair, made if it is not there yet."""
+        """Return the direct chat with a user; create it if there is none.
+
+        Two users have at most one direct chat.
+        """
         return await self._create({"type": "direct", "members": [user]})
 
     async def create_group(self, name: str, members: list[str]) -> Chat:
-        """A new group with these others."""
+        """Create a group with these other members, and return it."""
         return await self._create({"type": "group", "name": name, "members": members})
 
     async def chats(self, limit: int = 50, cursor: str | None = None) -> ChatPage:
-        """The chat list, latest activity first; `next_cursor` leads to its next part."""
+        """Return a page of the chat list, latest activity first."""
         query = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
         return await self._rest.ask(ChatPage, "GET", "/v1/chats", query=query)
 
     async def chat(self, chat: str) -> Chat:
-        """One chat."""
+        """Return a chat."""
         return await self._rest.ask(Chat, "GET", _path(chat))
 
     async def rename(self, chat: str, name: str) -> Chat:
-        """Give a group another name."""
+        """Rename a group, and return it."""
         return await self._rest.ask(Chat, "PATCH", _path(chat), {"name": name})
 
     async def delete_chat(self, chat: str) -> Job:
-        """Delete a group that the user owns: nothing is taken in from the answer on.
+        """Delete a group that the user owns; after the answer, nobody can write in it.
 
-        Asked again it answers with the same job, as far as it is then.
+        A repeated request returns the same job with its current progress.
         """
         return await self._rest.ask(Job, "DELETE", _path(chat))
 
     async def mute(self, chat: str, until: datetime | None) -> None:
-        """Let the chat not disturb until then; None ends it."""
+        """Mute a chat until this time; None unmutes it."""
         await self._rest.request("PUT", _path(chat, "mute"), {"until": until and until.isoformat()})
 
     # Members.
 
     async def members(self, chat: str) -> list[Member]:
-        """Everyone in the chat, longest-standing first."""
+        """Return all members of a chat, longest-standing first."""
         return await self._list(Member, _path(chat, "members"))
 
     async def put_member(self, chat: str, user: str, role: str | None = None) -> Member | Invite:
-        """Add a member, or change a role."""
+        """Add a member or change a role; return the member.
+
+        Return the invitation instead if the user must accept one first.
+        """
         body = {} if role is None else {"role": role}
         answer = await self._rest.request("PUT", _path(chat, "members", user), body)
         if answer.status_code == ASKED:
@@ -106,25 +113,33 @@ class Api:
         return msgspec.json.decode(answer.content, type=Member)
 
     async def remove_member(self, chat: str, user: str) -> None:
-        """Remove a member, or leave."""
+        """Remove a member, or leave the chat."""
         await self._rest.request("DELETE", _path(chat, "members", user))
 
     async def invites(self) -> list[Invite]:
-        """Groups that strangers ask the user into, newest first, where the tenant wants that."""
+        """Return the user's open invitations, newest first.
+
+        There are invitations only if the tenant's settings require them.
+        """
         return await self._list(Invite, "/v1/me/invites")
 
     async def accept_invite(self, chat: str) -> Chat:
-        """Join; doing it again has the same answer."""
+        """Accept an invitation, and return the chat; a repeat returns the same answer."""
         path = path_of("me", "invites", chat, "accept")
         return await self._rest.ask(Chat, "POST", path, is_safe=True)
 
     async def decline_invite(self, chat: str) -> None:
-        """Be asked no longer, into this chat for 7 days by anybody; nobody is told."""
+        """Decline an invitation, without notifying anybody.
+
+        For 7 days nobody can invite the user into this chat.
+        """
         await self._rest.request("DELETE", path_of("me", "invites", chat))
 
     async def leave(self, chats: list[str]) -> list[Left]:
-        """Leave up to 100 chats; for each of them whether it was left. What is `retryable` can be
-        asked for again."""
+        """Leave up to 100 chats; return for each whether it was left.
+
+        The request can be repeated for chats that are `retryable`.
+        """
         body = {"chats": chats}
         found = await self._rest.ask(_Data, "POST", "/v1/chats/leave", body, is_safe=True)
         return msgspec.json.decode(found.data, type=list[Left])
@@ -132,11 +147,11 @@ class Api:
     # Messages.
 
     async def message(self, chat: str, sequence: int) -> MessageRecord:
-        """One message as it is now, with its status."""
+        """Return the current state of a message, with its status."""
         return await self._rest.ask(MessageRecord, "GET", _path(chat, "messages", str(sequence)))
 
     async def edit(self, chat: str, sequence: int, content: str) -> MessageRecord:
-        """Change the content of an own message."""
+        """Replace the content of an own message, and return the message."""
         path = _path(chat, "messages", str(sequence))
         return await self._rest.ask(MessageRecord, "PATCH", path, {"content": content})
 
@@ -145,30 +160,40 @@ class Api:
         await self._rest.request("DELETE", _path(chat, "messages", str(sequence)))
 
     async def react(self, chat: str, sequence: int, emoji: str) -> None:
-        """Put an emoji to a message."""
+        """React to a message with an emoji."""
         path = _path(chat, "messages", str(sequence), "reactions", emoji)
         await self._rest.request("PUT", path)
 
     async def unreact(self, chat: str, sequence: int, emoji: str) -> None:
-        """Take an own emoji away."""
+        """Remove an own reaction from a message."""
         path = _path(chat, "messages", str(sequence), "reactions", emoji)
         await self._rest.request("DELETE", path)
 
     async def reactions(self, chat: str, sequence: int) -> list[Reaction]:
-        """Who reacted, and how."""
+        """Return all reactions to a message."""
         return await self._list(Reaction, _path(chat, "messages", str(sequence), "reactions"))
 
     async def receipts(self, chat: str) -> list[Receipt]:
-        """How far everyone is."""
+        """Return the receipts of all members of a chat."""
         return await self._list(Receipt, _path(chat, "receipts"))
 
     # Notifications.
 
+    async def inboxes(self, limit: int = 50, cursor: str | None = None) -> ListPage[ListedInbox]:
+        """The inboxes of the user's tenant by name."""
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedInbox], "GET", "/v1/inboxes", query=query)
+
+    async def devices(self, limit: int = 50, cursor: str | None = None) -> ListPage[ListedDevice]:
+        """The devices on which the user is logged in, by name."""
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedDevice], "GET", "/v1/me/devices", query=query)
+
     def inbox(self, name: str) -> Inbox:
-        """One inbox of the user; nothing is asked yet."""
+        """Return an inbox of the user, without a request to the server."""
         return Inbox(self._rest, name)
 
-    # How it is asked.
+    # Helpers.
 
     async def _create(self, wish: dict[str, Any]) -> Chat:
         return await self._rest.ask(Chat, "POST", "/v1/chats", wish, key=self._world.new_id())

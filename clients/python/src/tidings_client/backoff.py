@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When to come back after a connection has ended, and whether at all. No I/O."""
+"""Decide whether and when to reconnect after a connection has ended. No I/O."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -13,7 +13,7 @@ _DOUBLINGS_MAX: Final = 16
 
 
 class Close(IntEnum):
-    """Why a server closes a socket."""
+    """Codes that tell why the server closed a socket."""
 
     PROTOCOL_ERROR = 1002
     INVALID_TEXT = 1007
@@ -52,37 +52,37 @@ FINAL: Final = frozenset(
         Close.FRAME_TOO_LARGE,
     }
 )
-"""After these, coming back would end the same way: something has to change first."""
+"""After these codes a new connection would end in the same way, until something is changed."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a connection, or the attempt at one, came to its end."""
+    """How a connection, or an attempt to connect, ended."""
 
     reason: str
     code: int | None = None
-    """The close code; None if there was none, because the network broke or nobody answered."""
+    """The close code; None if there was none, because the network failed or nobody answered."""
     retry_after_ms: int | None = None
-    """When the server wants the client back, if it said so."""
+    """When the client should reconnect, if the server said so."""
     away_seconds: float = 0.0
-    """How long whoever turned the client away wants it to stay away, before it tries again as after
-    any failure: everybody else was told the same."""
+    """Minimum time before the next attempt, from the server or proxy that refused the socket. The
+    usual random pause is added, because other clients were told the same time."""
     is_final: bool = False
-    """Whether the server said, in so many words, not to come back."""
+    """Whether the server explicitly told the client not to reconnect."""
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Come back after so many seconds, with a new token if the old one is no good."""
+    """Reconnect after these seconds, with a new token if the server refused the last one."""
 
     seconds: float
     needs_token: bool = False
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Do not come back by itself."""
+    """Do not reconnect."""
 
 
 class Backoff:
-    """Full jitter: anything between nothing and a pause that doubles from 1 to 60 seconds."""
+    """Random pauses between 0 and a maximum, which doubles with each failure from 1 to 60 s."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Backoff:
         self._refused_tokens = 0
 
     def after(self, ended: Ended) -> Retry | Stop:
-        """What to do now that a connection has ended."""
+        """Return what to do after a connection has ended."""
         if ended.code == Close.NOT_AUTHENTICATED:
             return self._with_a_new_token()
         if ended.is_final or ended.code in FINAL:
@@ -107,11 +107,11 @@ class Backoff:
         return Retry(ended.away_seconds + self._pause())
 
     def steady(self) -> None:
-        """The connection has held for a while: the next pause is a short one again."""
+        """Make the next pause short again, because the connection has lasted for a while."""
         self._failures = self._refused_tokens = 0
 
     def _with_a_new_token(self) -> Retry:
-        """At once for a token that has just expired; slower if fresh ones are refused too."""
+        """Reconnect at once with a new token; pause if new tokens are refused, too."""
         self._refused_tokens += 1
         return Retry(self._pause() if self._refused_tokens > 1 else 0.0, needs_token=True)
 
@@ -122,7 +122,10 @@ class Backoff:
 
 
 def retry_after_seconds(text: str | None, *, otherwise: float, most: float) -> float:
-    """What a `Retry-After` asks for, within reason; a date counts as nothing said."""
+    """Return the seconds in a `Retry-After` header, at most `most`.
+
+    Return `otherwise` if the header is missing or not a number, such as a date.
+    """
     try:
         seconds = float(text or "")
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client as an application sees it: send, read, and a stream of events that has no end."""
+"""The client that an application uses: send messages, mark them as read, and receive events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,20 +35,20 @@ PAGE_DEFAULT: Final = 50
 
 
 class History(msgspec.Struct, frozen=True):
-    """Part of a chat's log, in its order."""
+    """A part of a chat's log, oldest entry first."""
 
     entries: list[AnyEntryEvent]
     head: int
-    """The last entry there is."""
+    """The sequence of the newest entry of the chat."""
     more: bool
-    """Whether there is more in the direction that was asked for."""
+    """Whether there are more entries in the requested direction."""
 
 
 class Client:
-    """One device of one user. Use it as an async context manager.
+    """A client on one device of one user. Use it as an async context manager.
 
-    It connects by itself, and comes back by itself whenever the connection is lost. Events come
-    from `events`; messages go out through `send`. What must not be lost is kept in the storage.
+    It connects automatically, and reconnects whenever the connection is lost. `events` yields what
+    happens; `send` sends messages. State that must not be lost is saved in the storage.
     """
 
     def __init__(
@@ -66,15 +66,16 @@ class Client:
         """
         Args:
             url: The server, such as `https://chat.example.org`.
-            token: Returns a fresh token; called at the start, before the token expires, and when
-                the server refuses it.
+            token: Function that returns a new token. It is called at the start, before the token
+                expires, and when the server refuses it.
             device: The name of this device; not needed if the token names it.
-            storage: Where to keep what must outlive this object; in memory if there is none.
-            sends_in_flight: How many messages of one chat may be under way at once. With more
-                than one, a message that the server turns away for the moment may be overtaken.
-            backoff: How long to wait before coming back.
-            ssl_context: Whom to trust, for `https`; the system's trust if it is not given.
-            world: Clock and chance.
+            storage: Where to save the state that must outlive this object; by default in memory.
+            sends_in_flight: How many messages of one chat may wait for their answers at the same
+                time. With more than one, a message that the server refuses temporarily may arrive
+                after a later message.
+            backoff: Decides how long to wait before reconnecting.
+            ssl_context: The trusted certificates for `https`; by default those of the system.
+            world: The source of time and randomness.
         """
         self._url = url.rstrip("/")
         self._device = device
@@ -91,7 +92,7 @@ class Client:
         self._promises = Promises()
         self._running: asyncio.Task[None] | None = None
         self.api = Api(self._url, self._tokens, self._world, ssl_context)
-        """The REST API, with the same token."""
+        """The REST API, which uses the same token."""
 
     # Opening and closing.
 
@@ -108,7 +109,7 @@ class Client:
         await self.close()
 
     async def open(self) -> None:
-        """Load what is kept and start connecting; does not wait for a connection.
+        """Load the saved state and start connecting, without waiting for a connection.
 
         Raises:
             StorageTrouble: The storage cannot be used.
@@ -131,8 +132,11 @@ class Client:
         self._running = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Disconnect, write the rest, let go of the storage. Messages that have not been answered
-        stay in the outbox; an event that was not followed by asking for the next comes again."""
+        """Disconnect, save the last changes, and close the storage.
+
+        Unanswered messages stay in the outbox. An event that was not confirmed is delivered again
+        by the next client.
+        """
         if self._running is None:
             return
         running, self._running = self._running, None
@@ -144,7 +148,7 @@ class Client:
         await self._journal.close()
 
     async def _run(self) -> None:
-        """Everything that goes on in the background, until one part of it cannot go on."""
+        """Run all background work, until a part of it fails for good."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._journal.run())
@@ -160,23 +164,23 @@ class Client:
 
     @property
     def user(self) -> str | None:
-        """Who this is, as the server says; None before the first connection."""
+        """The user of this client, as reported by the server; None before the first connection."""
         return self._conversation.user
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a connection and nothing is missing."""
+        """Whether the client is connected and has received everything that it missed."""
         return self._conversation.is_live
 
     async def events(self) -> AsyncIterator[Event]:
-        """What happens, for ever; ends when the client is closed.
+        """Yield all events, until the client is closed. Only one reader is allowed at a time.
 
-        An event counts as taken when the next one is asked for: from then on it will not come
-        again, in this run or a later one. There is one reader at a time.
+        Requesting the next event confirms the previous one: it will not be delivered again, in this
+        run or a later one.
 
         Raises:
-            ClientStopped: The server does not want this client back.
-            StorageTrouble: What has been taken cannot be kept.
+            ClientStopped: The server told this client not to reconnect.
+            StorageTrouble: The confirmation of events cannot be saved.
         """
         while True:
             try:
@@ -186,7 +190,7 @@ class Client:
             yield event
 
     async def confirm(self) -> None:
-        """Count the last event as taken, and wait until that is kept."""
+        """Confirm the last event, and wait until this is saved."""
         self._queue.confirm()
         await self._promises.wait(self._journal.flush())
 
@@ -198,13 +202,13 @@ class Client:
         after: int | None = None,
         limit: int = PAGE_DEFAULT,
     ) -> History:
-        """Part of a chat's log: the newest, or what lies before or after a sequence.
+        """Return the newest entries of a chat's log, or the entries before or after a sequence.
 
-        Waits for a connection if there is none.
+        This waits for a connection if there is none.
 
         Raises:
-            Refused: There is no such chat for this user.
-            Unavailable: The server cannot read it now.
+            Refused: The user is not a member of such a chat.
+            Unavailable: The server cannot read the log now.
         """
         if before is None and after is None:
             before = SEQUENCE_MAX
@@ -225,16 +229,17 @@ class Client:
         content_type: str | None = None,
         client_message_id: str | None = None,
     ) -> Sent:
-        """Post a message and wait until the server has it.
+        """Send a message, and wait until it is durable on the server.
 
-        It is in the outbox before anything else happens. From then on it will be sent, through
-        lost connections and, with a storage that outlives the process, restarts; whoever stops
-        waiting does not take it back.
+        The message is first saved in the outbox. It is then sent until it is answered, even after
+        lost connections and, if the storage outlives the process, after restarts. Cancelling this
+        call does not cancel the message.
 
         Raises:
-            Refused: The server will not take it, or (SendExpired) could not be reached in time.
-            OutboxFull: It was not even taken in.
-            ClientClosed, ClientStopped: Not sent yet; it stays in the outbox.
+            Refused: The server refuses the message for good.
+            SendExpired: The message was not confirmed within six days.
+            OutboxFull: The outbox does not accept the message, and it will not be sent.
+            ClientClosed, ClientStopped: The message is not confirmed yet, and stays in the outbox.
         """
         key = self._post(chat, content, ttl_seconds, content_type, client_message_id)
         answer = self._answers[key] = self._loop.create_future()
@@ -252,27 +257,29 @@ class Client:
         content_type: str | None = None,
         client_message_id: str | None = None,
     ) -> str:
-        """Post a message without waiting; its client_message_id.
+        """Send a message without waiting; return its client_message_id.
 
-        It shows up in `events` like every other message, or a SendFailed does. `confirm` waits
-        until it is kept.
+        `events` yields the message like every other message, or a SendFailed. `confirm` waits until
+        the message is saved in the outbox.
         """
         return self._post(chat, content, ttl_seconds, content_type, client_message_id)[1]
 
     async def read(self, chat: str, sequence: int) -> None:
-        """The user has read the chat up to here. Said now or when there is a connection again."""
+        """Mark the chat as read up to a sequence, now or when the client is connected again."""
         self._conversation.read(chat, sequence)
 
     async def typing(self, chat: str) -> None:
-        """The user is writing. May be called at every key: the server hears of it now and then."""
+        """Report that the user is typing. May be called at every key: few reports are sent."""
         self._conversation.typing(chat, self._loop.time())
 
     def inbox(self, name: str) -> Inbox:
-        """An inbox of the user, to list and to mark as read. What comes into it meanwhile comes
-        from `events`."""
+        """Return an inbox of the user, to list it and mark it as read.
+
+        New notifications are also yielded by `events`.
+        """
         return self.api.inbox(name)
 
-    # How it is done.
+    # Helpers.
 
     @property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -290,7 +297,7 @@ class Client:
             raise self._promises.end
         size = len(content.encode())
         if not 0 < size <= CONTENT_BYTES_MAX:
-            # A frame that is far too large would cost the connection, every time it is repeated.
+            # The server would close the connection for a frame that is far too large, each time.
             code = "content.too_large" if size else "content.empty"
             raise Refused(code, f"1 to {CONTENT_BYTES_MAX} bytes, not {size}")
         message = Outgoing(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One socket to the server: a thin shell around picows that knows frames and how it ended."""
+"""A socket to the server: a thin layer over picows that decodes frames and reports the end."""
 
 import asyncio
 import logging
@@ -24,27 +24,27 @@ from tidings_client.frames import Bye, ClientFrame, ServerFrame, decode, encode
 CONNECT_SECONDS_MAX: Final = 15.0
 CLOSE_SECONDS_MAX: Final = 2.0
 FRAME_BYTES_MAX: Final = 1_024 * 1_024
-"""What this client takes at all: far more than a server of today sends."""
+"""Maximum size of a frame that this client accepts, far more than the server sends."""
 
 log = logging.getLogger("tidings_client")
 _picows_log = logging.getLogger("tidings_client.socket")
-_picows_log.setLevel(logging.ERROR)  # a broken connection is daily bread, and an event anyway
+_picows_log.setLevel(logging.ERROR)  # a broken connection is normal, and reported as an event
 
 
 class TurnedAway(OSError):
-    """Somebody answered, and did not open a socket."""
+    """The server, or a proxy, answered the handshake without opening a socket."""
 
     def __init__(self, reason: str, away_seconds: float) -> None:
         super().__init__(reason)
         self.away_seconds = away_seconds
-        """How long to stay away, if that was said."""
+        """How long to wait before the next attempt, from `Retry-After`; 0 without it."""
 
 
 class Connection(WSListener):
-    """One socket, from the handshake to its end."""
+    """A socket, from the handshake to its end."""
 
     def __init__(self, receive: Callable[[ServerFrame], None]) -> None:
-        """`receive` is called with each frame as it comes in."""
+        """Create a closed connection; `receive` is called with each frame that arrives."""
         self._receive = receive
         self._transport: WSTransport | None = None
         self._parts: bytearray | None = None
@@ -54,15 +54,15 @@ class Connection(WSListener):
         self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
     async def open(self, url: str, ssl_context: SSLContext | None = None) -> None:
-        """Connect; over TLS the system's trust counts if no other is given.
+        """Connect; without `ssl_context`, trust the certificates that the system trusts.
 
         Raises:
-            TurnedAway: The server, or a proxy before it, takes no socket for now.
-            OSError: Nobody is there, or it was not a socket that answered.
+            TurnedAway: The server, or a proxy before it, refuses the socket for now.
+            OSError: There was no answer, or not from a WebSocket server.
         """
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                # No redirects: the token is for the server that was named.
+                # Follow no redirects, because the token is only for the named server.
                 await ws_connect(
                     lambda: self,
                     url,
@@ -83,22 +83,22 @@ class Connection(WSListener):
             raise OSError("the connection broke during the handshake")
 
     def say(self, frame: ClientFrame) -> None:
-        """Send a frame; lost if the socket is gone."""
+        """Send a frame; drop it if the socket is closed."""
         if self._transport is not None:
             self._transport.send(WSMsgType.TEXT, encode(frame))
 
     def give_up(self, reason: str) -> None:
-        """Drop the socket without a word: the other side does not seem to be there."""
+        """Drop the socket without a close frame, because the other side seems to be gone."""
         self._given_up = reason
         if self._transport is not None:
             self._transport.disconnect(False)
 
     async def ended(self) -> Ended:
-        """Wait for the end; how it came."""
+        """Wait for the end of the connection; return how it ended."""
         return await asyncio.shield(self._ended)
 
     async def close(self) -> None:
-        """Say goodbye, or drop the socket if the other side takes too long over it."""
+        """Close the socket properly, or drop it if the other side takes too long."""
         transport = self._transport
         if transport is None:
             return
@@ -109,7 +109,7 @@ class Connection(WSListener):
                 return
         transport.disconnect(False)
 
-    # What picows says.
+    # Callbacks of picows.
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -120,7 +120,7 @@ class Connection(WSListener):
         elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._take_part(frame)
         elif frame.msg_type == WSMsgType.CLOSE:
-            # Read by hand: picows names only the standard codes.
+            # Read the code from the payload, because picows knows only the standard codes.
             payload = frame.get_payload_as_bytes()
             self._code = int.from_bytes(payload[:2], "big") if len(payload) >= 2 else None
             if not transport.is_close_frame_sent:
@@ -133,7 +133,7 @@ class Connection(WSListener):
             self._ended.set_result(self._how_it_ended())
 
     def _take_part(self, frame: WSFrame) -> None:
-        """A frame in fragments: some proxies cut long ones."""
+        """Join the fragments of a frame, because some proxies split long frames."""
         parts = bytearray() if self._parts is None else self._parts
         parts += frame.get_payload_as_memoryview()
         if len(parts) > FRAME_BYTES_MAX:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's half of the protocol: frames in, frames and events out. No socket, no awaits.
+"""The client's half of the protocol: it turns received frames into frames and events. No I/O.
 
-It outlives connections: `connected` gives it a line to speak on, `lost` takes the line away.
+A conversation outlives connections: `connected` gives it a connection, `lost` takes it away.
 """
 
 from collections.abc import Callable, Hashable
@@ -49,14 +49,15 @@ FETCH_ENTRIES: Final = 100
 RESYNC_ENTRIES: Final = 50
 TYPING_SECONDS_MIN: Final = 3.0
 CONNECTION: Final[Hashable] = "connection"
-"""What Connected and Disconnected are about: only the latest of them matters."""
+"""Key of the events Connected and Disconnected, of which only the latest matters."""
 
 NOTIFICATION: Final = "notification"
-"""What was taken back before it was handed out gives way to the word that it was."""
+"""Part of the key of a notification and its retraction. The retraction replaces a notification that
+the application has not got yet."""
 
 
 class Conversation:
-    """Everything one client knows, and what follows from each frame. Times are monotonic."""
+    """The state of a client, and its reaction to each frame. Times are monotonic."""
 
     def __init__(
         self, saved: Saved, outbox: Outbox, queue: EventQueue, notebook: Notebook, outcome: Outcome
@@ -70,7 +71,7 @@ class Conversation:
         self._following = Following(saved, queue, notebook, self._receipts, self.sending)
         self._inboxes = InboxEvents()
         self._questions: list[Question] = []
-        """What the application asked and no connection has carried yet."""
+        """Questions of the application that were not sent yet."""
         self._typed_at: dict[str, float] = {}
         self._line: Line | None = None
         self._is_welcome = False
@@ -79,24 +80,24 @@ class Conversation:
 
     @property
     def user(self) -> str | None:
-        """Whose conversation it is, as the server says; None before the first connection."""
+        """The user of the client, as reported by the server; None before the first connection."""
         return self._following.user
 
     # The life of a connection.
 
     def connected(self, line: Line, token: str, device: str | None, now: float) -> None:
-        """There is a connection: say hello."""
+        """Send hello on a new connection; `line` sends a frame."""
         self._line = line
         self._heartbeat = Heartbeat(now)
         self._say(Hello(token, device, self._following.epoch, self._following.have() or None))
 
     def leaving(self) -> None:
-        """The connection is about to be closed: the last chance to say something on it."""
+        """Send the last `received` frames before the connection is closed."""
         if self._is_welcome:
             self._say_received(is_tick=True)
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
         self._line = None
         self._is_welcome = self.is_live = False
         self._questions += self._requests.lost()
@@ -105,7 +106,7 @@ class Conversation:
         self.sending.lost()
 
     def tick(self, now: float, wall_ms: int) -> str | None:
-        """Called twice a second; a reason to drop the connection, if there is one."""
+        """Do the regular work, twice a second; return a reason to drop the connection, if any."""
         self.sending.expire(wall_ms)
         if self._line is None:
             return None
@@ -125,10 +126,10 @@ class Conversation:
         self.pump(now)
         return None
 
-    # What the application wants.
+    # Calls of the application.
 
     def taken(self, mark: Mark) -> None:
-        """The application has taken an event: only now does it count."""
+        """Record that the application has confirmed an event."""
         if isinstance(mark, Position):
             self._following.taken(mark)
         else:
@@ -138,7 +139,7 @@ class Conversation:
             self._say_received(is_tick=False)
 
     def read(self, chat: str, sequence: int) -> None:
-        """The user has read this far."""
+        """Record and send that the user has read a chat up to a sequence."""
         dropped = self._receipts.read(chat, sequence)
         if dropped is None:
             return
@@ -150,23 +151,23 @@ class Conversation:
             self._say(Read(chat, sequence))
 
     def typing(self, chat: str, now: float) -> None:
-        """The user is writing: worth a frame only now and then, and only while connected."""
+        """Send that the user is typing, at most every three seconds and only while live."""
         if self.is_live and now - self._typed_at.get(chat, float("-inf")) >= TYPING_SECONDS_MIN:
             self._typed_at[chat] = now
             self._say(TypingFrame(chat))
 
     def ask(self, question: Question, now: float) -> None:
-        """Ask the server for a page, now or as soon as there is a connection."""
+        """Request a page from the server, now or when there is a connection."""
         self._questions.append(question)
         self.pump(now)
 
-    # What the server says.
+    # Frames of the server.
 
     def receive(self, frame: ServerFrame, now: float) -> None:
-        """Take a frame in.
+        """Handle a frame of the server.
 
         Raises:
-            WrongUser: The token is not for the user whose state this is.
+            WrongUser: The token belongs to another user than the saved state.
         """
         match frame:
             case Entry():
@@ -241,13 +242,13 @@ class Conversation:
             case None:
                 pass
 
-    # What to say.
+    # Frames to the server.
 
     def pump(self, now: float) -> None:
-        """Say whatever can be said now.
+        """Send everything that can be sent now.
 
-        The outbox does not wait for `live`: an application that sends before it takes its next
-        event would otherwise wait for itself.
+        The outbox does not wait for `live`. Otherwise an application that waits for its `send`
+        before it requests the next event would wait forever.
         """
         if not self._is_welcome:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an entry as it comes over the wire to the event an application gets."""
+"""Convert an entry from the wire to the event that the application gets."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -45,7 +45,7 @@ class _Place(TypedDict):
 
 
 def event_of(entry: Entry) -> AnyEntryEvent:
-    """The event of an entry. One that lacks what its kind needs is handed out as `OtherEntry`."""
+    """Return the event for an entry; an entry that lacks a necessary field is an `OtherEntry`."""
     place = _Place(
         chat=entry.chat,
         sequence=entry.sequence,

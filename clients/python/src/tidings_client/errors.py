@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, as exceptions that carry data.
+"""The exceptions of this client.
 
 TidingsError
-├── Refused         the server understood and declined; nothing happened and nothing will
-│   └── SendExpired the message could not be confirmed for six days
-├── Unavailable     no answer, or not now: the outcome is unknown; repeat with the same key
-├── OutboxFull      too many messages wait already
-├── ClientClosed    the client was closed meanwhile; what is in the outbox stays there
-├── ClientStopped   the server does not want this client back
-│   └── LoggedOut       the session has ended, or there never was one: log in
-└── StorageTrouble  what has to be kept cannot be kept
+├── Refused         the server declined the request; it had no effect and will have none
+│   └── SendExpired the message was not confirmed for six days
+├── Unavailable     no answer, so the outcome is unknown; repeat the request with the same key
+├── OutboxFull      too many messages are waiting
+├── ClientClosed    the client was closed; messages in the outbox stay there
+├── ClientStopped   the server told this client not to reconnect
+│   └── LoggedOut       nobody is logged in, or the session has ended: log in again
+└── StorageTrouble  the storage cannot be read or written
     ├── StorageBusy     another client has the file open
     └── WrongUser       the file belongs to another user
 """
@@ -20,11 +20,11 @@ NOT_AUTHENTICATED: Final = 4401
 
 
 class TidingsError(Exception):
-    """Anything this client raises."""
+    """Base class of all exceptions of this client."""
 
 
 class Refused(TidingsError):
-    """The server declined. `code` is stable and says why."""
+    """The server declined the request; the stable `code` gives the reason."""
 
     def __init__(self, code: str, detail: str, status: int | None = None) -> None:
         self.code, self.detail, self.status = code, detail, status
@@ -32,7 +32,11 @@ class Refused(TidingsError):
 
 
 class SendExpired(Refused):
-    """Not confirmed for six days: the server forgets the key after seven, so no further try."""
+    """The message was not confirmed for six days, and is not sent again.
+
+    The server forgets the key of a message after seven days, so a later repeat could be stored as
+    a second message.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -41,19 +45,19 @@ class SendExpired(Refused):
 
 
 class Unavailable(TidingsError):
-    """There was no answer, or none for now. The same request may be repeated."""
+    """There was no answer, or the server is unavailable now. The request may be repeated."""
 
 
 class OutboxFull(TidingsError):
-    """So many messages wait to be sent that another one cannot be taken."""
+    """Too many messages are waiting to be sent, so no other is accepted."""
 
 
 class ClientClosed(TidingsError):
-    """The client was closed. Messages in its outbox stay there for the next one."""
+    """The client was closed. Messages in its outbox stay there for the next client."""
 
 
 class ClientStopped(TidingsError):
-    """The server closed the connection in a way that coming back would not help."""
+    """The server closed the connection for a reason that a new connection would not remove."""
 
     def __init__(self, code: int, reason: str) -> None:
         self.code, self.reason = code, reason
@@ -61,22 +65,22 @@ class ClientStopped(TidingsError):
 
 
 class LoggedOut(ClientStopped):
-    """Nobody is logged in: the session was ended, has expired, or was never opened."""
+    """Nobody is logged in: the session was revoked, has expired, or was never opened."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(NOT_AUTHENTICATED, reason)
 
 
 class StorageTrouble(TidingsError):
-    """The storage cannot keep what it has to keep."""
+    """The storage cannot be read or written."""
 
 
 class StorageBusy(StorageTrouble):
-    """Another client uses this storage: two of them would overwrite each other."""
+    """Another client uses this storage; two clients would overwrite each other's state."""
 
 
 class WrongUser(StorageTrouble):
-    """The storage belongs to another user, whose outbox must not be sent under this name."""
+    """The storage belongs to another user, whose messages must not be sent as this user."""
 
     def __init__(self, expected: str, actual: str) -> None:
         self.expected, self.actual = expected, actual

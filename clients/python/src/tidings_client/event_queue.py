@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events on their way to the application: bounded, in order, each counted as taken only when the
-application asks for the next one."""
+"""Bounded queue of events for the application, in order.
+
+An event is confirmed when the application requests the next one.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -13,23 +15,23 @@ from tidings_client.events import Event
 from tidings_client.saved import Held, OutgoingKey
 
 ENTRIES_MAX: Final = 2_000
-"""Beyond this many entries nothing more is put in; what is missing is fetched when there is room.
-On one connection the server's own window, 1,000 entries, comes first."""
+"""Maximum number of waiting entries. Further entries are fetched later, when there is room. On one
+connection, the server's window of 1,000 entries is reached first."""
 NOTICES_MAX: Final = 10_000
-"""How many different notices (typing, presence, receipts ...) may wait; more are dropped."""
+"""Maximum number of waiting notices (typing, presence, receipts ...); others are dropped."""
 
 
 class Position(msgspec.Struct, frozen=True):
-    """What taking an event means: the chat is held up to here, or (None) not at all."""
+    """Effect of confirming an event: the new position in a chat, or None if the chat is gone."""
 
     chat: str
     held: Held | None
     is_awaited: bool = False
-    """Whether somebody else sent it and likes to hear that it was received."""
+    """Whether another user sent the entry, and waits for it to be received."""
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """What taking an event means: the application knows that this message failed."""
+    """Effect of confirming an event: the application knows that this message failed."""
 
     key: OutgoingKey
 
@@ -38,36 +40,36 @@ Mark = Position | Reported
 
 
 class EventQueue:
-    """One producer, one consumer."""
+    """Queue of events with one producer and one consumer."""
 
     def __init__(self, taken: Callable[[Mark], None]) -> None:
-        """`taken` is told of each mark as soon as the application has taken its event."""
+        """Create an empty queue; `taken` is called with the mark of each confirmed event."""
         self._taken = taken
         self._items: OrderedDict[Hashable, tuple[Event, Mark | None]] = OrderedDict()
         self._serial = 0
         self._entries = 0
         self._notices = 0
         self._in_hand: Mark | None = None
-        """Handed out, and not yet taken."""
+        """The mark of the event that the application has got and not confirmed yet."""
         self._waiter: asyncio.Future[None] | None = None
         self._end: Exception | None = None
 
     @property
     def room(self) -> int:
-        """How many entries may still be put in."""
+        """The number of entries that the queue can still accept."""
         return ENTRIES_MAX - self._entries
 
-    # Putting in.
+    # The producer.
 
     def put(self, event: Event, mark: Mark) -> None:
-        """An event that must not be lost."""
+        """Add an event that must not be lost."""
         self._serial += 1
         self._items[self._serial] = event, mark
         self._entries += isinstance(mark, Position)
         self._wake()
 
     def put_notice(self, event: Event, key: Hashable) -> None:
-        """An event of which only the latest of its kind matters: an earlier one gives way."""
+        """Add an event, which replaces a waiting event with the same key."""
         name = ("notice", key)
         if self._items.pop(name, None) is None:
             if self._notices >= NOTICES_MAX:
@@ -77,29 +79,29 @@ class EventQueue:
         self._wake()
 
     def end(self, error: Exception) -> None:
-        """Nothing more comes: once all is handed out, `next` raises this."""
+        """End the queue: after the waiting events, `next` raises this error."""
         self._end = self._end or error
         self._wake()
 
     def close(self, error: Exception) -> None:
-        """Nothing more is handed out; what still waits was never taken, and comes again."""
+        """Close the queue and drop the waiting events, which the next client delivers again."""
         self._items.clear()
         self._in_hand = None
         self.end(error)
 
-    # Taking out.
+    # The consumer.
 
     def confirm(self) -> None:
-        """The application is done with the event it was handed last."""
+        """Confirm the event that the application got last."""
         mark, self._in_hand = self._in_hand, None
         if mark is not None:
             self._taken(mark)
 
     async def next(self) -> Event:
-        """The next event; asking for it takes the one before.
+        """Confirm the last event, and return the next one.
 
         Raises:
-            RuntimeError: Somebody else is waiting for events already.
+            RuntimeError: Another reader is already waiting for events.
         """
         self.confirm()
         while not self._items:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client hands to its application: one type for each thing that happens."""
+"""The events that an application gets from its client, one type for each."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -7,11 +7,11 @@ from typing import Any, Literal
 import msgspec
 
 WhyGone = Literal["redacted", "expired", "erased"]
-"""Why a message has no content any more."""
+"""Why a message no longer has content."""
 
 
 class EntryEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a chat's log. For each chat they come in order, without a gap, each once."""
+    """An entry of a chat's log. The entries of a chat come in order, without gaps, each once."""
 
     chat: str
     sequence: int
@@ -20,12 +20,12 @@ class EntryEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(EntryEvent, frozen=True, kw_only=True):
-    """A message; one's own come too, at their place in the log."""
+    """A message. The user's own messages are included, at their position in the log."""
 
     message_id: str
     client_message_id: str
     content: str | None
-    """None if it is gone; `gone` says why."""
+    """None if the content is gone; `gone` gives the reason."""
     content_type: str
     expires_at: datetime | None = None
     edited_at: datetime | None = None
@@ -34,7 +34,10 @@ class Message(EntryEvent, frozen=True, kw_only=True):
 
 
 class Edited(EntryEvent, frozen=True, kw_only=True):
-    """The message at `target` was edited; the content is its present one, None if it is gone."""
+    """The message with the sequence `target` was edited.
+
+    `content` is its current content; None if it is gone.
+    """
 
     target: int
     content: str | None
@@ -42,27 +45,27 @@ class Edited(EntryEvent, frozen=True, kw_only=True):
 
 
 class Redacted(EntryEvent, frozen=True, kw_only=True):
-    """The content of the message at `target` is gone for everyone."""
+    """The content of the message with the sequence `target` was removed for everyone."""
 
     target: int
 
 
 class Reacted(EntryEvent, frozen=True, kw_only=True):
-    """The sender put an emoji to the message at `target`."""
+    """The sender reacted with an emoji to the message with the sequence `target`."""
 
     target: int
     emoji: str
 
 
 class Unreacted(EntryEvent, frozen=True, kw_only=True):
-    """The sender took an emoji away from the message at `target`."""
+    """The sender removed a reaction from the message with the sequence `target`."""
 
     target: int
     emoji: str
 
 
 class MemberAdded(EntryEvent, frozen=True, kw_only=True):
-    """These users came into the chat."""
+    """These users joined the chat."""
 
     users: list[str]
     role: str
@@ -75,20 +78,23 @@ class MemberRemoved(EntryEvent, frozen=True, kw_only=True):
 
 
 class RoleChanged(EntryEvent, frozen=True, kw_only=True):
-    """These users have another role."""
+    """These users got another role."""
 
     users: list[str]
     role: str
 
 
 class Renamed(EntryEvent, frozen=True, kw_only=True):
-    """The chat has another name."""
+    """The chat got another name."""
 
     name: str
 
 
 class ChatDeleted(EntryEvent, frozen=True, kw_only=True):
-    """The last entry of a chat: nobody can write in it any more, and soon nobody reads it."""
+    """The chat was deleted, and this is its last entry.
+
+    Nobody can write in the chat; after the deletion has finished, nobody can read it.
+    """
 
 
 class ChatCreated(EntryEvent, frozen=True, kw_only=True):
@@ -105,9 +111,9 @@ class OtherEntry(EntryEvent, frozen=True, kw_only=True):
 
 
 class ChatResynced(msgspec.Struct, frozen=True, kw_only=True):
-    """Too much was missing: drop what you show of the chat; its entries from `start` on follow.
+    """Too many entries were missing. The application must drop its entries of the chat.
 
-    What lies before `start` can be had with `Client.history`.
+    The entries from `start` on follow as events; `Client.history` returns earlier ones.
     """
 
     chat: str
@@ -115,13 +121,13 @@ class ChatResynced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatGone(msgspec.Struct, frozen=True, kw_only=True):
-    """The chat is not (any more) the user's, or not there."""
+    """The chat does not exist, or is no longer the user's."""
 
     chat: str
 
 
 class ReceiptMoved(msgspec.Struct, frozen=True, kw_only=True):
-    """A member, or the user on another device, has received and read this far."""
+    """The sequences up to which a member, or the user elsewhere, has received and read."""
 
     chat: str
     user: str
@@ -130,14 +136,14 @@ class ReceiptMoved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Typing(msgspec.Struct, frozen=True, kw_only=True):
-    """A member is writing; to be forgotten after six seconds."""
+    """A member is typing. The application should show this for six seconds."""
 
     chat: str
     user: str
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody the user shares a small chat with came or went."""
+    """Somebody who shares a small chat with the user came online or went offline."""
 
     user: str
     online: bool
@@ -145,7 +151,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The unread count of a chat changed by something other than a new entry."""
+    """The unread count of a chat changed, but not because of a new entry."""
 
     chat: str
     unread: int
@@ -153,8 +159,11 @@ class UnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification in an inbox of the user. As an event each comes once, if the user was
-    connected when it was made; `Inbox.notifications` has those that came before."""
+    """A notification in an inbox of the user.
+
+    As an event, it comes once, and only if the user is connected when it is posted.
+    `Inbox.notifications` yields all others, too.
+    """
 
     inbox: str
     id: str
@@ -162,36 +171,37 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     sender: str | None
     received_at: datetime
     message: dict[str, Any]
-    """As the tenant posted it: title, body, perhaps a link, and what else the inbox allows."""
+    """The message as the tenant posted it: title, body, optionally a link, and the tenant's own
+    fields."""
     read_at: datetime | None = None
     host_system_id: str | None = None
 
     @property
     def title(self) -> str:
-        """Its first line."""
+        """The title of the notification."""
         return str(self.message.get("title", ""))
 
     @property
     def body(self) -> str:
-        """What it says."""
+        """The text of the notification."""
         return str(self.message.get("body", ""))
 
     @property
     def cta_uri(self) -> str | None:
-        """Where a tap on it leads, if anywhere."""
+        """The link that a tap on the notification opens; None without a link."""
         link = self.message.get("cta_uri")
         return None if link is None else str(link)
 
 
 class NotificationRetracted(msgspec.Struct, frozen=True, kw_only=True):
-    """The tenant took a notification back: show it no longer."""
+    """The tenant retracted a notification, which must not be shown any more."""
 
     inbox: str
     id: str
 
 
 class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of an inbox is unread changed by something other than a new notification."""
+    """The unread count of an inbox changed, but not because of a new notification."""
 
     inbox: str
     total: int
@@ -199,14 +209,14 @@ class InboxUnreadChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True):
-    """There is a connection, and all that was missed has been handed out before this event."""
+    """The client is connected. All missed entries came before this event."""
 
     user: str
     device: str
 
 
 class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
-    """There is no connection. `retry_in` is None if the client does not come back by itself."""
+    """The connection is lost. `retry_in` is None if the client does not reconnect."""
 
     code: int | None
     reason: str
@@ -214,7 +224,7 @@ class Disconnected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SendFailed(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the outbox will not be sent any more, and nobody waits for its `send`."""
+    """A message in the outbox has failed for good, and no call of `send` is waiting for it."""
 
     chat: str
     client_message_id: str

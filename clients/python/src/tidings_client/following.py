@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Following the logs: from what the server tells to events, and to what has to be kept of them."""
+"""Follow the logs: convert frames of the server to events, and record what must be saved."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from tidings_client.sending import Sending, own_entry
 
 
 class Following:
-    """The logs of one user's chats under one epoch, as far as they came."""
+    """The logs of one user's chats in one epoch, as far as they have arrived."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class Following:
     # The life of a connection.
 
     def have(self) -> dict[str, int]:
-        """What to say in hello."""
+        """Return the last applied entry of each chat, for hello."""
         return self._view.have()
 
     def welcome(self, user: str, epoch: str) -> None:
-        """The server said whose logs these are, and whether they are the ones held."""
+        """Handle `welcome`: if the epoch has changed, nothing that was applied is valid."""
         if epoch == self.epoch:
             return
         if self.epoch is not None:
@@ -53,63 +53,66 @@ class Following:
         self._notebook.wake()
 
     def live(self) -> None:
-        """The server has told of every chat."""
+        """Handle `live`: the server has named every chat."""
         self._do(self._view.live())
 
     def settle(self) -> None:
-        """Ask for what should have come by now."""
+        """Mark entries as missing that should have arrived by now."""
         self._view.settle()
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
         self._view.lost()
 
-    # What the server tells.
+    # Frames of the server.
 
     def take(self, entry: Entry) -> None:
-        """An entry."""
+        """Handle an entry."""
         self._do(self._view.take(entry))
 
     def sent(self, message: Outgoing | None, frame: SentFrame) -> None:
-        """An own message has its place; None if it is not known any more what it said."""
+        """Handle `sent` for an own message; None if its content is no longer known."""
         if message is None:
             self._view.told(frame.chat, frame.sequence)
         else:
             self._do(self._view.take_own(own_entry(message, self.user or "", frame)))
 
     def resync(self, chat: str, head: int) -> None:
-        """Start over at the newest page."""
+        """Start a chat again at the newest page."""
         self._view.resync(chat, head)
 
     def gone(self, chat: str) -> None:
-        """Not (any more) the user's."""
+        """Forget a chat that is gone, or no longer the user's."""
         self._do(self._view.gone(chat))
 
     def wants(self) -> Iterator[Want]:
-        """What to ask for."""
+        """Yield the missing parts of logs to request."""
         return self._view.wants()
 
     def page(self, want: Want, page: Page) -> None:
-        """What was asked for."""
+        """Handle the page that was requested for a missing part."""
         self._do(self._view.page(want, page.entries, page.head))
 
     def refused(self, want: Want, frame: RefusedFrame) -> None:
-        """What was asked for is not given."""
+        """Handle the refusal of a request for a missing part."""
         if frame.code == "chat.not_found":
             self.gone(want.chat)
         else:
             self._view.unanswered(want)
 
-    # What the application has taken.
+    # Confirmations of the application.
 
     def taken(self, position: Position) -> None:
-        """Only now does an entry count as held, for this device and for the server."""
+        """Save the new position in a chat, and report it to the server.
+
+        This happens only after the application has confirmed the event.
+        """
         self._notebook.changes.held[position.chat] = position.held
         self._notebook.wake()
         if position.held is not None and position.held.epoch == self.epoch:
             self._receipts.taken(position.chat, position.held.have, is_awaited=position.is_awaited)
 
-    # What follows.
+    # Helpers.
 
     def _do(self, steps: list[Step]) -> None:
         for step in steps:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of the socket as a client sees them, both ways, and their codec."""
+"""The frames of the socket in both directions, and their codec."""
 
 from datetime import datetime
 from typing import Any
@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 SEQUENCE_MAX = 2**53 - 1
-"""The largest sequence there can be: `before` it is the newest page of any log."""
+"""The largest possible sequence; a fetch `before` it returns the newest page of any log."""
 
 # Client to server.
 
 
 class Hello(msgspec.Struct, tag_field="op", tag="hello", omit_defaults=True):
-    """The first frame: who I am and what I have."""
+    """The first frame: the client's token and device, and the entries that it has."""
 
     token: str
     device: str | None = None
@@ -33,27 +33,27 @@ class Send(msgspec.Struct, tag_field="op", tag="send", omit_defaults=True):
 
 
 class Received(msgspec.Struct, tag_field="op", tag="received"):
-    """I have all entries of the chat up to here."""
+    """Report that this device has received all entries of the chat up to the sequence."""
 
     chat: str
     sequence: int
 
 
 class Read(msgspec.Struct, tag_field="op", tag="read"):
-    """My user has read the chat up to here."""
+    """Report that the user has read the chat up to the sequence."""
 
     chat: str
     sequence: int
 
 
 class TypingFrame(msgspec.Struct, tag_field="op", tag="typing"):
-    """My user is writing."""
+    """Report that the user is typing."""
 
     chat: str
 
 
 class Fetch(msgspec.Struct, tag_field="op", tag="fetch", omit_defaults=True):
-    """Give me part of a log: upwards from after, or downwards from before."""
+    """Request a part of a log: the entries after `after`, or the newest before `before`."""
 
     id: str
     chat: str
@@ -63,13 +63,13 @@ class Fetch(msgspec.Struct, tag_field="op", tag="fetch", omit_defaults=True):
 
 
 class Auth(msgspec.Struct, tag_field="op", tag="auth"):
-    """A fresh token for the same user."""
+    """A new token for the same user."""
 
     token: str
 
 
 class Ping(msgspec.Struct, tag_field="op", tag="ping"):
-    """I am alive."""
+    """Show the server that this client is alive."""
 
 
 ClientFrame = Hello | Send | Received | Read | TypingFrame | Fetch | Auth | Ping
@@ -79,7 +79,7 @@ ClientFrame = Hello | Send | Received | Read | TypingFrame | Fetch | Auth | Ping
 
 
 class Welcome(msgspec.Struct, tag_field="op", tag="welcome"):
-    """You are in; what you missed follows."""
+    """The client is accepted; the entries that it missed follow."""
 
     user: str
     device: str
@@ -88,11 +88,11 @@ class Welcome(msgspec.Struct, tag_field="op", tag="welcome"):
 
 
 class Live(msgspec.Struct, tag_field="op", tag="live"):
-    """All that was there before `welcome` has been sent, or named by resync or gone."""
+    """Catch-up is complete: every chat was sent, or named by `resync` or `gone`."""
 
 
 class Entry(msgspec.Struct, tag_field="op", tag="entry", kw_only=True, omit_defaults=True):
-    """An entry of a chat's log. In a page it comes without its `op`."""
+    """An entry of a chat's log. Inside a page it has no `op`."""
 
     chat: str
     sequence: int
@@ -117,7 +117,7 @@ class Entry(msgspec.Struct, tag_field="op", tag="entry", kw_only=True, omit_defa
 
 
 class SentFrame(msgspec.Struct, tag_field="op", tag="sent"):
-    """Your message is durable."""
+    """A message of this client is durable."""
 
     id: str
     chat: str
@@ -127,7 +127,7 @@ class SentFrame(msgspec.Struct, tag_field="op", tag="sent"):
 
 
 class RefusedFrame(msgspec.Struct, tag_field="op", tag="refused"):
-    """No, and whether it makes sense to try again."""
+    """A request was refused; `retryable` tells whether a repeat may succeed."""
 
     code: str
     detail: str
@@ -137,7 +137,7 @@ class RefusedFrame(msgspec.Struct, tag_field="op", tag="refused"):
 
 
 class Page(msgspec.Struct, tag_field="op", tag="page"):
-    """Part of a log, in its order."""
+    """A part of a log, oldest entry first."""
 
     id: str
     chat: str
@@ -147,7 +147,7 @@ class Page(msgspec.Struct, tag_field="op", tag="page"):
 
 
 class ReceiptFrame(msgspec.Struct, tag_field="op", tag="receipt"):
-    """Another member, or another device of mine, is further."""
+    """A receipt moved forward, of another member or of the user on another device."""
 
     chat: str
     user: str
@@ -156,14 +156,14 @@ class ReceiptFrame(msgspec.Struct, tag_field="op", tag="receipt"):
 
 
 class TypingNotice(msgspec.Struct, tag_field="op", tag="typing"):
-    """A member is writing."""
+    """A member is typing."""
 
     chat: str
     user: str
 
 
 class PresenceFrame(msgspec.Struct, tag_field="op", tag="presence"):
-    """A user I share a small chat with came or went."""
+    """A user who shares a small chat with this user came online or went offline."""
 
     user: str
     online: bool
@@ -171,7 +171,7 @@ class PresenceFrame(msgspec.Struct, tag_field="op", tag="presence"):
 
 
 class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
-    """A count changed by something other than a new entry: of a chat, or of an inbox."""
+    """The unread count of a chat or an inbox changed, but not because of something new."""
 
     chat: str | None = None
     unread: int = 0
@@ -182,7 +182,7 @@ class UnreadFrame(msgspec.Struct, tag_field="op", tag="unread"):
 
 
 class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", kw_only=True):
-    """Something new in an inbox."""
+    """A new notification in an inbox."""
 
     inbox: str
     id: str
@@ -194,27 +194,27 @@ class NotificationFrame(msgspec.Struct, tag_field="op", tag="notification", kw_o
 
 
 class RetractedFrame(msgspec.Struct, tag_field="op", tag="retracted"):
-    """Something in an inbox was taken back."""
+    """A notification in an inbox was retracted."""
 
     inbox: str
     id: str
 
 
 class Resync(msgspec.Struct, tag_field="op", tag="resync"):
-    """Too much is missing: drop what you hold of the chat and load its newest page."""
+    """Too much is missing: the client must drop the chat's entries and load its newest page."""
 
     chat: str
     head: int
 
 
 class Gone(msgspec.Struct, tag_field="op", tag="gone"):
-    """Not yours (any more), or not there."""
+    """The chat does not exist, or is no longer the user's."""
 
     chat: str
 
 
 class Bye(msgspec.Struct, tag_field="op", tag="bye"):
-    """The server is about to close."""
+    """The server is about to close the connection."""
 
     code: int
     reconnect: bool
@@ -222,7 +222,7 @@ class Bye(msgspec.Struct, tag_field="op", tag="bye"):
 
 
 class Pong(msgspec.Struct, tag_field="op", tag="pong"):
-    """So am I."""
+    """Answer to a ping."""
 
 
 ServerFrame = (
@@ -249,10 +249,10 @@ _decode = msgspec.json.Decoder(ServerFrame).decode
 
 
 def decode(payload: bytes | memoryview) -> ServerFrame | None:
-    """What a frame says; None if this client does not know such frames.
+    """Decode a frame; return None if this client does not know it.
 
-    An entry that cannot be understood leaves a gap, and a gap is fetched: passing a frame over
-    loses nothing.
+    Nothing is lost by ignoring a frame: an entry that cannot be decoded leaves a gap in the log,
+    and the client fetches missing entries.
     """
     try:
         frame: ServerFrame = _decode(payload)

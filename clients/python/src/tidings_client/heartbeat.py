@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the other side is still there. No I/O."""
+"""Check whether the server still answers. No I/O."""
 
 from typing import Final, Literal
 
 MISSED_PONGS_MAX: Final = 3
 WELCOME_SECONDS_MAX: Final = 15.0
-"""How long the server may take to answer hello."""
+"""Time that the server may take to answer hello."""
 
 
 class Heartbeat:
-    """Pings at the pace the server asked for, and counts those that were not answered."""
+    """Schedules pings at the interval that the server requested, and counts missing answers."""
 
     def __init__(self, now: float) -> None:
         self._interval: float | None = None
@@ -17,16 +17,16 @@ class Heartbeat:
         self._unanswered = 0
 
     def welcomed(self, now: float, heartbeat_ms: int) -> None:
-        """The server said how often it wants to hear from this client."""
+        """Set the interval that the server requested in `welcome`."""
         self._interval = heartbeat_ms / 1_000
         self._due = now + self._interval
 
     def pong(self) -> None:
-        """The server answered."""
+        """Record that the server answered a ping."""
         self._unanswered = 0
 
     def tick(self, now: float) -> Literal["ping", "dead"] | None:
-        """What to do by now."""
+        """Return `ping` if a ping is due, `dead` if the server does not answer, else None."""
         if now < self._due:
             return None
         if self._interval is None or self._unanswered >= MISSED_PONGS_MAX:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One inbox as its user sees it: what came, how much of it is unread, what has been read."""
+"""An inbox of the user: list notifications, count the unread ones, and mark them as read."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
@@ -12,18 +12,21 @@ from tidings_client.rest import Rest, path_of
 
 PAGE_DEFAULT: Final = 50
 READ_IDS_MAX: Final = 100
-"""How many notifications can be marked as read in one request."""
+"""Maximum number of notifications that one request can mark as read."""
 
 
 class NotificationPage(msgspec.Struct, frozen=True):
-    """Part of an inbox, newest first. Only `next_cursor` None is the end: a page may be empty."""
+    """A page of an inbox, newest first; it may be empty. The last page has no `next_cursor`."""
 
     data: list[Notification]
     next_cursor: str | None
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """How much is unread, in all and by category; categories without any are left out."""
+    """The number of unread notifications, in total and by category.
+
+    Categories without unread notifications are left out.
+    """
 
     total: int
     categories: dict[str, int]
@@ -45,8 +48,11 @@ class _Page(msgspec.Struct):
 
 
 class Inbox:
-    """One inbox, by name. What is asked raises as the methods of `Api` do; an inbox that its
-    tenant has not made is refused with `inbox.not_found`."""
+    """An inbox of the user, by name.
+
+    Its methods raise the same errors as those of `Api`. If the tenant has no such inbox, they raise
+    Refused with the code `inbox.not_found`.
+    """
 
     def __init__(self, rest: Rest, name: str) -> None:
         self.name = name
@@ -60,13 +66,13 @@ class Inbox:
         category: str | None = None,
         unread: bool | None = None,
     ) -> NotificationPage:
-        """Part of the list, newest first; `next_cursor` leads to its next part.
+        """Return a page of notifications, newest first.
 
         Args:
-            limit: How many at most.
-            cursor: From the page before, asked for with the same category and `unread`.
-            category: Only those of this category.
-            unread: Only those that are unread, or (False) read.
+            limit: The maximum number of notifications.
+            cursor: The `next_cursor` of the page before, with the same `category` and `unread`.
+            category: Return only notifications of this category.
+            unread: Return only unread notifications if True, only read ones if False.
         """
         query = {"limit": str(limit)}
         if cursor is not None:
@@ -81,7 +87,7 @@ class Inbox:
     async def notifications(
         self, *, category: str | None = None, unread: bool | None = None
     ) -> AsyncIterator[Notification]:
-        """All of them, newest first, page by page as they are asked for."""
+        """Yield all notifications, newest first; each page is requested when it is needed."""
         cursor: str | None = None
         while True:
             page = await self.page(cursor=cursor, category=category, unread=unread)
@@ -92,12 +98,14 @@ class Inbox:
                 return
 
     async def unread(self) -> Unread:
-        """How much is unread."""
+        """Return the number of unread notifications."""
         return await self._rest.ask(Unread, "GET", self._path("unread"))
 
     async def read(self, ids: Iterable[str]) -> Unread:
-        """These have been read, on all devices; what is left unread. Ids that the user does not
-        have are passed over."""
+        """Mark notifications as read on all devices; return the number of unread notifications.
+
+        Ids that the user does not have are ignored.
+        """
         left = list(ids)
         unread = None if left else await self.unread()
         while left:
@@ -107,7 +115,7 @@ class Inbox:
         return unread
 
     async def read_before(self, time: datetime) -> Unread:
-        """All that came up to this time has been read; what is left unread."""
+        """Mark all notifications up to this time as read; return the number of unread ones."""
         return await self._mark({"before": time.astimezone(UTC).isoformat()})
 
     async def _mark(self, change: dict[str, Any]) -> Unread:

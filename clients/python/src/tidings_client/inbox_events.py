@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames about notifications: each notification is handed out once, and not after it was taken
-back. No I/O."""
+"""Convert frames about notifications to events. No I/O.
+
+The application gets each notification once, and never after its retraction.
+"""
 
 from collections import OrderedDict
 from typing import Final
@@ -9,21 +11,23 @@ from tidings_client.events import Notification, NotificationRetracted
 from tidings_client.frames import NotificationFrame, RetractedFrame
 
 TOLD_MAX: Final = 10_000
-"""How many notifications are remembered, latest first; repeats follow within seconds."""
+"""Number of notifications that are remembered, the latest first; repeats arrive within seconds."""
 
 
 class InboxEvents:
-    """What has been told of which notification. The server tells at least once, and two gateways
-    may tell in any order."""
+    """Remembers the latest notifications, to drop repeats.
+
+    The server sends each frame at least once, and two gateways may send them in any order.
+    """
 
     def __init__(self) -> None:
         self._told: OrderedDict[tuple[str, str], bool] = OrderedDict()
-        """By inbox and id, latest last: whether it was taken back."""
+        """Whether each notification was retracted, by inbox and id, the latest last."""
 
     def take(
         self, frame: NotificationFrame | RetractedFrame
     ) -> Notification | NotificationRetracted | None:
-        """The event of a frame; None if it says nothing new."""
+        """Return the event for a frame; None if the application already knows it."""
         key = frame.inbox, frame.id
         told = self._told.pop(key, None)
         is_retracted = isinstance(frame, RetractedFrame)
@@ -37,7 +41,7 @@ class InboxEvents:
         return _notification(frame)
 
     def forget(self) -> None:
-        """The server was put back to an earlier state: it may use ids a second time."""
+        """Forget all notifications, because a restored server may use their ids again."""
         self._told.clear()
 
 

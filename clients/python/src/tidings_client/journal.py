@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings changes to the storage in batches: one write for all that came up since the last."""
+"""Save changes in batches: one write to the storage for all changes since the last write."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,25 +15,25 @@ from tidings_client.storage import Storage
 T = TypeVar("T")
 
 POSITIONS_SECONDS: Final = 0.1
-"""How long positions and marks may wait for others to be written with them; a message for the
+"""How long positions and marks wait for other changes, to be written together. A message for the
 outbox does not wait."""
 
 
 class Journal:
-    """Collects changes; `run` writes them, in a thread of its own."""
+    """Collects changes, which `run` writes to the storage in a separate thread."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidings-storage")
         self.changes = Changes()
-        """What the next write keeps. Whoever adds to it calls `wake`."""
+        """The changes for the next write; call `wake` after adding to them."""
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
-        """Those who wait for the next write."""
+        """Futures that are done after the next write."""
 
     async def open(self) -> Saved:
-        """Load what was saved. Raises as `Storage.load` does."""
+        """Return the saved state. Raises the same errors as `Storage.load`."""
         try:
             return await self._in_thread(self._storage.load)
         except StorageTrouble:
@@ -41,7 +41,11 @@ class Journal:
             raise
 
     async def run(self) -> None:
-        """Write for ever. Raises StorageTrouble as soon as something cannot be kept."""
+        """Write all changes until this is cancelled.
+
+        Raises:
+            StorageTrouble: The storage cannot be written.
+        """
         while True:
             await self._changed.wait()
             await self._pause()
@@ -50,7 +54,7 @@ class Journal:
             await self._write()
 
     async def close(self) -> None:
-        """Write the rest and let go of the storage."""
+        """Write the last changes and close the storage."""
         try:
             if self.changes:
                 await self._write()
@@ -59,16 +63,16 @@ class Journal:
             self._thread.shutdown(wait=False)
 
     def wake(self) -> None:
-        """There is something to write, some time soon."""
+        """Schedule a write, because `changes` has something new."""
         self._changed.set()
 
     def post(self, message: Outgoing) -> "asyncio.Future[None]":
-        """Write a message at once; the future is done when it is kept."""
+        """Write a message at once; the future is done when the message is saved."""
         self.changes.posted[message.key] = message
         return self._soon()
 
     def flush(self) -> "asyncio.Future[None]":
-        """Write at once; the future is done when all changes so far are kept."""
+        """Write at once; the future is done when all changes so far are saved."""
         return self._soon()
 
     def _soon(self) -> "asyncio.Future[None]":
@@ -98,7 +102,7 @@ class Journal:
                 _settle(done, trouble)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Run what blocks. Once begun it is not taken back: a cancellation waits for its end."""
+        """Run blocking work in the thread; a cancellation waits until the work has ended."""
         done = asyncio.get_running_loop().run_in_executor(self._thread, work)
         try:
             return await asyncio.shield(done)

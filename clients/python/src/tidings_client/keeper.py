@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a client connected: opens sockets, says hello, renews tokens, comes back."""
+"""Keep a client connected: open sockets, send hello, renew tokens, and reconnect."""
 
 import asyncio
 import logging
@@ -18,9 +18,10 @@ from tidings_client.world import World
 
 TICK_SECONDS: Final = 0.5
 STEADY_SECONDS: Final = 10.0
-"""A connection that was live for so long counts as a good one."""
+"""After a connection was live for this long, the next reconnect starts with a short pause again."""
 SLEPT_SECONDS: Final = 15.0
-"""If the clock on the wall is ahead by so much, the machine slept, and the socket is dead."""
+"""If the system clock is ahead of the monotonic clock by this time, the machine slept, and the
+socket is dead."""
 RENEWAL_PAUSE_SECONDS: Final = 5.0
 RENEWAL_LOOK_SECONDS: Final = 3_600.0
 
@@ -28,7 +29,7 @@ log = logging.getLogger("tidings_client")
 
 
 class Keeper:
-    """One connection after the other, for one conversation."""
+    """Opens one connection after another, for one conversation."""
 
     def __init__(
         self,
@@ -52,13 +53,18 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._token = ""
-        """The one used last."""
+        """The token that was used last."""
         self._is_token_refused = False
         self._trouble: Exception | None = None
-        """Why the conversation cannot go on at all."""
+        """An error after which the conversation cannot continue."""
 
     async def run(self) -> None:
-        """Stay connected. Raises ClientStopped, or whatever makes going on impossible."""
+        """Stay connected.
+
+        Raises:
+            ClientStopped: The server told this client not to reconnect.
+            Exception: An error in the conversation, which would occur again.
+        """
         while True:
             ended = await self._one_connection()
             if self._trouble is not None:
@@ -73,7 +79,7 @@ class Keeper:
             await asyncio.sleep(decision.seconds)
 
     async def tick(self) -> None:
-        """What has to happen as time passes."""
+        """Do the regular work twice a second: pings, timeouts, and the check for a sleep."""
         live_since: float | None = None
         wall, now = self._world.wall(), self._loop.time()
         while True:
@@ -90,13 +96,13 @@ class Keeper:
                 self._backoff.steady()
 
     async def _one_connection(self) -> Ended:
-        """Connect and stay until it ends; how it ended."""
+        """Open a connection and use it until it ends; return how it ended."""
         try:
             self._token = await self._good_token()
         except ClientStopped:
             raise
         except Exception as error:
-            # The provider is the application's: whatever it raises, there is no token for now.
+            # The application's provider failed: whatever it raises, there is no token for now.
             log.warning("no token: %r", error)
             return Ended(f"no token: {error!r}")
         connection = Connection(self._receive)
@@ -139,7 +145,7 @@ class Keeper:
                 self._token = await self._tokens.replaced(self._token)
                 connection.say(Auth(self._token))
             except Exception as error:
-                # As above; the one in use may still be good for a while.
+                # The provider failed; the current token may still be valid for a while.
                 log.warning("no new token: %r", error)
             await asyncio.sleep(RENEWAL_PAUSE_SECONDS)
 
@@ -147,7 +153,7 @@ class Keeper:
         try:
             self._conversation.receive(frame, self._loop.time())
         except Exception as error:
-            # What goes wrong here would go wrong again after every reconnect: it must be seen.
+            # This error would occur again after every reconnect, so the application must see it.
             self._trouble = error
             if self._connection is not None:
                 self._connection.give_up(f"cannot go on: {error}")

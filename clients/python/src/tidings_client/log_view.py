@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client holds of each chat's log: the client rule of the protocol. No I/O.
+"""Follow the log of each chat without gaps, as the protocol requires of a client. No I/O.
 
-For each chat the steps that come out tell one story: `Apply` in order, without a gap, each entry
-once; or `Restart`, after which the story begins anew at its `start`; or `Forget`. Whatever cannot
-be applied now (something before it is missing, or there is no room) is not worth keeping for
-ever: the chat is behind, and what it lacks is wanted from the server.
+The result for each chat is a series of steps. `Apply` steps come in order, without a gap, each
+entry once. `Restart` means that the entries begin again at its `start`. `Forget` means that the
+chat is gone. If an entry cannot be applied now, because an earlier entry is missing or there is no
+room, the chat is behind: its missing entries are requested from the server.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,24 +15,24 @@ import msgspec
 from tidings_client.frames import Entry
 
 AHEAD_ENTRIES_MAX: Final = 200
-"""How many entries of one chat are kept that came too early; more are fetched again."""
+"""Number of entries per chat that are kept if they arrive too early; others are fetched again."""
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """The next entry of a chat."""
+    """The next entry of a chat must be applied."""
 
     entry: Entry
 
 
 class Restart(msgspec.Struct, frozen=True):
-    """What was applied of a chat no longer counts; entries from `start` on follow."""
+    """The entries of a chat that were applied are invalid; entries from `start` on follow."""
 
     chat: str
     start: int
 
 
 class Forget(msgspec.Struct, frozen=True):
-    """The chat is no longer there."""
+    """The chat is gone, or no longer the user's."""
 
     chat: str
 
@@ -41,7 +41,7 @@ Step = Apply | Restart | Forget
 
 
 class Want(msgspec.Struct, frozen=True):
-    """A part of a chat's log that is missing: upwards from `after`, or downwards from `before`."""
+    """A missing part of a chat's log: the entries after `after`, or the newest before `before`."""
 
     chat: str
     after: int | None = None
@@ -49,75 +49,81 @@ class Want(msgspec.Struct, frozen=True):
 
 
 class _Chat:
-    """What is known of one chat."""
+    """The state of one chat."""
 
     __slots__ = ("ahead", "have", "is_asked", "is_stale", "name", "restart_head", "seen")
 
     def __init__(self, name: str, have: int | None = None, *, is_stale: bool = False) -> None:
         self.name = name
         self.have = have
-        """The last entry applied; None if nothing is held that counts."""
+        """The sequence of the last applied entry; None if no valid entry was applied."""
         self.is_stale = is_stale
-        """Whether what was applied came from another epoch: a new start has to be announced."""
+        """Whether the applied entries are from another epoch, so that a `Restart` must follow."""
         self.seen = have or 0
-        """The last entry known to exist."""
+        """The sequence of the last entry that is known to exist."""
         self.restart_head: int | None = None
-        """Set while the newest page, up to here, has to be loaded before anything else."""
+        """If set, the newest page, which ends here, must be loaded before anything is applied."""
         self.ahead: dict[int, Entry] = {}
         self.is_asked = False
-        """Whether the server has been asked for what is missing, or must not be asked just now."""
+        """Whether missing entries were requested, or must not be requested at the moment."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether something has to be fetched."""
+        """Whether entries have to be fetched."""
         return self.restart_head is not None or (self.have is not None and self.seen > self.have)
 
 
 class LogView:
-    """All chats of one user on one device."""
+    """The state of all chats of one user on one device."""
 
     def __init__(
         self, held: Mapping[str, int], stale: Iterable[str], has_room: Callable[[], bool]
     ) -> None:
-        """`held`: the last entry applied, by chat; `stale`: chats held under another epoch."""
+        """Create a view from the saved state.
+
+        `held` has the last applied entry of each chat; `stale` are chats from another epoch.
+        """
         self._has_room = has_room
         self._chats = {name: _Chat(name, have) for name, have in held.items()}
         self._chats |= {name: _Chat(name, is_stale=True) for name in stale}
         self._behind: dict[str, _Chat] = {}
         self._told: dict[str, int] = {}
-        """Chats in which an own message stands beyond what came so far, and where."""
+        """Sequences of own messages beyond the entries that have arrived so far, by chat."""
         self._resting: list[_Chat] = []
-        """Chats whose last fetch brought nothing: not to be asked for again at once."""
+        """Chats whose last fetch returned nothing, so that they are not fetched again at once."""
 
     def have(self) -> dict[str, int]:
-        """What to say in hello."""
+        """Return the last applied entry of each chat, for hello."""
         return {name: chat.have for name, chat in self._chats.items() if chat.have is not None}
 
     # The life of a connection.
 
     def epoch_changed(self) -> None:
-        """The log is not the one it was: nothing held counts any more."""
+        """Treat all applied entries as invalid, because the epoch of the server has changed."""
         self._chats = {name: _Chat(name, is_stale=True) for name in self._chats}
         self._clear()
 
     def live(self) -> list[Step]:
-        """The server has told of every chat there is: a stale one it did not name is gone."""
+        """Handle `live`: the server has named all chats, so a stale chat without a name is gone."""
         unheard = [
             chat.name for chat in self._chats.values() if chat.is_stale and not chat.is_behind
         ]
         return [step for name in unheard for step in self.gone(name)]
 
     def lost(self) -> None:
-        """The connection is gone: the next hello says what is held, and brings the rest."""
+        """Handle the loss of the connection: the next hello requests everything that is missing."""
         for chat in self._chats.values():
             chat.ahead.clear()
             chat.seen, chat.restart_head, chat.is_asked = chat.have or 0, None, False
         self._clear()
 
-    # What the server tells.
+    # Frames of the server.
 
     def take(self, entry: Entry) -> list[Step]:
-        """An entry: applied if it is the next one, ignored if it is held, else wanted."""
+        """Apply an entry if it is the next, and ignore it if it was applied.
+
+        Otherwise the entries before it are missing and must be fetched.
+        """
         chat = self._chat(entry.chat)
         chat.seen = max(chat.seen, entry.sequence)
         if chat.have is None and chat.restart_head is None:
@@ -131,9 +137,9 @@ class LogView:
         return []
 
     def take_own(self, entry: Entry) -> list[Step]:
-        """The user's own message was acknowledged: it counts where it stands, not before.
+        """Apply an own message that was acknowledged, after all entries before it.
 
-        What lies before it is usually on its way, so it is not asked for at once; see `settle`.
+        These entries are usually on their way, so they are not requested at once; see `settle`.
         """
         chat = self._chat(entry.chat)
         if chat.have is not None and entry.sequence <= chat.have:
@@ -146,11 +152,14 @@ class LogView:
         return []
 
     def told(self, name: str, sequence: int) -> None:
-        """There is an own message at this place that the server may not send again."""
+        """Remember that an own message has this sequence; the server may not send its entry."""
         self._told[name] = max(sequence, self._told.get(name, 0))
 
     def settle(self) -> None:
-        """Called now and then on a live connection: ask for what should have come by now."""
+        """Mark entries as missing that should have arrived by now.
+
+        This is called twice a second on a live connection.
+        """
         for chat in self._resting:
             chat.is_asked = False
         self._resting.clear()
@@ -163,7 +172,7 @@ class LogView:
         self._told.clear()
 
     def resync(self, name: str, head: int) -> None:
-        """Start over at the newest page. Until it is there, what is held stays held."""
+        """Start again at the newest page; until it arrives, the applied entries stay valid."""
         chat = self._chat(name)
         chat.ahead.clear()
         chat.restart_head = head
@@ -171,15 +180,15 @@ class LogView:
         self._look(chat)
 
     def gone(self, name: str) -> list[Step]:
-        """Not (any more) the user's."""
+        """Forget a chat that is gone, or no longer the user's."""
         self._behind.pop(name, None)
         self._told.pop(name, None)
         return [Forget(name)] if self._chats.pop(name, None) is not None else []
 
-    # What is missing.
+    # Missing entries.
 
     def wants(self) -> Iterator[Want]:
-        """What to ask the server for; each is named once, until it is answered or refused."""
+        """Yield the missing parts to request; each only once until it is answered or refused."""
         for chat in list(self._behind.values()):
             if chat.is_asked:
                 continue
@@ -191,7 +200,7 @@ class LogView:
             yield want
 
     def page(self, want: Want, entries: list[Entry], head: int) -> list[Step]:
-        """The answer to a want. Applied even without room: it was asked for when there was."""
+        """Apply the answer to a want, even without room: it was requested when there was room."""
         chat = self._chats.get(want.chat)
         if chat is None:
             return []
@@ -210,12 +219,12 @@ class LogView:
         return steps
 
     def unanswered(self, want: Want) -> None:
-        """The answer was none: the want is named again, but not before `settle`."""
+        """Handle a want that got no entries; it is yielded again after the next `settle`."""
         if (chat := self._chats.get(want.chat)) is not None:
             chat.is_asked = True
             self._resting.append(chat)
 
-    # How it is done.
+    # Helpers.
 
     def _chat(self, name: str) -> _Chat:
         return self._chats.get(name) or self._chats.setdefault(name, _Chat(name))
@@ -224,7 +233,7 @@ class LogView:
         return chat.restart_head is None and chat.have is not None and sequence == chat.have + 1
 
     def _start(self, chat: _Chat, entry: Entry) -> list[Step]:
-        """The first entry of a chat nothing is held of is the start."""
+        """Apply the first entry of a chat without applied entries; its entries start there."""
         if not self._has_room():
             chat.restart_head = entry.sequence
             self._look(chat)
@@ -237,7 +246,7 @@ class LogView:
         return Restart(chat.name, start)
 
     def _apply(self, chat: _Chat, entry: Entry) -> list[Step]:
-        """Apply an entry, and those that waited for it."""
+        """Apply an entry, and the entries that arrived early and follow it."""
         steps: list[Step] = []
         following: Entry | None = entry
         while following is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging in by phone: a code that comes as a text, then tokens that renew themselves."""
+"""Log in by phone with a code from a text message, and renew the tokens after that."""
 
 import asyncio
 import os
@@ -16,12 +16,12 @@ from tidings_client.world import SystemWorld, World
 
 
 class PhoneLogin:
-    """One user on one device, logged in by phone or not yet. Use it as an async context manager.
+    """The phone login of one user on one device. Use it as an async context manager.
 
-    `token` is what a Client asks for tokens: each call renews the session. Its refresh token is
-    good for one renewal, and the next one is kept before anything else is done with the answer;
-    an answer that is lost is asked for again with the token that it was asked for with, for which
-    the server allows half a minute.
+    Pass `token` to a Client as its source of tokens; each call renews the session. A refresh token
+    is valid for one renewal, so the next one is saved before the answer is used. If an answer is
+    lost, the renewal is repeated with the same refresh token, which the server allows for half a
+    minute.
 
     Every method raises Refused if the server declines, and Unavailable if it cannot be reached.
     """
@@ -40,13 +40,13 @@ class PhoneLogin:
         """
         Args:
             url: The server, such as `https://chat.example.org`.
-            tenant: Whose user it is.
-            device: The name of this device: a login ends an earlier one on the same device.
-            file: Where to keep the session over a restart, readable by its owner only and for one
-                process at a time; in memory only if there is none.
-            ssl_context: Whom to trust, for `https`; the system's trust if it is not given.
-            world: Clock and chance.
-            transport: Takes the place of the network in tests.
+            tenant: The tenant that the user belongs to.
+            device: The name of this device; a login ends an earlier login on the same device.
+            file: The file that stores the session across restarts. Only its owner can read it, and
+                only one process at a time may use it. Without a file, the session is in memory.
+            ssl_context: The trusted certificates for `https`; by default those of the system.
+            world: The source of time and randomness.
+            transport: Replaces the network in tests.
         """
         self._tenant = tenant
         self._device = device
@@ -58,10 +58,10 @@ class PhoneLogin:
         self._file = None if file is None else LoginFile(file)
         self._tokens = self._file.load() if self._file else None
         self._fresh: str | None = None
-        """An access token that nobody was given yet."""
+        """An access token that no caller has got yet."""
         self._renewing: asyncio.Task[str] | None = None
         self._turn = asyncio.Lock()
-        """Held while the tokens change."""
+        """Lock that is held while the tokens change."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,7 +70,7 @@ class PhoneLogin:
         await self.close()
 
     async def close(self) -> None:
-        """Finish a renewal that is under way, and let go of the connections. Still logged in."""
+        """Finish a renewal in progress, and close the connections. The user stays logged in."""
         if self._renewing is not None:
             await asyncio.wait([self._renewing])
         await self._rest.close()
@@ -78,17 +78,22 @@ class PhoneLogin:
 
     @property
     def user(self) -> str | None:
-        """Who is logged in, as far as is known here; None if nobody is."""
+        """The user who is logged in, as far as this object knows; None if nobody is."""
         return None if self._tokens is None else self._tokens.user_id
 
     async def request_code(self, phone_number: str) -> None:
-        """Have a code sent to a number, written as +41 79 123 45 67. Not repeated by itself: each
-        request may send a text."""
+        """Request a code for a number, written like +41 79 123 45 67.
+
+        The request is not repeated automatically, because each request may send a text message.
+        """
         body = {"tenant": self._tenant, "phone_number": phone_number}
         await self._rest.request("POST", "/v1/auth/codes", body)
 
     async def log_in(self, phone_number: str, code: str) -> str:
-        """Log in with the code that came; the user's id. An earlier login here is replaced."""
+        """Log in with the received code; return the user's id.
+
+        This replaces an earlier login of this object.
+        """
         body = {
             "tenant": self._tenant,
             "phone_number": phone_number,
@@ -101,17 +106,17 @@ class PhoneLogin:
         return tokens.user_id
 
     async def token(self) -> str:
-        """A fresh token. Many who ask at once cost one renewal.
+        """Return a new token. Concurrent calls share one renewal.
 
         Raises:
-            LoggedOut: Nobody is logged in, or not any more: log in again.
-            StorageTrouble: It cannot be kept; the next call gets it again.
+            LoggedOut: Nobody is logged in, or the session has ended; log in again.
+            StorageTrouble: The new tokens cannot be saved. The next call repeats the renewal.
         """
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._next())
             self._renewing.add_done_callback(_look)
-        # Whoever gives up waiting must not stop it half-way: the old token would be used up, and
-        # the new one lost.
+        # A caller that is cancelled must not cancel the renewal: the old token would be used up,
+        # and the new one lost.
         return await asyncio.shield(self._renewing)
 
     async def log_out(self) -> None:
@@ -163,6 +168,6 @@ class PhoneLogin:
 
 
 def _look(task: "asyncio.Task[str]") -> None:
-    """Nobody may be waiting any more: what went wrong is raised by the next call then."""
+    """Mark an error as retrieved, in case no caller is waiting; the next call tries again."""
     if not task.cancelled():
         task.exception()

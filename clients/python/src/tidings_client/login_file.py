@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a login is kept over a restart: a small file, whole or not there, for its owner only."""
+"""A small file that stores a login across restarts; it is replaced atomically."""
 
 import os
 from contextlib import suppress
@@ -14,7 +14,7 @@ _OWNER_ONLY: Final = 0o600
 
 
 class SessionTokens(msgspec.Struct, frozen=True):
-    """What the server gives to a session."""
+    """The tokens and ids of a session, as the server returns them."""
 
     access_token: str
     refresh_token: str
@@ -23,16 +23,19 @@ class SessionTokens(msgspec.Struct, frozen=True):
 
 
 class LoginFile:
-    """Keeps the tokens of one session. Whoever can read the file is the user."""
+    """File with the tokens of one session. Only its owner can read it.
+
+    Whoever has these tokens can act as the user.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
 
     def load(self) -> SessionTokens | None:
-        """What was kept last; None if nothing was.
+        """Return the saved tokens; None if there is no file.
 
         Raises:
-            StorageTrouble: It cannot be read, or is something else.
+            StorageTrouble: The file cannot be read, or does not contain tokens.
         """
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=SessionTokens)
@@ -42,10 +45,10 @@ class LoginFile:
             raise StorageTrouble(f"{self._path}: {error}") from error
 
     def save(self, tokens: SessionTokens) -> None:
-        """Keep these in place of what was kept, in one step; on disk when it returns.
+        """Replace the saved tokens atomically; they are on disk when this returns.
 
         Raises:
-            StorageTrouble: It cannot be written; what was kept before is still there.
+            StorageTrouble: The file cannot be written; the earlier tokens are still saved.
         """
         new = self._path.with_name(f"{self._path.name}.new")
         try:
@@ -61,7 +64,7 @@ class LoginFile:
             raise StorageTrouble(f"{self._path}: {error}") from error
 
     def remove(self) -> None:
-        """Keep nothing any more."""
+        """Delete the file."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the parts without I/O write down what must outlive the client."""
+"""Interface through which the parts without I/O record state that must be saved."""
 
 from typing import Protocol
 
@@ -7,10 +7,10 @@ from tidings_client.saved import Changes
 
 
 class Notebook(Protocol):
-    """Changes that somebody else brings to the storage."""
+    """Changes of the state, which its owner saves in the storage."""
 
     changes: Changes
 
     def wake(self) -> None:
-        """There is something new in it."""
+        """Report that `changes` has something to save."""
         ...

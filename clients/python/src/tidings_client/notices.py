@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames without a sequence: what an application gets of them, and which of them make way."""
+"""Convert frames without a sequence to events, of which only the latest of each kind matters."""
 
 from collections.abc import Hashable
 
@@ -21,7 +21,7 @@ from tidings_client.frames import (
 
 
 def notice_of(frame: ServerFrame) -> tuple[Event, Hashable] | None:
-    """The event, and what it is about: a later one about the same replaces it."""
+    """Return the event for a frame, and a key; a later event with the same key replaces it."""
     match frame:
         case ReceiptFrame(chat=chat, user=user):
             moved = ReceiptMoved(chat=chat, user=user, delivered=frame.delivered, read=frame.read)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages on their way to the server: repeated under the same key until answered. No I/O.
+"""The messages that are not answered yet, which are sent again with the same key. No I/O.
 
-Order: messages of one chat are sent in the order they were posted. With one of them in flight at
-a time (the default) they also arrive in that order, always; with more, one that the server turns
-away for the moment may be overtaken.
+The messages of a chat are sent in the order in which they were posted. If only one message waits
+for its answer at a time (the default), they also arrive in this order. With more, a message that
+the server refuses temporarily may arrive after a later one.
 """
 
 from collections import deque
@@ -14,14 +14,15 @@ from tidings_client.errors import OutboxFull
 from tidings_client.saved import Outgoing, OutgoingKey
 
 AGE_MS_MAX: Final = 6 * 24 * 60 * 60 * 1_000
-"""The server knows a key for seven days: repeating it after six could make a second message."""
+"""Age at which messages are given up. The server forgets a key after seven days, so a later repeat
+could become a second message."""
 MESSAGES_MAX: Final = 10_000
 REST_SECONDS_MIN: Final = 0.5
 REST_SECONDS_MAX: Final = 30.0
 
 
 class _Slot:
-    """One message and how far it is."""
+    """A message and its state."""
 
     __slots__ = ("is_in_flight", "is_stored", "message", "place")
 
@@ -32,23 +33,23 @@ class _Slot:
         self.is_in_flight = False
 
 
-class _Lane:
-    """The messages of one chat."""
+class _ChatQueue:
+    """The queue of messages of one chat."""
 
     __slots__ = ("in_flight", "refusals", "rests_until", "size", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[_Slot] = deque()
-        """Those not in flight, in order; some may have been answered by other ways."""
+        """The messages that are not in flight, in order; an entry may have confirmed some."""
         self.in_flight = 0
         self.size = 0
         self.refusals = 0
-        """How often in a row the server said: not now."""
+        """Number of consecutive temporary refusals by the server."""
         self.rests_until = 0.0
 
 
 class Outbox:
-    """All messages that have no final answer yet."""
+    """All messages without a final answer."""
 
     def __init__(
         self,
@@ -57,15 +58,18 @@ class Outbox:
         in_flight_max: int = 1,
         jitter: Callable[[float, float], float],
     ) -> None:
-        """`messages`: those kept from an earlier run; `jitter`: a random number between two."""
+        """Create an outbox with the saved messages of an earlier run.
+
+        `jitter` returns a random number between two numbers.
+        """
         self._in_flight_max = in_flight_max
         self._jitter = jitter
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _ChatQueue] = {}
         self._slots: dict[OutgoingKey, _Slot] = {}
-        """All of them, in the order of posting."""
+        """All messages, in the order in which they were posted."""
         self._serial = 0
-        self._stirred: set[str] = set()
-        """Chats in which something may have become possible."""
+        self._changed: set[str] = set()
+        """Chats in which a message may have become due."""
         for message in messages:
             self._add(message, is_stored=True)
 
@@ -76,11 +80,11 @@ class Outbox:
         return key in self._slots
 
     def add(self, message: Outgoing) -> None:
-        """Take a message in. It is not sent before `stored` says that it is kept.
+        """Add a message, which is sent after `stored` is called for it.
 
         Raises:
-            OutboxFull: Too many are waiting.
-            ValueError: One with this client_message_id is waiting already.
+            OutboxFull: Too many messages are waiting.
+            ValueError: A message with this client_message_id is already waiting.
         """
         if len(self._slots) >= MESSAGES_MAX:
             raise OutboxFull(f"{MESSAGES_MAX} messages are waiting already")
@@ -89,72 +93,72 @@ class Outbox:
         self._add(message, is_stored=False)
 
     def stored(self, key: OutgoingKey) -> None:
-        """The message is kept, come what may: it can be sent."""
+        """Record that the message is saved in the storage, so that it can be sent."""
         if (slot := self._slots.get(key)) is not None:
             slot.is_stored = True
-            self._stirred.add(slot.message.chat)
+            self._changed.add(slot.message.chat)
 
     def due(self, now: float) -> Iterator[Outgoing]:
-        """What to send now, on an open connection; each is in flight from then on."""
-        stirred, self._stirred = self._stirred, set()
+        """Yield the messages to send now on an open connection, and mark them as in flight."""
+        stirred, self._changed = self._changed, set()
         for chat in stirred:
-            call_class = self._lanes.get(chat)
-            if call_class is None:
+            queue = self._queues.get(chat)
+            if queue is None:
                 continue
-            if call_class.rests_until > now:
-                self._stirred.add(chat)
+            if queue.rests_until > now:
+                self._changed.add(chat)
                 continue
-            while call_class.waiting and call_class.in_flight < self._in_flight_max:
-                slot = call_class.waiting[0]
+            while queue.waiting and queue.in_flight < self._in_flight_max:
+                slot = queue.waiting[0]
                 is_here = self._slots.get(slot.message.key) is slot
                 if is_here and not slot.is_stored:
                     break
-                call_class.waiting.popleft()
+                queue.waiting.popleft()
                 if is_here:
                     slot.is_in_flight = True
-                    call_class.in_flight += 1
+                    queue.in_flight += 1
                     yield slot.message
 
     def answered(self, key: OutgoingKey) -> Outgoing | None:
-        """It has arrived, or will never: take it out. None if it is not here any more."""
+        """Remove and return a message with a final answer; None if it was removed before."""
         slot = self._slots.pop(key, None)
         if slot is None:
             return None
-        call_class = self._lanes[slot.message.chat]
-        call_class.size -= 1
-        call_class.in_flight -= slot.is_in_flight
-        call_class.refusals, call_class.rests_until = 0, 0.0
-        self._stirred.add(slot.message.chat)
-        if not call_class.size:
-            del self._lanes[slot.message.chat]
+        queue = self._queues[slot.message.chat]
+        queue.size -= 1
+        queue.in_flight -= slot.is_in_flight
+        queue.refusals, queue.rests_until = 0, 0.0
+        self._changed.add(slot.message.chat)
+        if not queue.size:
+            del self._queues[slot.message.chat]
         return slot.message
 
     def turned_away(self, key: OutgoingKey, now: float) -> None:
-        """Not now, said the server: its chat rests for a while, longer each time."""
+        """Handle a temporary refusal: pause the chat for some time, longer after each refusal."""
         slot = self._slots.get(key)
         if slot is None or not slot.is_in_flight:
             return
         slot.is_in_flight = False
-        call_class = self._lanes[slot.message.chat]
-        call_class.in_flight -= 1
-        call_class.waiting = deque(sorted([slot, *call_class.waiting], key=lambda one: one.place))
-        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**call_class.refusals)
-        call_class.refusals = min(call_class.refusals + 1, 10)
-        call_class.rests_until = now + self._jitter(0, longest)
-        self._stirred.add(slot.message.chat)
+        queue = self._queues[slot.message.chat]
+        queue.in_flight -= 1
+        queue.waiting = deque(sorted([slot, *queue.waiting], key=lambda one: one.place))
+        longest = min(REST_SECONDS_MAX, REST_SECONDS_MIN * 2**queue.refusals)
+        queue.refusals = min(queue.refusals + 1, 10)
+        queue.rests_until = now + self._jitter(0, longest)
+        self._changed.add(slot.message.chat)
 
     def lost(self) -> None:
-        """The connection is gone, and with it every answer that was under way."""
-        for call_class in self._lanes.values():
-            call_class.waiting.clear()
-            call_class.in_flight = 0
+        """Handle the loss of the connection: all messages in flight must be sent again."""
+        for queue in self._queues.values():
+            queue.waiting.clear()
+            queue.in_flight = 0
         for slot in self._slots.values():
             slot.is_in_flight = False
-            self._lanes[slot.message.chat].waiting.append(slot)
-        self._stirred.update(self._lanes)
+            self._queues[slot.message.chat].waiting.append(slot)
+        self._changed.update(self._queues)
 
     def expired(self, now_ms: int) -> list[Outgoing]:
-        """Take out and return what has become too old to be sent."""
+        """Remove and return the messages that are too old to be sent."""
         oldest = now_ms - AGE_MS_MAX
         old = [slot.message for slot in self._slots.values() if slot.message.created_at_ms < oldest]
         for message in old:
@@ -164,7 +168,7 @@ class Outbox:
     def _add(self, message: Outgoing, *, is_stored: bool) -> None:
         self._serial += 1
         slot = self._slots[message.key] = _Slot(message, self._serial, is_stored=is_stored)
-        call_class = self._lanes.setdefault(message.chat, _Lane())
-        call_class.waiting.append(slot)
-        call_class.size += 1
-        self._stirred.add(message.chat)
+        queue = self._queues.setdefault(message.chat, _ChatQueue())
+        queue.waiting.append(slot)
+        queue.size += 1
+        self._changed.add(message.chat)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callers of a client wait for: nobody waits longer than the client lives."""
+"""Futures that callers of a client wait for, which all fail when the client ends."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 
 class Promises:
-    """Futures that are kept, or broken all at once when the client ends."""
+    """The futures that callers wait for; all of them fail when the client ends."""
 
     def __init__(self) -> None:
         self.end: Exception | None = None
-        """Why the client has ended, if it has."""
+        """The reason why the client has ended; None if it has not."""
         self._open: set[asyncio.Future[Any]] = set()
 
     async def wait(self, promise: "asyncio.Future[T]") -> T:
-        """Wait for one. Raises the reason of the end if that comes first."""
+        """Wait for a future. If the client ends first, raise the reason for that."""
         if self.end is not None:
             raise self.end
         self._open.add(promise)
@@ -28,7 +28,7 @@ class Promises:
             self._open.discard(promise)
 
     def break_all(self, reason: Exception) -> Exception:
-        """The client has ended; the first reason counts, and is returned."""
+        """Let all futures fail, because the client has ended; return the first reason given."""
         self.end = self.end or reason
         for promise in self._open:
             if not promise.done():
@@ -37,7 +37,7 @@ class Promises:
 
 
 def settle(promise: "asyncio.Future[T]", outcome: T | TidingsError) -> None:
-    """Keep a promise, or break it with an error; nothing if nobody waits any more."""
+    """Set the result or the error of a future; do nothing if it is already done."""
     if promise.done():
         return
     if isinstance(outcome, TidingsError):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client owes the server: `received` for what the application took, and read marks. No I/O.
+"""Report to the server what the application has received and read. No I/O.
 
-`received` moves with what the application has taken, not with what came in: an application that
-takes nothing lets the server's window fill up, and the server stops sending.
+`received` is sent for entries that the application has confirmed, not for those that have arrived.
+If the application confirms nothing, the server's window fills up, and the server stops sending.
 """
 
 from typing import Final
@@ -10,34 +10,34 @@ from typing import Final
 from tidings_client.frames import Read, Received
 
 RECEIVED_ENTRIES_MAX: Final = 100
-"""After this many entries `received` is said at once; otherwise it waits for the next tick."""
+"""After this many entries `received` is sent at once; otherwise it waits for the next tick."""
 READ_MARKS_MAX: Final = 200
-"""How many chats' read marks are kept and repeated, the most recently read ones."""
+"""Number of chats whose read marks are saved and repeated: those that were read most recently."""
 
 
 class Receipts:
-    """How far each chat was taken and read, and what the server was told of it."""
+    """How far each chat was confirmed and read, and how much of it was sent to the server."""
 
     def __init__(self, reads: dict[str, int]) -> None:
         self._taken: dict[str, int] = {}
-        """Taken and not yet said."""
+        """The last confirmed entry of each chat that was not sent yet."""
         self._said: dict[str, int] = {}
-        """Said on this connection: whether it arrived is not known."""
+        """The last entries that were sent on this connection; they may not have arrived."""
         self._count = 0
         self._is_awaited = False
-        """Whether somebody else's entry is among what was taken: its sender waits for the news."""
+        """Whether an entry of another user is among those not sent, whose sender waits for it."""
         self._reads = dict(reads)
 
     # Receiving.
 
     def taken(self, chat: str, sequence: int, *, is_awaited: bool) -> None:
-        """The application has taken an entry."""
+        """Record that the application has confirmed an entry."""
         self._taken[chat] = sequence
         self._count += 1
         self._is_awaited = self._is_awaited or is_awaited
 
     def received(self, *, is_tick: bool) -> list[Received]:
-        """What has to be said now. At a tick, own messages alone are not worth a frame."""
+        """Return the frames to send now. At a tick, own messages alone are not worth a frame."""
         if not (self._is_awaited if is_tick else self._count >= RECEIVED_ENTRIES_MAX):
             return []
         frames = [Received(chat, sequence) for chat, sequence in self._taken.items()]
@@ -48,7 +48,10 @@ class Receipts:
     # Reading.
 
     def read(self, chat: str, sequence: int) -> list[str] | None:
-        """The user has read this far. None if that was known; else chats whose mark is dropped."""
+        """Record that the user has read a chat up to a sequence.
+
+        Return None if that was known, else the chats whose marks are dropped because of the limit.
+        """
         if sequence <= self._reads.get(chat, 0):
             return None
         self._reads.pop(chat, None)
@@ -59,24 +62,24 @@ class Receipts:
         return dropped
 
     def marks(self) -> list[Read]:
-        """The latest read marks, to be repeated whenever a connection has become live."""
+        """Return the latest read marks, which are sent again whenever a connection becomes live."""
         return [Read(chat, sequence) for chat, sequence in self._reads.items()]
 
     # Losing.
 
     def lost(self) -> None:
-        """The connection is gone: what was said on it may not have arrived."""
+        """Handle the loss of the connection: what was sent on it may not have arrived."""
         self._taken = self._said | self._taken
         self._is_awaited = bool(self._taken)
         self._said = {}
 
     def forget(self, chat: str) -> None:
-        """The chat is gone, or another one by now."""
+        """Forget a chat that is no longer the user's."""
         for known in (self._taken, self._said, self._reads):
             known.pop(chat, None)
 
     def forget_all(self) -> None:
-        """The epoch changed: no sequence means what it did."""
+        """Forget all chats, because the epoch has changed and no sequence is valid any more."""
         for known in (self._taken, self._said, self._reads):
             known.clear()
         self._count, self._is_awaited = 0, False

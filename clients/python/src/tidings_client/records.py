@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the REST API answers with, as far as this client asks."""
+"""The records that the REST API returns to this client."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from tidings_client.events import WhyGone
 
 
 class LastMessage(msgspec.Struct, frozen=True):
-    """The last message of a chat, in short."""
+    """A summary of the last message of a chat."""
 
     sequence: int
     sender_id: str
@@ -18,13 +18,13 @@ class LastMessage(msgspec.Struct, frozen=True):
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """One chat, as the user sees it."""
+    """A chat, as the user sees it."""
 
     chat_id: str
     type: str
     name: str | None
     members: list[str]
-    """Others, at most ten; `Api.members` has all."""
+    """Up to ten of the other members; `Api.members` returns all."""
     member_count: int
     role: str
     last_activity_at: datetime
@@ -35,14 +35,14 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 class ChatPage(msgspec.Struct, frozen=True):
-    """Part of the chat list, and where it goes on."""
+    """A page of the chat list, and the cursor of the next page."""
 
     data: list[Chat]
     next_cursor: str | None
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One member of a chat."""
+    """A member of a chat."""
 
     user_id: str
     role: str
@@ -50,7 +50,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Invite(msgspec.Struct, frozen=True):
-    """Somebody asks a user into a group."""
+    """An invitation of a user into a group."""
 
     chat_id: str
     name: str
@@ -62,7 +62,7 @@ class Invite(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Whether a chat was left; `code` says why not."""
+    """Whether the user has left a chat; if not, `code` gives the reason."""
 
     chat_id: str
     left: bool
@@ -71,17 +71,17 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class JobProgress(msgspec.Struct, frozen=True):
-    """How many entries of a chat's log are empty, of how many."""
+    """Progress of a deletion: the content of `done` of the chat's `of` entries is deleted."""
 
     done: int
     of: int
 
 
 class Job(msgspec.Struct, frozen=True):
-    """The deletion of a chat, which goes on after its answer.
+    """The deletion of a chat, which continues after the request is answered.
 
-    `phase` is `started`, when nothing is taken in any more; then `members_removed`, when nobody
-    reads the chat; `keys_removed`; and `done`.
+    `phase` is first `started`: nothing can be written to the chat any more. It is then
+    `members_removed`: nobody can read the chat. After `keys_removed` it is `done`.
     """
 
     job: str
@@ -94,7 +94,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """How far one member is."""
+    """How far a member has received and read a chat, as sequences."""
 
     user_id: str
     delivered: int
@@ -102,7 +102,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Reaction(msgspec.Struct, frozen=True):
-    """One reaction of one member."""
+    """A reaction of a member to a message."""
 
     emoji: str
     user_id: str
@@ -110,7 +110,7 @@ class Reaction(msgspec.Struct, frozen=True):
 
 
 class ReactionCount(msgspec.Struct, frozen=True):
-    """How many reacted with an emoji, and whether the user is one of them."""
+    """How many members reacted with an emoji, and whether the user is one of them."""
 
     emoji: str
     count: int
@@ -118,7 +118,7 @@ class ReactionCount(msgspec.Struct, frozen=True):
 
 
 class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is now."""
+    """The current state of a message."""
 
     chat_id: str
     sequence: int
@@ -128,7 +128,7 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str
     created_at: datetime
     status: str
-    """`sent`, `delivered` or `read`, by all other members."""
+    """`sent`; `delivered` to all other members; or `read` by all of them."""
     content: str | None = None
     expires_at: datetime | None = None
     edited_at: datetime | None = None
@@ -139,7 +139,7 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gone(self) -> WhyGone | None:
-        """Why there is no content any more."""
+        """Why the message has no content; None if it has content."""
         if self.redacted:
             return "redacted"
         if self.expired:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests on one connection that wait for their answers. No I/O."""
+"""The requests on one connection that wait for their answers. No I/O."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,11 +12,11 @@ from tidings_client.log_view import Want
 from tidings_client.saved import Outgoing
 
 ANSWER_SECONDS_MAX: Final = 30.0
-"""A request that has waited longer will not be answered: the connection is no good."""
+"""After this time without an answer, the connection is considered broken."""
 
 
 class Question(msgspec.Struct, eq=False):
-    """A page that the application asked for; it is asked for until there is an answer."""
+    """A page that the application requests; the request is repeated until there is an answer."""
 
     chat: str
     after: int | None
@@ -29,16 +29,16 @@ Request = Outgoing | Want | Question
 
 
 class Requests:
-    """What was asked, by the id it was asked with, oldest first."""
+    """The unanswered requests by their id, oldest first."""
 
     def __init__(self) -> None:
         self._serial = 0
         self._asked: dict[str, tuple[Request, float]] = {}
         self.fetches = 0
-        """How many parts of logs are on their way that the client itself wanted."""
+        """Number of unanswered requests for missing parts of logs, made by the client itself."""
 
     def ask(self, request: Request, now: float) -> str:
-        """A new id for a request that is about to be sent."""
+        """Register a request that is about to be sent; return its new id."""
         self._serial += 1
         name = f"{self._serial}"
         self._asked[name] = request, now
@@ -46,7 +46,7 @@ class Requests:
         return name
 
     def answered(self, name: str | None) -> Request | None:
-        """What the answer with this id is about; None if nobody asked."""
+        """Remove and return the request with this id; None if there is none."""
         if name is None or name not in self._asked:
             return None
         request, _ = self._asked.pop(name)
@@ -54,13 +54,16 @@ class Requests:
         return request
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the oldest has waited too long."""
+        """Return whether the oldest request has waited too long."""
         for _, asked_at in self._asked.values():
             return now - asked_at > ANSWER_SECONDS_MAX
         return False
 
     def lost(self) -> list[Question]:
-        """The connection is gone: the application's questions, which have to be asked again."""
+        """Forget all requests, because the connection is lost.
+
+        Return the questions of the application, which have to be sent again.
+        """
         questions = [one for one, _ in self._asked.values() if isinstance(one, Question)]
         self._asked.clear()
         self.fetches = 0

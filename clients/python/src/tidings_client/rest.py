@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to the REST API: with a token, and again where that is safe and may help."""
+"""Send requests to the REST API with a token, and repeat them if that is safe and may help."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class _Problem(msgspec.Struct):
 
 
 class Rest:
-    """One server, asked with one kind of key, or with none."""
+    """HTTP client for one server, with tokens or without."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class Rest:
         transport: httpx.AsyncBaseTransport | None = None,
         answer_seconds: float = ANSWER_SECONDS_MAX,
     ) -> None:
-        """`transport` takes the place of the network in tests."""
+        """Create the client; `transport` replaces the network in tests."""
         self._tokens = tokens
         self._world = world
-        # The socket knows nothing of proxies in the environment and trusts what the system
-        # trusts; the API of the same server does as well.
+        # The socket ignores proxies in the environment, and trusts the certificates of the system.
+        # Requests to the same server do the same.
         if ssl_context is None and url.startswith("https:"):
             ssl_context = create_default_context()
         self._http = httpx.AsyncClient(
@@ -56,7 +56,7 @@ class Rest:
         )
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def ask(
@@ -70,7 +70,7 @@ class Rest:
         key: str | None = None,
         is_safe: bool = False,
     ) -> T:
-        """As `request`; what was answered."""
+        """Send a request as `request` does; return the decoded answer."""
         answer = await self.request(method, path, body, query=query, key=key, is_safe=is_safe)
         return msgspec.json.decode(answer.content, type=kind)
 
@@ -84,12 +84,14 @@ class Rest:
         key: str | None = None,
         is_safe: bool = False,
     ) -> httpx.Response:
-        """Ask, and ask again where that is safe and may help. With a `key`, under which the
-        server knows a repeat, it is always safe; likewise if the body says so by itself.
+        """Send a request, and repeat it after a failure if that is safe and may help.
+
+        A repeat is safe for some methods, with an idempotency `key`, or if the caller says so
+        (`is_safe`).
 
         Raises:
             Refused: The server declines.
-            Unavailable: It cannot be reached, or has no time.
+            Unavailable: The server cannot be reached, or is overloaded.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         request = self._http.build_request(method, path, json=body, params=query, headers=headers)
@@ -111,7 +113,7 @@ class Rest:
         raise AssertionError("the last attempt ends the loop")
 
     async def _once(self, request: httpx.Request) -> httpx.Response:
-        """One attempt; a refused token is replaced, once, if there are tokens."""
+        """Make one attempt; if the server refuses the token, replace it and try once more."""
         if self._tokens is None:
             return await self._http.send(request)
         token = await self._tokens.current()
@@ -124,7 +126,7 @@ class Rest:
 
 
 def path_of(*parts: str) -> str:
-    """A path below `/v1`, whatever stands in its parts."""
+    """Return a path below `/v1`; special characters in its parts are escaped."""
     return "/".join(["/v1", *(quote(part, safe="") for part in parts)])
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client keeps between its runs, and how that changes. Plain values."""
+"""The state that a client saves between runs, and changes of it, as plain values."""
 
 import msgspec
 
 OutgoingKey = tuple[str, str]
-"""What makes a message of the outbox one and the same: its chat and its client_message_id."""
+"""The key of a message in the outbox: its chat and its client_message_id."""
 
 
 class Held(msgspec.Struct, frozen=True):
-    """How far the application has taken a chat's entries, and under which epoch that counts."""
+    """The last entry of a chat that the application has confirmed (`have`), and its epoch."""
 
     epoch: str
     have: int
@@ -21,51 +21,51 @@ class Outgoing(msgspec.Struct, frozen=True):
     client_message_id: str
     content: str
     created_at_ms: int
-    """When the application posted it, by this machine's clock."""
+    """When the application posted the message, by this machine's clock."""
     content_type: str | None = None
     ttl_seconds: int | None = None
 
     @property
     def key(self) -> OutgoingKey:
-        """What makes it one and the same message."""
+        """The key of the message in the outbox."""
         return self.chat, self.client_message_id
 
 
 class Saved(msgspec.Struct):
-    """Everything that is kept."""
+    """The whole saved state of a client."""
 
     user: str | None = None
-    """Whose it is; None before the first connection."""
+    """The user of the client; None before the first connection."""
     epoch: str | None = None
     held: dict[str, Held] = {}
     reads: dict[str, int] = {}
-    """The latest read marks under the epoch, the most recent one last."""
+    """The latest read marks in this epoch, the most recent last."""
     outbox: list[Outgoing] = []
-    """In the order of posting."""
+    """The messages of the outbox, in the order in which they were posted."""
 
 
 class Changes(msgspec.Struct):
-    """What has changed since the last time. Only the latest of each is worth keeping."""
+    """The changes since the last save; a later change replaces an earlier one of the same kind."""
 
     user: str | None = None
     epoch: str | None = None
-    """A new epoch; the read marks of the one before are dropped, those in here are of the new."""
+    """A new epoch. The saved read marks are dropped; `reads` has marks of the new epoch."""
     held: dict[str, Held | None] = {}
-    """None: the chat is not held any more."""
+    """The new position in each chat; None if the chat is no longer the user's."""
     reads: dict[str, int | None] = {}
     posted: dict[OutgoingKey, Outgoing] = {}
     settled: set[OutgoingKey] = set()
-    """Messages that have left the outbox, for good or for bad."""
+    """Messages that have left the outbox, because they were sent or have failed."""
 
     def __bool__(self) -> bool:
         return any((self.user, self.epoch, self.held, self.reads, self.posted, self.settled))
 
     def begin_epoch(self, epoch: str) -> None:
-        """The server's log is another one: the read marks so far mean nothing in it."""
+        """Begin a new epoch of the server, in which the read marks so far are invalid."""
         self.epoch = epoch
         self.reads = {}
 
     def settle(self, key: OutgoingKey) -> None:
-        """The message leaves the outbox, in which it may not have been yet."""
+        """Remove a message from the outbox, even if it has not been saved there yet."""
         if self.posted.pop(key, None) is None:
             self.settled.add(key)

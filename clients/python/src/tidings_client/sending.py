@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the outbox to the server, and the outcome to whoever waits for it. No socket, no awaits."""
+"""Send messages from the outbox to the server, and report the outcome to the caller. No I/O."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from tidings_client.saved import Outgoing, OutgoingKey
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The message is durable on the server, at this place in its chat's log."""
+    """A message that is durable on the server, with its sequence in the chat's log."""
 
     chat: str
     sequence: int
@@ -27,11 +27,11 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 Outcome = Callable[[OutgoingKey, Sent | Refused], bool]
-"""Told what became of a message; says whether somebody was waiting for that."""
+"""Callback that gets the outcome of a message; it returns whether somebody was waiting for it."""
 
 
 class Sending:
-    """Repeats messages until the server has answered, and tells what became of them."""
+    """Sends messages again until the server has answered, and reports their outcome."""
 
     def __init__(
         self,
@@ -48,15 +48,18 @@ class Sending:
         self._outcome = outcome
 
     def post(self, message: Outgoing) -> None:
-        """Take a message in; it goes out once it is `stored`. Raises as `Outbox.add` does."""
+        """Add a message to the outbox; it is sent after `stored` is called.
+
+        Raises the same errors as `Outbox.add`.
+        """
         self._outbox.add(message)
 
     def stored(self, key: OutgoingKey) -> None:
-        """The message is kept, come what may."""
+        """Record that the storage has saved the message, so that it can be sent."""
         self._outbox.stored(key)
 
     def pump(self, say: Callable[[Send], None], now: float) -> None:
-        """Send what may be sent."""
+        """Send all messages that may be sent now."""
         for message in self._outbox.due(now):
             say(
                 Send(
@@ -70,11 +73,11 @@ class Sending:
             )
 
     def lost(self) -> None:
-        """The connection is gone: whatever was in flight goes out again on the next one."""
+        """Handle the loss of the connection; unanswered messages are sent again on the next one."""
         self._outbox.lost()
 
     def seen(self, entry: Entry) -> None:
-        """An own message stands in the log: if it is still in the outbox, that is the answer."""
+        """Handle an entry with an own message, which confirms it if it is still in the outbox."""
         key = entry.chat, entry.client_message_id or ""
         if key in self._outbox and entry.message_id is not None:
             self._arrived(
@@ -82,7 +85,7 @@ class Sending:
             )
 
     def sent(self, message: Outgoing, frame: SentFrame) -> None:
-        """The server has it."""
+        """Handle the answer that the message is durable on the server."""
         self._arrived(
             message.key,
             Sent(
@@ -95,14 +98,14 @@ class Sending:
         )
 
     def refused(self, message: Outgoing, frame: RefusedFrame, now: float) -> None:
-        """The server does not take it: now, or ever."""
+        """Handle a refusal: try again later if it is retryable, else report the failure."""
         if frame.retryable:
             self._outbox.turned_away(message.key, now)
         elif self._outbox.answered(message.key) is not None:
             self._failed(message, Refused(frame.code, frame.detail))
 
     def expire(self, wall_ms: int) -> None:
-        """Give up what has become too old to be repeated."""
+        """Give up messages that are too old to be sent again."""
         for message in self._outbox.expired(wall_ms):
             self._failed(message, SendExpired())
 
@@ -113,8 +116,10 @@ class Sending:
             self._outcome(key, sent)
 
     def _failed(self, message: Outgoing, refused: Refused) -> None:
-        """Never in silence: to whoever waits, else as an event, which has to be taken before the
-        message is forgotten."""
+        """Report a failed message to the caller of `send`; if nobody waits, report it as an event.
+
+        The message is removed from the storage only after the application has got this report.
+        """
         if self._outcome(message.key, refused):
             self._notebook.changes.settle(message.key)
             self._notebook.wake()
@@ -130,7 +135,7 @@ class Sending:
 
 
 def own_entry(message: Outgoing, sender: str, frame: SentFrame) -> Entry:
-    """What the log holds at the place of an own message: `sent` stands for it."""
+    """Return the log entry of an own message; its sender gets `sent` instead of the entry."""
     lives = None if message.ttl_seconds is None else timedelta(seconds=message.ttl_seconds)
     return Entry(
         chat=frame.chat,

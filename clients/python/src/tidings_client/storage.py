@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a client keeps what must outlive it: what it holds of each chat, read marks, the outbox."""
+"""Storage for the state that outlives a client: position in each chat, read marks, outbox."""
 
 import os
 import sqlite3
@@ -24,46 +24,47 @@ CREATE TABLE outbox (place INTEGER PRIMARY KEY AUTOINCREMENT, chat TEXT NOT NULL
 
 
 class Storage(Protocol):
-    """One client's memory. Its methods are called from one thread at a time, never at once."""
+    """The stored state of one client. Its methods are never called concurrently."""
 
     def load(self) -> Saved:
-        """Open it; what was saved so far.
+        """Open the storage, and return the saved state.
 
         Raises:
-            StorageBusy: Another client has it open.
-            StorageTrouble: It cannot be read.
+            StorageBusy: Another client has the storage open.
+            StorageTrouble: The storage cannot be read.
         """
         ...
 
     def save(self, changes: Changes) -> None:
-        """Keep all of the changes or, if this raises, none. On return they survive power loss, as
-        far as the storage outlives the process at all.
+        """Save all changes or, if this raises, none of them.
+
+        If the storage is on disk, the changes survive a power loss once this returns.
 
         Raises:
-            StorageTrouble: It cannot be written.
+            StorageTrouble: The storage cannot be written.
         """
         ...
 
     def close(self) -> None:
-        """Let go of it. May be called without `load`, and twice."""
+        """Close the storage. This may be called without `load`, and more than once."""
         ...
 
 
 class MemoryStorage:
-    """Outlives the client, not the process: for tests, and for what nobody will miss."""
+    """Storage in memory, which is lost when the process ends; for tests and unimportant clients."""
 
     def __init__(self) -> None:
         self._saved = Saved()
 
     def load(self) -> Saved:
-        """What was saved so far."""
+        """Return a copy of the saved state."""
         saved = self._saved
         return Saved(
             saved.user, saved.epoch, dict(saved.held), dict(saved.reads), list(saved.outbox)
         )
 
     def save(self, changes: Changes) -> None:
-        """Keep the changes."""
+        """Save the changes."""
         saved = self._saved
         saved.user = changes.user or saved.user
         if changes.epoch is not None:
@@ -80,18 +81,18 @@ class MemoryStorage:
         saved.outbox += changes.posted.values()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
 
 class FileStorage:
-    """An SQLite file, readable by its owner only, for one client at a time."""
+    """Storage in an SQLite file, which only its owner can read, and one client at a time uses."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._database: sqlite3.Connection | None = None
 
     def load(self) -> Saved:
-        """Open the file, make it if there is none; what was saved so far."""
+        """Open the file, or create it if there is none; return the saved state."""
         try:
             self._database = self._open()
             return _load(self._database)
@@ -105,7 +106,7 @@ class FileStorage:
             raise StorageTrouble(f"{self._path}: {error}") from error
 
     def save(self, changes: Changes) -> None:
-        """Keep the changes, in one transaction."""
+        """Save the changes in one transaction."""
         if self._database is None:
             raise StorageTrouble(f"{self._path}: not open")
         try:
@@ -123,13 +124,13 @@ class FileStorage:
                 database.close()
 
     def _open(self) -> sqlite3.Connection:
-        # Made before SQLite would, so that nobody else can ever read the messages in the outbox.
+        # Create the file before SQLite does, so that nobody else can ever read the outbox.
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         database = sqlite3.connect(
             self._path, timeout=0, isolation_level=None, check_same_thread=False
         )
         try:
-            # Exclusive: two clients on one file would each undo what the other keeps.
+            # Lock the file: two clients would overwrite each other's state.
             database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = FULL")

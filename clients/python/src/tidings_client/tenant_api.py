@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API with a tenant's key: settings, inboxes, and notifications to the tenant's users.
+"""The REST API with a tenant key: settings, inboxes, and notifications to the tenant's users.
 
-For the tenant's own backend. The key does not belong into an app that users have.
+It is for the tenant's own backend. Never put the key into an app that users have.
 """
 
 from collections.abc import Iterable
@@ -11,50 +11,59 @@ from typing import Any, Final, Literal, Self
 import httpx
 import msgspec
 
+from tidings_client.listed import (
+    ListedChat,
+    ListedInbox,
+    ListedKey,
+    ListedUser,
+    ListPage,
+    PostedNotification,
+    part_of,
+)
 from tidings_client.records import Job
 from tidings_client.rest import Rest, path_of
 from tidings_client.tokens import Tokens
 from tidings_client.world import SystemWorld, World
 
 ANSWER_SECONDS_MAX: Final = 60.0
-"""A post to 100,000 users is a long request."""
+"""Timeout of a request; a post to 100,000 users takes long."""
 
 
 class InboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an inbox is. Where it says None, the tenant's settings count."""
+    """The configuration of an inbox. For a field that is None, the tenant's settings apply."""
 
     title: str
     description: str = ""
     schema_version: str = "1.0"
     categories: list[str] | None = None
-    """Those that notifications may have; None allows all."""
+    """The categories that notifications may have; None allows all."""
     late_joiners: bool | None = None
-    """Whether users who come later see what was posted to everyone."""
+    """Whether users who are created later see earlier broadcasts."""
     keep_days: int | None = None
     message_schema: dict[str, Any] | None = None
-    """A JSON Schema for what a message holds besides title, body and link."""
+    """A JSON Schema for the fields of a message besides title, body and link."""
 
 
 class NewNotification(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to tell users."""
+    """A notification to post."""
 
     title: str
     body: str
     cta_uri: str | None = None
-    """Where a tap on it leads: https, or a scheme of the app."""
+    """The link that a tap opens: https, or a scheme of the app."""
     extras: dict[str, Any] = {}
-    """What else the message holds, if the inbox has a `message_schema`."""
+    """Further fields of the message, if the inbox has a `message_schema`."""
     category: str | None = None
     sender: str | None = None
     host_system_id: str | None = None
     label: str | None = None
-    """A name for the audience, shown with the progress."""
+    """A name for the audience, which is shown with the progress."""
     schema_version: str | None = None
-    """Refused unless it is the inbox's."""
+    """The expected schema version; the post is refused if the inbox has another version."""
 
 
 class Posted(msgspec.Struct, frozen=True):
-    """A notification that the server took on; `recipients` is an estimate if it says so."""
+    """A notification that the server accepted; `estimated` tells if `recipients` is an estimate."""
 
     id: str
     recipients: int
@@ -63,7 +72,7 @@ class Posted(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How many users have a notification."""
+    """The progress of the delivery of a notification."""
 
     id: str
     status: Literal["queued", "running", "done", "redacted"]
@@ -73,14 +82,14 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An administrative act: who did what to what, when, and what came of it."""
+    """An administrative act: its time, actor, action, target and outcome."""
 
     id: str
     at: str
     actor: str
     """`root`, `tenant_key` or `cli`."""
     actor_id: str | None = None
-    """Of a tenant key: its id."""
+    """The id of the tenant key, if the actor is a tenant key."""
     action: str
     tenant: str | None = None
     target: str | None = None
@@ -91,17 +100,18 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """Some of the acts, newest first, and where the list goes on."""
+    """A page of acts, newest first, and the cursor of the next page."""
 
     data: list[AuditRecord]
     next_cursor: str | None = None
 
 
 class TenantApi:
-    """One method for each thing a tenant can ask. Use it as an async context manager.
+    """The REST requests that a tenant can make, one method for each.
 
-    Every one of them raises Refused if the server declines, and Unavailable if it cannot be
-    reached or has no time; what may safely be repeated has then been repeated.
+    Use it as an async context manager. Every method raises Refused if the server declines, and
+    Unavailable if the server cannot be reached or is overloaded. Requests that are safe to repeat
+    were repeated before that.
     """
 
     def __init__(
@@ -114,7 +124,7 @@ class TenantApi:
         world: World | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`transport` takes the place of the network in tests."""
+        """Create the API; `transport` replaces the network in tests."""
         self._tenant = tenant
         self._settings = path_of("tenants", tenant, "settings")
         self._world: World = world or SystemWorld()
@@ -130,45 +140,87 @@ class TenantApi:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._rest.close()
 
     # Settings.
 
     async def settings(self) -> dict[str, Any]:
-        """The tenant's settings as they were put; empty if they never were."""
+        """Return the tenant's settings; empty if none were put."""
         return await self._rest.ask(dict[str, Any], "GET", self._settings)
 
     async def put_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Replace all of them. `{"login": {"phone": True}}` lets users log in by phone; with
-        `"register": True` beside it, numbers that are nobody's become new users."""
+        """Replace all settings, and return them.
+
+        `{"login": {"phone": True}}` lets users log in by phone. With `"register": True` beside it,
+        an unknown number becomes a new user.
+        """
         return await self._rest.ask(dict[str, Any], "PUT", self._settings, settings)
+
+    # Lists.
+
+    async def keys(self, *, limit: int = 50, cursor: str | None = None) -> ListPage[ListedKey]:
+        """The tenant's keys, newest first, without the keys themselves."""
+        path = path_of("tenants", self._tenant, "keys")
+        return await self._rest.ask(ListPage[ListedKey], "GET", path, query=part_of(limit, cursor))
+
+    async def users(
+        self, prefix: str = "", *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[ListedUser]:
+        """The tenant's users by id; with a prefix those whose ids begin with it."""
+        path = path_of("tenants", self._tenant, "users")
+        query = part_of(limit, cursor) | ({"prefix": prefix} if prefix else {})
+        return await self._rest.ask(ListPage[ListedUser], "GET", path, query=query)
+
+    async def chats(
+        self, user: str | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[ListedChat]:
+        """The tenant's chats, newest first; with a user those that the user is in."""
+        path = path_of("tenants", self._tenant, "chats")
+        query = part_of(limit, cursor) | ({} if user is None else {"user_id": user})
+        return await self._rest.ask(ListPage[ListedChat], "GET", path, query=query)
+
+    async def inboxes(self, *, limit: int = 50, cursor: str | None = None) -> ListPage[ListedInbox]:
+        """The tenant's inboxes by name."""
+        path = path_of("tenants", self._tenant, "inboxes")
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[ListedInbox], "GET", path, query=query)
+
+    async def posted(
+        self, inbox: str, *, limit: int = 50, cursor: str | None = None
+    ) -> ListPage[PostedNotification]:
+        """What the tenant posted to an inbox, newest first, without what has expired."""
+        path = self._path(inbox, "notifications")
+        query = part_of(limit, cursor)
+        return await self._rest.ask(ListPage[PostedNotification], "GET", path, query=query)
 
     # Moderation.
 
     async def remove_member(self, chat: str, user: str) -> None:
-        """Remove anybody from a group. The others see an entry of the sender `~tenant`."""
+        """Remove any member from a group. The others see an entry with the sender `~tenant`."""
         path = path_of("tenants", self._tenant, "chats", chat, "members", user)
         await self._rest.request("DELETE", path)
 
     async def delete_chat(self, chat: str) -> Job:
-        """Delete any chat of the tenant: nothing is taken in from the answer on. Asked again it
-        answers with the same job."""
+        """Delete any chat of the tenant; after the answer, nobody can write in it.
+
+        A repeated request returns the same job.
+        """
         return await self._rest.ask(Job, "DELETE", path_of("tenants", self._tenant, "chats", chat))
 
     async def job(self, job: str) -> Job:
-        """How far a job is; `job` is the name that it was answered with."""
+        """Return the progress of a job; `job` is the id that `delete_chat` returned."""
         return await self._rest.ask(Job, "GET", path_of("tenants", self._tenant, "jobs", job))
 
     # Inboxes.
 
     async def put_inbox(self, inbox: str, config: InboxConfig) -> InboxConfig:
-        """Make an inbox, or replace what it is."""
+        """Create an inbox, or replace its configuration."""
         body = msgspec.to_builtins(config)
         return await self._rest.ask(InboxConfig, "PUT", self._path(inbox), body)
 
     async def inbox(self, inbox: str) -> InboxConfig:
-        """An inbox as it was put."""
+        """Return the configuration of an inbox."""
         return await self._rest.ask(InboxConfig, "GET", self._path(inbox))
 
     # Notifications.
@@ -181,11 +233,11 @@ class TenantApi:
         *,
         key: str | None = None,
     ) -> Posted:
-        """Notify these users, at most 100,000; who is named twice counts once.
+        """Post a notification to these users, at most 100,000; duplicates are ignored.
 
-        They get it by and by: `progress` says how far it is. Under the same `key` the same
-        request, made again within a day, has the same answer and notifies nobody twice; without
-        one that holds for the repeats of this call only.
+        The server delivers the notification after the answer; `progress` reports how far it is. If
+        the same request is repeated with the same `key` within a day, it gets the same answer, and
+        nobody is notified twice. Without a `key`, this holds only for the repeats within this call.
         """
         audience = {"kind": "users", "uids": list(users)}
         return await self._post(inbox, audience, notification, key)
@@ -193,23 +245,28 @@ class TenantApi:
     async def post_to_everyone(
         self, inbox: str, notification: NewNotification, *, key: str | None = None
     ) -> Posted:
-        """Notify all users of the tenant; they have it at once. `key` as in `post_to_users`."""
+        """Post a notification to all users of the tenant, who have it at once.
+
+        `key` has the same meaning as in `post_to_users`.
+        """
         return await self._post(inbox, {"kind": "everyone"}, notification, key)
 
     async def progress(self, inbox: str, notification_id: str) -> Progress:
-        """How many have it by now."""
+        """Return how many users have the notification."""
         path = self._path(inbox, "notifications", notification_id)
         return await self._rest.ask(Progress, "GET", path)
 
     async def redact(self, inbox: str, notification_id: str) -> None:
-        """Take a notification back: whoever looks after the answer sees nothing of it, also
-        while it is still being delivered. Doing it again changes nothing."""
+        """Retract a notification, even while it is being delivered; a repeat changes nothing.
+
+        No request that starts after the answer shows the notification.
+        """
         await self._rest.request("DELETE", self._path(inbox, "notifications", notification_id))
 
-    # What was done.
+    # The audit trail.
 
     async def audit(self, *, limit: int = 50, cursor: str | None = None) -> AuditPage:
-        """The administrative acts of the last 400 days, by the tenant's keys and the operator."""
+        """Return a page of the acts of the last 400 days, by tenant keys and the operator."""
         query = {"limit": str(limit)} | ({} if cursor is None else {"cursor": cursor})
         path = path_of("tenants", self._tenant, "audit")
         return await self._rest.ask(AuditPage, "GET", path, query=query)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's token: asked for when there is none, before it expires, and when it was refused."""
+"""Get the user's token: at first, before it expires, and when the server has refused it."""
 
 import asyncio
 import inspect
@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 
 TokenProvider = Callable[[], str | Awaitable[str]]
-"""Returns a fresh token each time, at once or later."""
+"""Function that returns a new token on each call, directly or as an awaitable."""
 
 MARGIN_SECONDS_MAX: Final = 60.0
-"""How long before its end a token is replaced; of a short-lived one, a fifth of its life."""
+"""How long before its expiry a token is replaced. A short-lived token is replaced when a fifth of
+its life is left."""
 
 
 class _Claims(msgspec.Struct):
@@ -24,7 +25,10 @@ _decode_claims = msgspec.json.Decoder(_Claims).decode
 
 
 def expiry(token: str) -> float | None:
-    """When a JWT expires, in seconds since 1970, taken at its word; None if it does not say."""
+    """Return when a JWT expires, in seconds since 1970; None if it does not say.
+
+    The signature is not checked.
+    """
     try:
         payload = token.split(".")[1]
         return _decode_claims(urlsafe_b64decode(payload + "=" * (-len(payload) % 4))).exp
@@ -33,10 +37,10 @@ def expiry(token: str) -> float | None:
 
 
 class Tokens:
-    """Asks the provider, one request at a time, and keeps the last token while it is good."""
+    """Gets tokens from the provider, one at a time, and reuses the last token while it is valid."""
 
     def __init__(self, provider: TokenProvider, wall: Callable[[], float]) -> None:
-        """`wall`: seconds since 1970."""
+        """Create without a token; `wall` returns the time in seconds since 1970."""
         self._provider = provider
         self._wall = wall
         self._token: str | None = None
@@ -44,7 +48,7 @@ class Tokens:
         self._asking = asyncio.Lock()
 
     async def current(self) -> str:
-        """A token that is good for a while. Raises whatever the provider raises."""
+        """Return a token that is valid for some time. Raises whatever the provider raises."""
         async with self._asking:
             if self._token is None or self.seconds_left() <= 0:
                 await self._ask()
@@ -52,7 +56,7 @@ class Tokens:
             return self._token
 
     async def replaced(self, refused: str) -> str:
-        """Another token than this one, which was refused or is about to expire."""
+        """Return another token than this one, which was refused or is about to expire."""
         async with self._asking:
             if self._token is None or self._token == refused:
                 await self._ask()
@@ -60,7 +64,7 @@ class Tokens:
             return self._token
 
     def seconds_left(self) -> float:
-        """How long until the token should be replaced; endless if it does not say."""
+        """Return the seconds until the token should be replaced; infinite if it does not say."""
         return float("inf") if self._renew_at is None else self._renew_at - self._wall()
 
     async def _ask(self) -> None:

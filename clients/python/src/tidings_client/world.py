@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world around a client: the clock on the wall and chance. Tests bring their own."""
+"""Sources of time and randomness for a client; tests use their own."""
 
 import random
 import secrets
@@ -8,34 +8,34 @@ from typing import Protocol
 
 
 class World(Protocol):
-    """What a client cannot compute."""
+    """Time and randomness, which a client gets from its environment."""
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Return the time in seconds since 1970."""
         ...
 
     def jitter(self, least: float, most: float) -> float:
-        """A random number between two."""
+        """Return a random number between two numbers."""
         ...
 
     def new_id(self) -> str:
-        """An id that nobody else will ever make."""
+        """Return an id that is unique everywhere and forever."""
         ...
 
 
 class SystemWorld:
-    """The real one."""
+    """Time and randomness from the system."""
 
     def wall(self) -> float:
-        """By this machine's clock."""
+        """Return the time of this machine's clock, in seconds since 1970."""
         return time.time_ns() / 1_000_000_000
 
     def jitter(self, least: float, most: float) -> float:
-        """For spreading, not for secrets."""
+        """Return a random number that spreads load; it is not suitable for secrets."""
         return random.uniform(least, most)
 
     def new_id(self) -> str:
-        """128 random bits."""
+        """Return 128 random bits in hex."""
         return secrets.token_hex(16)
 
 

@@ -135,7 +135,7 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
 
 @dataclass(frozen=True, slots=True)
 class Removing:
-    """Remove a member from a chat, after the member's open invitation, if there is one."""
+    """Remove a member from a chat, but first the member's open invitation, if there is one."""
 
     appender: Appender
     invites: InviteStore

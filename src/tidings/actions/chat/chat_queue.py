@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from tidings.actions.content.wrapping import is_same_send
+from tidings.actions.content.data_keys import is_same_send
 from tidings.diagnosis import report_queue
 from tidings.model import limits
 from tidings.model.chats import ChatState

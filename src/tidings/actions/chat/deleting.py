@@ -46,7 +46,10 @@ class Sweeper:
         await asyncio.sleep(limits.SWEEP_TICK_MS / 1_000)
 
     async def sweep(self) -> int:
-        """Remove all expired content, keys and notifications; return the number of messages."""
+        """Remove all expired content, send keys and notifications.
+
+        Return the number of messages whose content was removed.
+        """
         emptied = 0
         while True:
             now = self._clock.now()

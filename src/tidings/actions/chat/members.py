@@ -30,6 +30,9 @@ from tidings.model.refusals import (
 from tidings.model.roles import Invite, Member, Role
 from tidings.ports.people import UserStore
 
+LEFT_AT_ONCE: Final = 4
+"""Parallel removals per request. Each writes to another log; more would slow down other users."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutMember:
@@ -250,10 +253,6 @@ def _remove_as_tenant(state: ChatState, tenant: str, user: UserKey) -> list[Entr
     if member is None:
         raise MemberNotFound
     return removal(state, tenant_itself(tenant), user, member)
-
-
-LEFT_AT_ONCE: Final = 4
-"""Parallel removals per request. Each writes to another log; more would slow down other users."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,20 @@ from typing import Final
 from tidings.actions.chat.sending import find_message
 from tidings.actions.content.vault import Vault
 from tidings.model import limits
-from tidings.model.chats import Receipt, Unread, unread_without_a_look
+from tidings.model.chats import Move, OwnSends, OwnSpan, Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Entry
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ChatNotFound, MessageNotFound, StoreUnavailable
 from tidings.model.roles import Member
 from tidings.ports.bus import Appended, Bus, Event, ReceiptMoved
-from tidings.ports.chats import Chats, Move, OwnSends, OwnSpan, Receipts
+from tidings.ports.chats import Chats, Receipts
 from tidings.ports.log import Log, Page
 from tidings.ports.world import Clock
 from tidings.tasks import Tasks
+
+OWN_SPANS_MAX: Final = 16
+"""Maximum number of spans of own messages that wait for the next write, per user and chat."""
+BEHIND_MAX: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +153,6 @@ class MarkReceipt:
 _Key = tuple[UserKey, ChatId]
 
 
-OWN_SPANS_MAX: Final = 16
-"""Maximum number of spans of own messages that wait for the next write, per user and chat."""
-
-BEHIND_MAX: Final = 50_000
-
-
 class CoalescedReceipts:
     """Receipts from sockets, written at most once a second per user and chat.
 
@@ -180,9 +178,9 @@ class CoalescedReceipts:
         bus.subscribe(self._on_event)
 
     def note(self, move: Move, interval_ms: int = limits.RECEIPT_FRAME_MS) -> None:
-        """Move a receipt in the background, with at most one write per interval for its key.
+        """Move a receipt in the background.
 
-        The key is the user and the chat.
+        There is at most one write per interval for each user and chat.
         """
         key = (move.user, move.chat)
         if move.read:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache of unwrapped data keys; the least recently used keys are evicted first.
+"""Caches the unwrapped data keys of authors, and makes digests of sends with them.
+
+The least recently used keys are evicted first.
 
 A key is confirmed when it is read from the store, and whenever the revocation feed is read and does
 not name its author. A cached key is used only for a few seconds after it was last confirmed. If
@@ -11,6 +13,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from hashlib import blake2b
 from time import monotonic
 from typing import Final
 from weakref import WeakValueDictionary
@@ -18,7 +21,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, data_key_purpose, digest_key
+from tidings.actions.content.wrapping import CannotUnwrap, Wrapping, data_key_purpose
 from tidings.actions.identity.revocation_watch import FeedListener, RevocationIndex, RevocationWatch
 from tidings.caches import LruCache
 from tidings.model import limits
@@ -31,6 +34,9 @@ from tidings.ports.world import Chance
 log = logging.getLogger("tidings.vault")
 
 DATA_KEY_BYTES: Final = 32
+_DIGEST_BYTES: Final = 16
+_GENERATION_BYTES: Final = 4
+_DIGEST_PURPOSE: Final = b"tidings sends"
 
 
 class KeyLeases(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +78,7 @@ class CachedKeys:
     ) -> None:
         """Create an empty cache.
 
-        `met_ending` is called with each key that is found to be about to be destroyed.
+        `met_ending` is called with each key that is marked for destruction in the store.
         """
         self.unusable = 0
         """Number of stored keys that could not be unwrapped."""
@@ -200,16 +206,16 @@ class CachedKeys:
     async def _open(
         self, read: Callable[[], Awaitable[WrappedKey | None]]
     ) -> tuple[WrappedKey | None, CachedKey | None]:
-        """Read and unwrap a key; return the stored key and the unwrapped key, either may be None.
+        """Read and unwrap a key; return the stored key, and the unwrapped key if it is usable.
 
         If the feed advances during the read, it may have revoked the key: read it again.
         """
         while True:
-            began, place = self._now(), self._place
+            began, position = self._now(), self._position
             key = await read()
             if key is not None and not self._wrapping.holds(key.master_key_id):
                 key = await read()  # a rotation may have ended between the read and now
-            if place == self._place:
+            if position == self._position:
                 break
         if key is None or key.is_ending:
             return key, None
@@ -223,8 +229,8 @@ class CachedKeys:
         return key, CachedKey(key.generation, AESGCM(secret), began, digest_key(secret))
 
     @property
-    def _place(self) -> int:
-        return self._watch.place if self._watch is not None else 0
+    def _position(self) -> int:
+        return self._watch.position if self._watch is not None else 0
 
     def _report(self, key: WrappedKey, reason: CannotUnwrap) -> None:
         self.unusable += 1
@@ -235,6 +241,26 @@ class CachedKeys:
 
     def _lock(self, author: UserKey) -> asyncio.Lock:
         return self._locks.setdefault(author, asyncio.Lock())
+
+
+def digest_key(data_key: bytes) -> bytes:
+    """Derive the secret that keys an author's digests from the author's data key."""
+    return blake2b(key=data_key, digest_size=32, person=_DIGEST_PURPOSE).digest()
+
+
+def send_digest(key: bytes, generation: int, digested: str) -> bytes:
+    """Return the keyed digest of a send, followed by the generation of the author's data key."""
+    digest = blake2b(digested.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
+    return digest + generation.to_bytes(_GENERATION_BYTES, "big")
+
+
+def is_same_send(digest: bytes, kept: bytes) -> bool:
+    """Return whether a send has the same content as the stored send with its key.
+
+    If the digests were made with different data keys, they cannot be compared, and the result is
+    True.
+    """
+    return digest == kept or digest[_DIGEST_BYTES:] != kept[_DIGEST_BYTES:]
 
 
 _conforms: type[FeedListener] = CachedKeys

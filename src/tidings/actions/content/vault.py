@@ -15,7 +15,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tidings.actions.content.data_keys import ALONE, CachedKeys, KeyLeases
+from tidings.actions.content.data_keys import ALONE, CachedKeys, KeyLeases, send_digest
 from tidings.actions.content.erasing import Erasing
 from tidings.actions.content.wrapping import (
     NONCE_BYTES,
@@ -23,7 +23,6 @@ from tidings.actions.content.wrapping import (
     Cursors,
     Wrapping,
     deployment_secret_purpose,
-    send_digest,
 )
 from tidings.actions.identity.refresh_tokens import LoginDigests
 from tidings.actions.identity.revocation_watch import RevocationWatch

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encryption of small secrets with the master key, keyed digests, and encrypted cursors."""
+"""Encryption of small secrets with the master key, and encrypted cursors."""
 
 import asyncio
 import binascii
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
-from hashlib import blake2b
 from typing import Final, TypeVar
 
 from cryptography.exceptions import InvalidTag
@@ -17,11 +16,9 @@ from tidings.ports.secrets import MasterKey, MasterKeys
 from tidings.ports.world import Chance
 
 CURSOR_CHARS_MAX: Final = 1_024
-_NONCE_BYTES: Final = 12
+NONCE_BYTES: Final = 12
 
 T = TypeVar("T")
-
-NONCE_BYTES: Final = 12
 
 
 class Cursors:
@@ -33,7 +30,7 @@ class Cursors:
 
     def seal(self, purpose: str, user: UserKey, payload: bytes) -> str:
         """Return a cursor with this payload, valid for this purpose and user only."""
-        nonce = self._chance.token(_NONCE_BYTES)
+        nonce = self._chance.token(NONCE_BYTES)
         box = nonce + self._cipher.encrypt(nonce, payload, _bound_to(purpose, user))
         return urlsafe_b64encode(box).decode().rstrip("=")
 
@@ -49,7 +46,7 @@ class Cursors:
         try:
             box = b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
             return self._cipher.decrypt(
-                box[:_NONCE_BYTES], box[_NONCE_BYTES:], _bound_to(purpose, user)
+                box[:NONCE_BYTES], box[NONCE_BYTES:], _bound_to(purpose, user)
             )
         except (InvalidTag, ValueError, binascii.Error):
             raise CursorInvalid from None
@@ -162,28 +159,3 @@ def signing_key_purpose(key_id: str) -> str:
 def deployment_secret_purpose(name: str) -> str:
     """Return the purpose that a secret of the deployment is bound to."""
     return f"deployment\0{name}"
-
-
-_DIGEST_BYTES: Final = 16
-_GENERATION_BYTES: Final = 4
-_PURPOSE: Final = b"tidings sends"
-
-
-def digest_key(data_key: bytes) -> bytes:
-    """Derive the secret that keys an author's digests from the author's data key."""
-    return blake2b(key=data_key, digest_size=32, person=_PURPOSE).digest()
-
-
-def send_digest(key: bytes, generation: int, digested: str) -> bytes:
-    """Return the keyed digest of a send, followed by the generation of the author's data key."""
-    digest = blake2b(digested.encode(), key=key, digest_size=_DIGEST_BYTES).digest()
-    return digest + generation.to_bytes(_GENERATION_BYTES, "big")
-
-
-def is_same_send(digest: bytes, kept: bytes) -> bool:
-    """Return whether a send has the same content as the stored send with its key.
-
-    If the digests were made with different data keys, they cannot be compared, and the result is
-    True.
-    """
-    return digest == kept or digest[_DIGEST_BYTES:] != kept[_DIGEST_BYTES:]

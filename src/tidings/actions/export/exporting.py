@@ -76,6 +76,7 @@ VERSIONS_READ: Final = frozenset({1, 2, 3, VERSION})
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Maximum length of a line: ten times the largest entry. It prevents reading a whole file without
 line ends into memory."""
+_PURPOSE: Final = b"tidings export\0"
 
 
 def bad_id(fact: Fact, chat: ChatFact | None) -> str | None:
@@ -156,9 +157,6 @@ class Tally:
 
 
 encode = msgspec.json.Encoder().encode
-
-
-_PURPOSE: Final = b"tidings export\0"
 
 
 class Unproven(Exception):

@@ -85,24 +85,24 @@ class ReadAudit:
     ) -> tuple[list[RecordedAct], str | None]:
         cursors, now = self.vault.cursors, self.clock.now()
         # Start a day ahead: the clock of another process may be ahead of ours.
-        place = _AuditCursor(now + limits.DAY_MS, "", 0)
+        start = _AuditCursor(now + limits.DAY_MS, "", 0)
         if cursor is not None:
-            place = msgspec.json.decode(cursors.open(_PURPOSE, bound_to, cursor), type=_AuditCursor)
+            start = msgspec.json.decode(cursors.open(_PURPOSE, bound_to, cursor), type=_AuditCursor)
         found = await self.entries.page(
             tenant,
             since=now - limits.AUDIT_MS,
             # Read two entries more than the page has: the entry in the cursor, which may contain
             # more acts, and one that shows whether there is a next page.
-            before=(place.at, place.entry_id + " "),
+            before=(start.at, start.entry_id + " "),
             limit=limit + 2,
         )
-        acts = [act for entry in found for act in _acts(entry) if _is_below(act, place)]
+        acts = [act for entry in found for act in _acts(entry) if _is_below(act, start)]
         page = acts[:limit]
         if len(acts) <= limit:
             return page, None
         last = page[-1]
-        next_place = _AuditCursor(*last.entry.place, last.number)
-        return page, cursors.seal(_PURPOSE, bound_to, msgspec.json.encode(next_place))
+        next_start = _AuditCursor(*last.entry.position, last.number)
+        return page, cursors.seal(_PURPOSE, bound_to, msgspec.json.encode(next_start))
 
 
 def _acts(entry: AuditEntry) -> list[RecordedAct]:
@@ -110,8 +110,8 @@ def _acts(entry: AuditEntry) -> list[RecordedAct]:
     return acts[::-1]
 
 
-def _is_below(recorded: RecordedAct, place: _AuditCursor) -> bool:
-    return (*recorded.entry.place, recorded.number) < (place.at, place.entry_id, place.act)
+def _is_below(recorded: RecordedAct, start: _AuditCursor) -> bool:
+    return (*recorded.entry.position, recorded.number) < (start.at, start.entry_id, start.act)
 
 
 class Intent(NamedTuple):

@@ -31,6 +31,10 @@ other users."""
 
 Tokens = dict[bytes, None]
 """Set of token digests, in the order of insertion."""
+LOOKS_MAX: Final = 3
+_TENANT_KEY: Final = re.compile(r"sk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
+_SECRET_BYTES: Final = 32
+_LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
 
 
 class VerifiedTokens:
@@ -88,12 +92,6 @@ class VerifiedTokens:
 
 def _names(caller: UserCaller) -> tuple[str, ...]:
     return (caller.user,) if caller.session is None else (caller.user, caller.session)
-
-
-LOOKS_MAX: Final = 3
-_TENANT_KEY: Final = re.compile(r"sk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
-_SECRET_BYTES: Final = 32
-_LEEWAY_MS: Final = limits.TOKEN_LEEWAY_SECONDS * limits.SECOND_MS
 
 
 class Authenticate:
@@ -177,10 +175,10 @@ class Authenticate:
 
     async def _first_use(self, bearer: str, digest: bytes) -> UserCaller:
         for _ in range(LOOKS_MAX):
-            place = self._watch.place
+            position = self._watch.position
             caller = await self._look(bearer)
             # If the feed advanced meanwhile, it may have revoked this token before it was cached.
-            if place == self._watch.place:
+            if position == self._watch.position:
                 self._verified.keep(digest, caller)
                 return caller
         raise StoreUnavailable

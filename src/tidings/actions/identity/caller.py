@@ -47,7 +47,7 @@ def require_root(caller: Caller, tenant: str | None = None) -> None:
     """Refuse every caller except root. Callers of other tenants do not learn if `tenant` exists.
 
     Raises:
-        Forbidden: The caller is not root, and belongs to `tenant` or `tenant` is None.
+        Forbidden: The caller belongs to `tenant`, or `tenant` is None.
         TenantNotFound: The caller belongs to another tenant.
     """
     if isinstance(caller, Root):

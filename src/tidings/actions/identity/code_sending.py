@@ -23,6 +23,16 @@ from tidings.ports.people import Tenant, Tenants, UserStore
 from tidings.ports.sessions import LoginCode, LoginCodes
 from tidings.ports.world import Chance, Clock
 
+log = logging.getLogger("tidings.identity")
+provider_log = logging.getLogger("tidings.sms")
+
+SHOWN_NAME_CHARS_MAX: Final = 40
+"""Maximum length of the tenant's name in a text message."""
+_CODES: Final = 10**limits.CODE_DIGITS
+_DRAWN_BYTES: Final = 4
+
+Failure = Literal["provider", "rejected", "store", "provider_down"]
+
 
 @dataclass(frozen=True, slots=True)
 class LoginTenant:
@@ -63,9 +73,6 @@ def _read(settings: dict[str, object] | None) -> LoginSettings:
         return LoginSettings()
 
 
-provider_log = logging.getLogger("tidings.sms")
-
-
 class ProviderHealth:
     """Circuit breaker that marks the SMS provider as down for some seconds after repeated failures.
 
@@ -99,16 +106,6 @@ class ProviderHealth:
         self._down_until = self._now() + limits.SMS_DOWN_MS / limits.SECOND_MS
         if self._failures == limits.SMS_FAILURES_MAX:
             provider_log.error("SMS provider is down", extra={"action": "sms_down"})
-
-
-log = logging.getLogger("tidings.identity")
-
-SHOWN_NAME_CHARS_MAX: Final = 40
-"""Maximum length of the tenant's name in a text message."""
-_CODES: Final = 10**limits.CODE_DIGITS
-_DRAWN_BYTES: Final = 4
-
-Failure = Literal["provider", "rejected", "store", "provider_down"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ class FeedBackedCache(Generic[T]):
         """Return the cached value, even while the feed cannot be read and may have revoked it."""
         return self._values.get(name)
 
-    def keep(self, name: str, value: T, place: int) -> None:
+    def keep(self, name: str, value: T, position: int) -> None:
         """Cache a value whose read began when the watch was at this position.
 
         Do nothing if the watch has advanced since: it may have reported this name meanwhile, and it
         reports each revocation only once.
         """
-        if place == self._watch.place:
+        if position == self._watch.position:
             self._values.put(name, value)
 
     def forget(self, name: str) -> None:
@@ -91,11 +91,11 @@ class CredentialStatus:
         """
         if self._valid_tenants.get(tenant):
             return True
-        place = self._watch.place
+        position = self._watch.position
         found = await self._tenants.get(tenant)
         if found is None or found.suspended_at is not None:
             return False
-        self._valid_tenants.keep(tenant, True, place)
+        self._valid_tenants.keep(tenant, True, position)
         return True
 
     async def is_token_valid(self, caller: UserCaller) -> bool:
@@ -129,11 +129,11 @@ class CredentialStatus:
     async def _is_key_valid(self, tenant: str, key_id: str) -> bool:
         if self._valid_keys.get(key_id):
             return True
-        place = self._watch.place
+        position = self._watch.position
         found = await self._tenants.find_key(key_id)
         if found is None or found.revoked_at is not None or found.tenant != tenant:
             return False
-        self._valid_keys.keep(key_id, True, place)
+        self._valid_keys.keep(key_id, True, position)
         return True
 
     def _revoked(self, revocations: Sequence[Revocation]) -> None:

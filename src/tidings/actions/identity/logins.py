@@ -109,7 +109,9 @@ class RedeemCode:
         return found, stored
 
     async def use(self, code: LoginCode, *, is_known: bool) -> None:
-        """Use up a code, because it opens a session; `is_known` if the number had a user before.
+        """Use up a code that opens a session.
+
+        `is_known` tells whether the number had a user before.
 
         Raises:
             CodeWrong: The code was used meanwhile.

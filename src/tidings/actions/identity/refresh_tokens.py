@@ -30,10 +30,13 @@ from tidings.ports.world import Chance
 TAG_BYTES: Final = 8
 
 _NAME_CHARS: Final = 32
+REFRESH_TOKEN: Final = re.compile(rf"rt_({SESSION.pattern})_([A-Za-z0-9_-]{{43}})")
+_SECRET_BYTES: Final = 32 - TAG_BYTES
+_PURPOSE: Final = b"tidings: the refresh token after this one"
 
 
 class LoginDigests:
-    """Keyed digests of login data. Each digest includes its purpose, so that none fits another."""
+    """Keyed digests of login data. A digest for one purpose is useless for another."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -57,12 +60,6 @@ class LoginDigests:
     def _digest(self, *parts: str) -> bytes:
         message = "".join(f"{len(part)}:{part}" for part in parts)
         return hmac.digest(self._key, message.encode(), hashlib.sha256)
-
-
-REFRESH_TOKEN: Final = re.compile(rf"rt_({SESSION.pattern})_([A-Za-z0-9_-]{{43}})")
-
-_SECRET_BYTES: Final = 32 - TAG_BYTES
-_PURPOSE: Final = b"tidings: the refresh token after this one"
 
 
 def new_refresh_token(session_id: str, digests: LoginDigests, chance: Chance) -> str:

@@ -20,13 +20,26 @@ from tidings.ports.sessions import Revocation, Revocations, RevokedKind
 from tidings.ports.store import REVOCATIONS, on_behalf_of
 from tidings.tasks import Tasks
 
+log = logging.getLogger("tidings.identity")
+
+LOOK_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 0.5
+"""If the event loop lags by this time or more, a failed read says nothing about the store."""
+LATE_LOOKS_MAX: Final = 3
+"""Retries after reads that failed during such a lag, before the store is considered the cause."""
+BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
+"""Time without a read of the feed after which a process no longer trusts its caches."""
+TICK_SECONDS: Final = 0.1
+"""Interval of the timer that measures the lag of the event loop."""
+
 
 class RevocationIndex:
     """Index of a batch of revocations, to look up whether a credential is affected."""
 
     def __init__(self, revocations: Iterable[Revocation]) -> None:
         self.users: dict[UserKey, int] = {}
-        """The revoked users; credentials that were issued up to the given time are revoked."""
+        """The revoked users, each with a time; credentials issued up to that time are revoked."""
         self.sessions: set[str] = set()
         self.tenants: set[str] = set()
         self.tenant_keys: set[str] = set()
@@ -63,9 +76,6 @@ class RevocationIndex:
         )
 
 
-TICK_SECONDS: Final = 0.1
-
-
 class LoopLag:
     """Measurement of the event loop's lag, which is how late timers fire."""
 
@@ -98,18 +108,6 @@ class LoopLag:
     def _note(self) -> None:
         # Also called at the end, because a timer that is due and has not fired is late, too.
         self.seconds = max(self.seconds, self._now() - self._due)
-
-
-log = logging.getLogger("tidings.identity")
-
-LOOK_SECONDS: Final = 2.0
-AGAIN_SECONDS: Final = 0.5
-LATE_SECONDS: Final = 0.5
-"""If the event loop lags by this time or more, a failed read says nothing about the store."""
-LATE_LOOKS_MAX: Final = 3
-"""Retries after reads that failed during such a lag, before the store is considered the cause."""
-BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
-"""Time without a read of the feed after which a process no longer trusts its caches."""
 
 
 class FeedListener(Protocol):
@@ -150,9 +148,9 @@ class RevocationWatch:
         look_seconds: float = LOOK_SECONDS,
         blind_seconds_max: float = BLIND_SECONDS_MAX,
     ) -> None:
-        self.place = 0
-        """Position in the feed. Data that was read from the store after `place` last changed takes
-        every reported revocation into account."""
+        self.position = 0
+        """Position in the feed. Data that was read from the store after the last change of it
+        takes every reported revocation into account."""
         self._feed = feed
         self.now = now
         self._look_seconds = look_seconds
@@ -186,7 +184,7 @@ class RevocationWatch:
         """
         began = self.now()
         with on_behalf_of(REVOCATIONS):
-            self.place = await self._feed.head()
+            self.position = await self._feed.head()
         self._saw(began)
         self._tasks.repeat(self._run)
 
@@ -207,7 +205,7 @@ class RevocationWatch:
         try:
             # A process that was paused for a long time still gets the time for one read.
             async with asyncio.timeout(left if left > 0 else LOOK_SECONDS):
-                while revocations := await self._feed.after(self.place):
+                while revocations := await self._feed.after(self.position):
                     self._report(revocations)
             self._saw(began)
         except (Unavailable, TimeoutError):
@@ -234,7 +232,7 @@ class RevocationWatch:
     def _report(self, revocations: Sequence[Revocation]) -> None:
         for revoked in self._listeners:
             revoked(revocations)
-        self.place += len(revocations)
+        self.position += len(revocations)
 
     def _saw(self, at: float) -> None:
         self._seen_at = at

@@ -99,7 +99,7 @@ class SigningKeys:
         private = self._private.peek(key_id)
         if private is None:
             private = await self._unwrap(cached.newest)
-            self._private.keep(key_id, private, self._watch.place)
+            self._private.keep(key_id, private, self._watch.position)
         return key_id, private
 
     def forget(self, tenant: str) -> None:
@@ -118,11 +118,11 @@ class SigningKeys:
         return abs(self._clock.now() - cached.loaded_at)
 
     async def _load(self, tenant: str) -> _TenantSigningKeys:
-        place, loaded_at = self._watch.place, self._clock.now()
+        position, loaded_at = self._watch.position, self._clock.now()
         keys = await self._tenants.signing_keys(tenant)
         public = {key.key_id: Ed25519PublicKey.from_public_bytes(key.public) for key in keys}
         cached = _TenantSigningKeys(public, keys[0] if keys else None, loaded_at)
-        self._cached.keep(tenant, cached, place)
+        self._cached.keep(tenant, cached, position)
         return cached
 
     async def _unwrap(self, key: SigningKey) -> Ed25519PrivateKey:
@@ -254,6 +254,6 @@ class SigningKeyVerbs:
         if not keys:
             raise TenantNotFound
         return [
-            SigningKeyRow(key.key_id, key.created_at, signs=place == 0)
-            for place, key in enumerate(keys)
+            SigningKeyRow(key.key_id, key.created_at, signs=index == 0)
+            for index, key in enumerate(keys)
         ]

@@ -85,11 +85,11 @@ class TenantIssuerKeys:
         return (await self._load(tenant)).keys.get(kid)
 
     async def _load(self, tenant: str) -> _TenantIssuerKeys:
-        place, loaded_at = self._watch.place, self._clock.now()
+        position, loaded_at = self._watch.position, self._clock.now()
         found = await self._tenants.issuer(tenant)
         keys = {} if found is None else {key.kid: _own(key, found) for key in registered(found)}
         cached = _TenantIssuerKeys(keys, loaded_at)
-        self._cached.keep(tenant, cached, place)
+        self._cached.keep(tenant, cached, position)
         return cached
 
     def forget(self, tenant: str) -> None:
@@ -182,16 +182,16 @@ def _read(keys: Sequence[Mapping[str, Any]]) -> list[JsonWebKey]:
     if not 1 <= len(keys) <= limits.ISSUER_KEYS_MAX:
         raise Invalid(f"keys must contain 1 to {limits.ISSUER_KEYS_MAX} keys", "/keys")
     found: dict[str, JsonWebKey] = {}
-    for place, given in enumerate(keys):
+    for index, given in enumerate(keys):
         try:
             key = read_key(given)
         except BadKey as bad:
-            raise Invalid(f"keys: {bad}", f"/keys/{place}") from None
+            raise Invalid(f"keys: {bad}", f"/keys/{index}") from None
         if key.kid in found:
-            raise Invalid("keys: every kid must be unique", f"/keys/{place}/kid")
+            raise Invalid("keys: every kid must be unique", f"/keys/{index}/kid")
         if KEY_ID.fullmatch(key.kid) is not None:
             raise Invalid(
-                "keys: this kid has the form of the server's own key ids", f"/keys/{place}/kid"
+                "keys: this kid has the form of the server's own key ids", f"/keys/{index}/kid"
             )
         found[key.kid] = key
     return list(found.values())

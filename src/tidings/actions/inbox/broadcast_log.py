@@ -161,7 +161,7 @@ def _size(view: LogView) -> int:
 
 
 def is_never_same(_: Broadcast) -> bool:
-    """Return False: the `is_same` of a draft that no other request can have appended."""
+    """Return False, as the `is_same` for a draft that no other request can have appended."""
     return False
 
 
@@ -191,8 +191,8 @@ class BroadcastAppender:
     ) -> tuple[Broadcast, bool]:
         """Append the draft with a sequence and a time, unless the log already contains its entry.
 
-        Return the entry, and whether it was already there. It was if `is_same` is true for an entry
-        after the sequence `after`, or for an entry that another request appends meanwhile.
+        Return the entry, and whether it was already there: `is_same` is true for an entry after the
+        sequence `after`, or for an entry that another request appends meanwhile.
 
         Raises:
             InboxBusy: Other requests took every sequence that was tried.

@@ -67,9 +67,9 @@ class PostNotification:
     chance: Chance
 
     async def __call__(self, tenant: str, inbox: str, posting: Posting, key: str | None) -> Posted:
-        """Post the notification. A request repeated with the same key within a day posts nothing.
+        """Post the notification, but only once per key.
 
-        It gets the same answer as the first request.
+        A request that is repeated with the same key within a day gets the answer of the first.
 
         Raises:
             InboxNotFound: There is no such inbox.

@@ -105,8 +105,8 @@ class ListNotifications:
         page = listed[: wanted.limit]
         cursor = None
         if len(listed) > len(page):
-            last = page[-1].place
-            above = sum(place >= last for place in copies)
+            last = page[-1].position
+            above = sum(position >= last for position in copies)
             ending = _Start(*last, (start.passed if start else 0) + above)
             cursor = self.cursors.seal(purpose, user, msgspec.json.encode(ending))
         return await self._shown(tenant, inbox, view, page), cursor
@@ -144,7 +144,7 @@ class ListNotifications:
             broadcasts = broadcasts[-wanted.limit - 1 :]  # the newest are last
         state = await self.copies.read_state(user, inbox)
         received = merged(copies, broadcasts, state)
-        places = [item.place for item in received if item.broadcast is None]
+        positions = [item.position for item in received if item.broadcast is None]
         listed = [
             item
             for item in received
@@ -152,10 +152,10 @@ class ListNotifications:
         ]
         if len(copies) == most < left:
             # Copies that were not read here may belong between broadcasts older than the last copy.
-            listed = [item for item in listed if item.place >= places[-1]]
+            listed = [item for item in listed if item.position >= positions[-1]]
             if len(listed) <= wanted.limit:
                 return None
-        return listed, places
+        return listed, positions
 
     async def _shown(
         self, tenant: str, inbox: str, view: LogView, page: Sequence[InboxItem]

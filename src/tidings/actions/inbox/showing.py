@@ -9,9 +9,8 @@ from tidings.actions.content.vault import Sealed, Vault
 from tidings.actions.inbox.broadcast_log import LogViews
 from tidings.caches import LruCache
 from tidings.model import limits
-from tidings.model.ids import UserKey
+from tidings.model.ids import TIME_MS_MAX, UserKey
 from tidings.model.notifications import Broadcast, Notification, Text
-from tidings.model.times import TIME_MS_MAX
 from tidings.ports.inboxes import Notifications
 from tidings.ports.people import UserStore
 from tidings.ports.world import Clock

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The WebSocket handshake, and the protocol of one socket, which uses internals of picows.
 
-picows can only listen on a port of its own. Our listener has open connections, so this module makes
-the protocol of picows itself. A new release of picows may change the arguments or methods that we
-use. Therefore its version is capped in `pyproject.toml`, and a unit test compares the source of
-these functions with the source that we have read.
+picows can only serve connections that it has accepted on a port of its own. Here our listener has
+accepted them, so this module creates the protocol objects of picows directly. A new release of
+picows may change the arguments or methods that we use. Therefore its version is capped in
+`pyproject.toml`, and a unit test compares the source of these functions with the source that we
+have read.
 """
 
 import asyncio
@@ -17,9 +18,8 @@ from typing import Final
 from picows import WSListener, WSUpgradeRequest
 from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
 
-from tidings.gateway.admission import Admission
 from tidings.gateway.connection import Connection
-from tidings.gateway.context import GatewayContext
+from tidings.gateway.context import Admission, GatewayContext
 from tidings.gateway.http.connection_limits import ConnectionLimits, Slot
 from tidings.gateway.http.head import (
     DRAINING,

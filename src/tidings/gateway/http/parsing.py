@@ -183,7 +183,7 @@ class ParsingProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse(self) -> None:
-        """Parse until no bytes are left, or until a request or body that waits pauses reading."""
+        """Parse until no bytes are left or reading is paused, because a request or body waits."""
         while self._at < len(self._data) and not self._is_over and not self.flow.read_paused:
             size = self._framing.piece_size(self._data, self._at)
             self._feed(memoryview(self._data)[self._at : self._at + size])

@@ -40,9 +40,9 @@ def user_listing(user: UserKey) -> Item:
     return {"pk": _shard(_users_of(tenant_of(user)), user_id(user)), "sk": user_id(user)}
 
 
-def chat_listing(tenant: str, chat: ChatId, created_at: int) -> Item:
-    """Build the item that lists a chat."""
-    return {"pk": _shard(_chats_of(tenant), chat), "sk": creation_position(created_at, chat)}
+def chat_listing(tenant: str, chat: ChatId) -> Item:
+    """Build the item that lists a chat, which is also its key."""
+    return {"pk": _shard(_chats_of(tenant), chat), "sk": chat}
 
 
 def keys_of(tenant: str) -> str:
@@ -63,7 +63,7 @@ def chats_of(tenant: str) -> list[str]:
 async def newest(
     dynamo: Dynamo, partitions: Sequence[str], below: str | None, limit: int
 ) -> tuple[list[str], str | None]:
-    """Return names by creation time, newest first, and the position of the last if more follow."""
+    """Return names, newest first, and the position of the last if more follow."""
 
     async def read(partition: str) -> list[Item]:
         return await dynamo.query(
@@ -77,7 +77,7 @@ async def newest(
     shards = await gather_bounded(partial(read, partition) for partition in partitions)
     found = sorted((item["sk"] for items in shards for item in items), reverse=True)
     page, end = _page(found, limit)
-    return [position.partition("#")[2] for position in page], end
+    return [position.rpartition("#")[2] for position in page], end
 
 
 async def by_name(

@@ -25,7 +25,7 @@ MOVE_HINT: Final = Pattern(
     "move_hint",
     "UpdateItem",
     ("idempotency_keys",),
-    "remember how far a search got, so that it is not repeated",
+    "record how far a search for a repeated send got, so that the next one starts there",
 )
 PUT_BODY: Final = Pattern(
     "put_body",
@@ -41,7 +41,7 @@ CHANGE_CHAT: Final = Pattern(
     "change_chat",
     "TransactWriteItems",
     ("messages", "bodies", "chats", "chat_memberships", "delivery_state", "reactions"),
-    "an entry and what it changes, in one transaction: members, name, a message, a reaction",
+    "an entry together with its changes to members, the name, a message or a reaction",
     deletes=("bodies", "chat_memberships", "delivery_state", "reactions"),
 )
 READ_LOG: Final = Pattern(
@@ -120,7 +120,7 @@ FINISH_REQUEST: Final = Pattern(
 CREATE_CHAT: Final = Pattern(
     "create_chat",
     "TransactWriteItems",
-    ("messages", "chats", "chat_memberships", "delivery_state", "idempotency_keys"),
+    ("messages", "chats", "chat_memberships", "delivery_state", "idempotency_keys", "listings"),
     "a chat with its first entry and first members",
 )
 FIND_OWN: Final = Pattern(
@@ -150,8 +150,14 @@ READ_ROLES: Final = Pattern(
     strong=True,
 )
 SHOW_CHATS: Final = Pattern("show_chats", "BatchGetItem", ("chats",), "chats of a page of the list")
+LIST_USER_CHATS: Final = Pattern(
+    "list_user_chats", "Query", ("delivery_state",), "a page of a user's chats", strong=True
+)
+SHOW_LISTED_CHATS: Final = Pattern(
+    "show_listed_chats", "BatchGetItem", ("chats",), "chats of a tenant's list", strong=True
+)
 SHOW_LAST: Final = Pattern(
-    "show_last", "BatchGetItem", ("messages",), "last messages, for the previews of the list"
+    "show_last", "BatchGetItem", ("messages",), "last messages, for the previews in the chat list"
 )
 COUNT_UNREAD: Final = Pattern(
     "count_unread", "Query", ("messages",), "messages of others after the read mark"
@@ -187,7 +193,7 @@ CHECK_HEADS: Final = Pattern(
     "check_heads",
     "BatchGetItem",
     ("chat_counters",),
-    "up to where the relay can skip",
+    "how far each chat was delivered: the relay skips these entries",
     strong=True,
 )
 LIST_MUTES: Final = Pattern(
@@ -289,19 +295,35 @@ STRIKE_OFF_MASTER_KEY: Final = Pattern(
 # Export and import.
 
 SCAN_TENANTS: Final = Pattern(
-    "scan_tenants", "Scan", ("tenants",), "an export lists tenants; is a store empty?", strong=True
+    "scan_tenants",
+    "Scan",
+    ("tenants",),
+    "an export lists tenants; checks that a store is empty",
+    strong=True,
 )
 SCAN_USERS: Final = Pattern(
-    "scan_users", "Scan", ("users",), "an export lists users; is a store empty?", strong=True
+    "scan_users",
+    "Scan",
+    ("users",),
+    "an export lists users; checks that a store is empty",
+    strong=True,
 )
 SCAN_AUTHORS: Final = Pattern(
-    "scan_authors", "Scan", ("keys",), "an export lists data keys; is a store empty?", strong=True
+    "scan_authors",
+    "Scan",
+    ("keys",),
+    "an export lists data keys; checks that a store is empty",
+    strong=True,
 )
 SCAN_REQUESTS: Final = Pattern(
     "scan_requests", "Scan", ("idempotency_keys",), "an export lists request keys", strong=True
 )
 SCAN_CHATS: Final = Pattern(
-    "scan_chats", "Scan", ("chats",), "an export lists chats; is a store empty?", strong=True
+    "scan_chats",
+    "Scan",
+    ("chats",),
+    "an export lists chats; checks that a store is empty",
+    strong=True,
 )
 EXPORT_RECEIPTS: Final = Pattern(
     "export_receipts", "BatchGetItem", ("delivery_state",), "receipts of a chat", strong=True

@@ -34,6 +34,9 @@ _SHARD_LOST: Final = "ResourceNotFoundException"
 
 Call = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 """Function that sends an operation with retries; may raise Rejected or StoreUnavailable."""
+SHARDS_SECONDS: Final = 10.0
+"""Interval at which the shards are listed; they are also listed when a shard ends."""
+CONNECTIONS: Final = 16
 
 
 class Shard:
@@ -45,7 +48,7 @@ class Shard:
         self._name = name
         self._iterator: str | None = None
         self._last: str | None = None
-        """Number of the last record read, from which reading resumes when the iterator expires."""
+        """Number of the last record read, after which reading resumes if the iterator expires."""
         self.is_ended = False
 
     async def read(self) -> list[dict[str, Any]]:
@@ -90,10 +93,6 @@ class Shard:
         answer = await self._call("GetShardIterator", request)
         return str(answer["ShardIterator"])
 
-
-SHARDS_SECONDS: Final = 10.0
-"""Interval at which the shards are listed; they are also listed when a shard ends."""
-CONNECTIONS: Final = 16
 
 _Record = dict[str, Any]
 _T = TypeVar("_T")
@@ -178,7 +177,8 @@ def to_written(record: _Record) -> Change | None:
 def to_cleaned(record: _Record) -> Change | None:
     """Convert a deletion from the bodies' stream; return None for other records.
 
-    Engines have different names for a deletion by TTL, so this accepts every other event.
+    Engines have different names for a deletion by TTL, so every event is treated as a deletion
+    unless it is an insert or a modification.
     """
     if record["eventName"] in {"INSERT", "MODIFY"}:
         return None

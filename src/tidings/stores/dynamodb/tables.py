@@ -86,7 +86,7 @@ MESSAGES: Final = Table(
 )
 BODIES: Final = Table(
     name="bodies",
-    holds="the content of expiring messages; a deletion in its stream means cleanup",
+    holds="the content of expiring messages; its stream tells the relay when TTL deleted one",
     partition=_CHAT,
     sort=TableKey("body_id"),
     ttl=TTL,

@@ -24,9 +24,10 @@ from tidings.stores.sqlite.engine.connections import (
 from tidings.stores.sqlite.engine.schema import migrate
 from tidings.stores.sqlite.engine.writer import Writer
 from tidings.stores.sqlite.export.importing import refuse_unfinished
-from tidings.stores.sqlite.identity.audit import SqliteAuditLog, SqliteRevocations
+from tidings.stores.sqlite.identity.audit import SqliteAuditLog
+from tidings.stores.sqlite.identity.logins import SqliteBudgets, SqliteLoginCodes
 from tidings.stores.sqlite.identity.secrets import SqliteDataKeys, SqliteDeployment, ensure_epoch
-from tidings.stores.sqlite.identity.sessions import SqliteBudgets, SqliteLoginCodes, SqliteSessions
+from tidings.stores.sqlite.identity.sessions import SqliteRevocations, SqliteSessions
 from tidings.stores.sqlite.identity.tenants import SqliteTenants
 from tidings.stores.sqlite.identity.users import SqliteUsers
 from tidings.stores.sqlite.inbox.copies import SqliteCopies

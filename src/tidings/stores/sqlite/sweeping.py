@@ -3,7 +3,8 @@
 
 Most tables have an index by time, in which the sweeper finds expired rows. Idempotency keys and
 copies of notifications are too many for such an index, so the sweeper walks through all of them,
-some at a time. Expired rows are found by a reader; the writer only removes them.
+some at a time. A reader looks for expired rows first, so that the writer runs only if there are
+any.
 """
 
 from typing import Any, Final
@@ -35,34 +36,8 @@ _BY_TIME: Final = (
     ("sessions", "session_id", "coalesce(revoked_at, expires_at)", DAY_MS),
     ("audit", "at, entry_id", "at", AUDIT_MS),
 )
-"""Tables with an index by time, each with its key, the expression of the time, and the number of
-milliseconds after that time when a row is removed."""
-
-
-def walk(
-    db: apsw.Connection, table: str, key: str, *, after: SweepPosition, now: int, limit: int
-) -> tuple[list[SweepPosition], SweepPosition]:
-    """Return the keys of expired rows among the next rows, and the position to continue from.
-
-    At the end of the table the position is START.
-    """
-    end: SweepPosition | None = db.execute(
-        f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?) ORDER BY {key} LIMIT 1 OFFSET ?",
-        (*after, WALKED_PER_ROW * limit - 1),
-    ).fetchone()
-    until = f" AND ({key}) <= (?, ?, ?)" if end else ""
-    expired: list[SweepPosition] = list(
-        db.execute(
-            f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?){until}"
-            f" AND expires_at <= ? ORDER BY {key} LIMIT ?",
-            (*after, *(end or ()), now, limit),
-        )
-    )
-    if len(expired) == limit:
-        return expired, expired[-1]
-    return expired, end or START
-
-
+"""Tables with an index by time, each with its key, the expression of the time, and how many
+milliseconds after that time a row is removed."""
 _COPY: Final = "user_id, inbox, notification_id"
 _HAS_EXPIRED: Final = """
 SELECT EXISTS (SELECT 1 FROM notifications WHERE expires_at <= ?1)
@@ -90,6 +65,30 @@ DELETE FROM notifications WHERE (tenant, inbox, notification_id) IN (
     LIMIT ?)
 """
 _STEPS: Final = (_EMPTY_ANNOUNCEMENTS, _DROP_FINISHED_JOBS, _DROP_NOTIFICATIONS)
+
+
+def walk(
+    db: apsw.Connection, table: str, key: str, *, after: SweepPosition, now: int, limit: int
+) -> tuple[list[SweepPosition], SweepPosition]:
+    """Return the keys of expired rows among the next rows, and the position to continue from.
+
+    At the end of the table the position is START.
+    """
+    end: SweepPosition | None = db.execute(
+        f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?) ORDER BY {key} LIMIT 1 OFFSET ?",
+        (*after, WALKED_PER_ROW * limit - 1),
+    ).fetchone()
+    until = f" AND ({key}) <= (?, ?, ?)" if end else ""
+    expired: list[SweepPosition] = list(
+        db.execute(
+            f"SELECT {key} FROM {table} WHERE ({key}) > (?, ?, ?){until}"
+            f" AND expires_at <= ? ORDER BY {key} LIMIT ?",
+            (*after, *(end or ()), now, limit),
+        )
+    )
+    if len(expired) == limit:
+        return expired, expired[-1]
+    return expired, end or START
 
 
 class InboxSweeping:
@@ -155,9 +154,9 @@ def _surplus_copies(
     return surplus
 
 
-def _drop_copies(db: apsw.Connection, places: list[SweepPosition]) -> int:
+def _drop_copies(db: apsw.Connection, positions: list[SweepPosition]) -> int:
     before = db.total_changes()
-    db.executemany(f"DELETE FROM copies WHERE ({_COPY}) = (?, ?, ?)", places)
+    db.executemany(f"DELETE FROM copies WHERE ({_COPY}) = (?, ?, ?)", positions)
     return db.total_changes() - before
 
 
@@ -223,7 +222,7 @@ def _forget(db: apsw.Connection, stale: list[SweepPosition], now: int, limit: in
     # The walk has read an earlier snapshot, and a key may have been claimed again since then.
     db.executemany(
         f"DELETE FROM idempotency_keys WHERE ({_PLACE}) = (?, ?, ?) AND expires_at <= ?",
-        [(*place, now) for place in stale],
+        [(*position, now) for position in stale],
     )
     for table, key, time, grace in _BY_TIME:
         left = limit - (db.total_changes() - before)

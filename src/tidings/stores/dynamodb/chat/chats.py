@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chats port on DynamoDB; the chat list is built when it is read.
+"""Chats and the chat list on DynamoDB; the list is not stored, but built when it is read.
 
-Receipt rows give the chats, head copies give their order; all else is read for one page only.
+A user's receipt rows name the chats, and head copies determine their order. Everything else is read
+only for the chats on the requested page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,21 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import Chat, ChatHead, ChatRow, Receipt, Unread, unread_of_page
+from tidings.model.chats import (
+    Chat,
+    ChatHead,
+    ChatRow,
+    Receipt,
+    TenantChat,
+    Unread,
+    unread_of_page,
+)
 from tidings.model.entries import Entry, Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.roles import Member
 from tidings.ports.chats import Chats, Created, RequestKey
+from tidings.ports.people import Listed
+from tidings.stores.dynamodb import listings
 from tidings.stores.dynamodb.chat.creating import ChatMaker
 from tidings.stores.dynamodb.chat.heads import HeadCopy, Heads, MemberCount
 from tidings.stores.dynamodb.chat.items import member_key, pair_of, receipt_key, to_receipt
@@ -31,21 +42,25 @@ from tidings.stores.dynamodb.patterns import (
     FIND_OWN,
     LIST_CHATS,
     LIST_ROLES,
+    LIST_USER_CHATS,
     MAKE_OWN,
     MUTE,
     READ_CHAT,
     READ_RECEIPT,
     READ_ROLES,
     SHOW_CHATS,
+    SHOW_LISTED_CHATS,
     SHOW_PAIRS,
     SHOW_RECEIPTS,
 )
 
+_ABOVE_ALL: Final = "~"
+"""Sorts after every chat id."""
 _MUTE: Final = "SET #muted_until = :until"
 _UNMUTE: Final = "REMOVE #muted_until"
 
 FIRST_ENTRIES: Final = 200
-"""Entries of an old direct chat that are searched for an answer: about ten read units at most."""
+"""Number of entries that `_is_own` reads from an old direct chat, for about ten read units."""
 _WRITING: Final = {":created": "created", ":message": "message"}
 
 
@@ -82,7 +97,7 @@ class DynamoChatList:
     async def page(
         self, user: UserKey, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """Return a page of the list, from below (active_at, chat_id) on."""
+        """Return a page of the list, after the position `below`, which is (active_at, chat_id)."""
         receipts = await self._receipts(user)
         copies = await self._copies(list(receipts), strong=False)
         order = sorted(((copy.head.active_at, chat) for chat, copy in copies.items()), reverse=True)
@@ -90,12 +105,13 @@ class DynamoChatList:
         if not chats:
             return []
         rows = await self._rows({chat: (copies[chat].head, receipts[chat]) for chat in chats}, now)
-        # Everything in the rows has been read by now: a user removed meanwhile must not see it.
+        # The rows are complete now. A user who was removed from a chat meanwhile must not see its
+        # row.
         still_in = await self._receipts(user)
         return [row for row in rows if row.chat_id in still_in]
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        """Return one row of the list; None unless the user is still a member after all was read."""
+        """Return one row of the list; None if a last check finds that the user is no member."""
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
         if item is None:
             return None
@@ -113,7 +129,7 @@ class DynamoChatList:
         return {ChatId(item["chat_id"]): to_receipt(item) for item in items}
 
     async def _copies(self, chats: Sequence[ChatId], *, strong: bool) -> dict[ChatId, HeadCopy]:
-        """Return the heads of the logs; read the log if its head copy is missing or may be old."""
+        """Return the chats' heads; read the log of a chat if its copy is missing or may be old."""
         copies = await self._heads.read(chats, strong=strong)
         unsure = [chat for chat in chats if chat not in copies or self._heads.must_look(chat)]
         heads = await gather_bounded(partial(head_of_chat, self._dynamo, chat) for chat in unsure)
@@ -133,7 +149,7 @@ class DynamoChatList:
         return count
 
     async def _rows(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[ChatRow]:
-        """Return the rows of these chats of one user, in order."""
+        """Return the rows for these chats, which all belong to one user, in order."""
         facts = await self._facts(list(chats))
         (user,) = {receipt.user for _, receipt in chats.values()}
         members = await self._memberships(user, list(chats))
@@ -149,7 +165,7 @@ class DynamoChatList:
         ]
 
     async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
-        """Compute unread for each chat; read the log only where subtraction is not enough."""
+        """Return the unread count of each chat; read the log only if subtraction is not enough."""
         known = unread_of_page(chats.values())
         queries = [
             partial(count_unread, self._dynamo, chat, receipt, now)
@@ -164,7 +180,7 @@ class DynamoChatList:
         return {item["chat_id"]: item for item in items}
 
     async def _memberships(self, user: UserKey, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
-        """Return roles and mutes. The index may still lack a membership that the receipts have."""
+        """Return memberships with role and mute; read those that the index does not have yet."""
         rows = await self._dynamo.query(LIST_ROLES, "#user_id = :user", {":user": user})
         found = {ChatId(row["chat_id"]): row for row in rows}
         missing = [member_key(chat, user) for chat in chats if chat not in found]
@@ -190,6 +206,11 @@ def _row(
         last=last,
         unread=unread,
     )
+
+
+def _tenant_chat(item: Item) -> TenantChat:
+    fields: Item = {field: item.get(field) for field in TenantChat.__struct_fields__}
+    return TenantChat(**fields)
 
 
 class DynamoChats:
@@ -219,7 +240,7 @@ class DynamoChats:
         return await self._list.row(user, chat, now)
 
     async def members(self, chat: ChatId, reader: UserKey) -> dict[UserKey, Member] | None:
-        # One query of at most a thousand rows includes the reader's own: no second read is needed.
+        # The query also returns the reader's own row, so no second read is needed.
         members = await members_of(self._dynamo, chat)
         return members if reader in members else None
 
@@ -239,6 +260,29 @@ class DynamoChats:
     async def ids(self, user: UserKey) -> list[ChatId]:
         return await self._list.ids(user)
 
+    async def of_tenant(self, tenant: str, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        partitions = listings.chats_of(tenant)
+        names, end = await listings.newest(self._dynamo, partitions, below, limit)
+        return Listed(await self._listed(names), end)
+
+    async def of_user(self, user: UserKey, *, below: str | None, limit: int) -> Listed[TenantChat]:
+        rows = await self._dynamo.query(
+            LIST_USER_CHATS,
+            "#user_id = :user AND #chat_id < :below",
+            {":user": user, ":below": below or _ABOVE_ALL},
+            limit=limit + 1,
+            backwards=True,
+        )
+        names = [row["chat_id"] for row in rows[:limit]]
+        return Listed(await self._listed(names), names[-1] if len(rows) > limit else None)
+
+    async def _listed(self, names: Sequence[str]) -> list[TenantChat]:
+        """Return the chats with these ids that exist and are not deleted, in the given order."""
+        keys = [{"chat_id": name} for name in names]
+        items = await self._dynamo.batch_get(SHOW_LISTED_CHATS, keys)
+        found = {item["chat_id"]: item for item in items if "deleted_at" not in item}
+        return [_tenant_chat(found[name]) for name in names if name in found]
+
     async def acquainted(self, user: UserKey, others: Sequence[UserKey]) -> set[UserKey]:
         pairs = {pair_of(user, other): other for other in others}
         found = await self._dynamo.batch_get(SHOW_PAIRS, [{"chat_id": pair} for pair in pairs])
@@ -248,10 +292,10 @@ class DynamoChats:
         return {row["user_id"] for row, is_own in zip(rows, owns, strict=True) if is_own}
 
     async def _is_own(self, receipt: Item) -> bool:
-        """Return whether a direct chat is the user's own: created by the user, or written in.
+        """Return whether the receipt's user created a direct chat or wrote in it.
 
-        Receipts from before own chats were counted separately do not say; then the first entries
-        are searched, once, and the result is stored.
+        Receipts from before own chats were counted separately do not contain this. For such a
+        receipt, the first entries are searched once, and the result is stored.
         """
         if "own" in receipt:
             return bool(receipt["own"])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creation of a chat: one transaction with its first members, then further members in steps.
+"""Creates a chat: one transaction adds its first members, and further ones add the others.
 
-With a request key, the first transaction also stores the key with the chat's id. A repeated request
-finds the id and continues where the first attempt stopped.
+If the request has a key, the first transaction also stores the key with the chat's id. A repeated
+request finds the id and continues where the first attempt stopped.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from tidings.stores.dynamodb.client.retrying import (
     Item,
 )
 from tidings.stores.dynamodb.client.writes import Put
+from tidings.stores.dynamodb.listings import chat_listing
 from tidings.stores.dynamodb.patterns import (
     CREATE_CHAT,
     FIND_PAIR,
@@ -42,13 +43,13 @@ from tidings.stores.scheduler import Scheduler, in_turn
 
 LARGE_GROUPS_AT_ONCE: Final = 16
 USER_LARGE_GROUPS_AT_ONCE: Final = 2
-"""Low, as a group of a thousand takes 34 transactions, one after the other."""
+"""Low, because a group of a thousand members takes 34 transactions, one after the other."""
 
 _FREE_REQUEST: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 
 
 class ChatMaker:
-    """Creator of chats: each request and each pair of users creates one chat only."""
+    """Creates chats: at most one for each request, and one direct chat for each pair of users."""
 
     def __init__(self, dynamo: Dynamo, runs: Runs, heads: Heads) -> None:
         self._dynamo = dynamo
@@ -65,7 +66,7 @@ class ChatMaker:
     async def create(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created:
-        """Create a chat, as `ports.chats.Chats.create` promises."""
+        """Create a chat, as documented at `ports.chats.Chats.create`."""
         if len(entries) == 1:
             return await self._create(chat, entries, request, now)
         async with in_turn(self._large, current_requester()):
@@ -92,7 +93,11 @@ class ChatMaker:
     async def find(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> Created | None:
-        """Return the chat of the same request, completed, or of the same pair, if there is one."""
+        """Return the chat that the same request created, or the direct chat of the same pair.
+
+        If the request did not finish, this adds the missing members. Returns None if there is no
+        such chat.
+        """
         if request is not None:
             kept = await self._dynamo.get(FIND_REQUEST, _request_key(request))
             if kept is not None and kept["expires_at"] > now:
@@ -127,7 +132,7 @@ class ChatMaker:
     async def _begin(
         self, chat: Chat, entries: list[Entry], request: RequestKey | None, now: int
     ) -> bool:
-        """Create the chat with its first members; return False if another writer interfered."""
+        """Create the chat with its first members; return False if another writer was faster."""
         if not await have_room(self._dynamo, entries, is_direct=chat.type == "direct"):
             raise LimitReached("a member has reached the limit of chats")
         created = entries[0]
@@ -135,6 +140,7 @@ class ChatMaker:
         plan = TransactionPlan()
         plan.add(Put("messages", entry_item(created), FREE_SLOT))
         plan.add(Put("chats", item, "attribute_not_exists(#chat_id)"))
+        plan.add(Put("listings", chat_listing(chat.tenant, chat.chat_id)))
         plan_joining(plan, created)
         if chat.type == "direct":
             claim = {"chat_id": _pair(entries), "made": chat.chat_id}
@@ -150,10 +156,10 @@ class ChatMaker:
         return True
 
     async def _add_others(self, entries: list[Entry]) -> bool:
-        """Append the entries that add the other members, with the sequences they already have.
+        """Append the entries that add the other members, at the sequences that they already have.
 
-        Return False if another writer appended in between: then all members were added as well,
-        but by other entries than these.
+        Returns False if another writer appended in between. In that case, too, all members are
+        added, but by other entries than these.
         """
         for index, entry in enumerate(entries):
             match await self._runs.add_people(entry):
@@ -165,10 +171,11 @@ class ChatMaker:
         return True
 
     async def _add_missing(self, chat: ChatId, entries: list[Entry]) -> None:
-        """Add the people of these entries whom no entry of the log has ever added."""
+        """Add those people in these entries whom no entry in the log has ever added."""
         failures = 0
         while failures < RACE_ATTEMPTS_MAX:
-            # Load the state first: an addition after it takes the slot after its head.
+            # Load the state first: if another writer adds people afterwards, the slot after this
+            # state's head is taken, and our entry fails.
             state = await load_state(self._dynamo, chat)
             known = await self._ever_added(chat)
             people = [p for entry in entries for p in entry.people if p.user not in known]
@@ -206,11 +213,11 @@ class ChatMaker:
                 {":yes": True, ":digest": request.digest},
             )
         except ConditionFailed:
-            return  # it has expired, and another request has claimed the key
+            return  # the request has expired, and another request has claimed its key
 
 
 def _pair(entries: list[Entry]) -> str:
-    """Return the key that claims a direct chat. No user key has a `#`, so pairs never collide."""
+    """Return the key that claims a direct chat; no user key has a `#`, so pairs never collide."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of chat deletion."""
+"""Access patterns for the deletion of chats."""
 
 from typing import Final
 
@@ -45,6 +45,9 @@ FORGET_CHAT: Final = Pattern(
     "UpdateItem",
     ("chats",),
     "remove the name and the member count of a deleted chat",
+)
+UNLIST_CHAT: Final = Pattern(
+    "unlist_chat", "DeleteItem", ("listings",), "remove a deleted chat from its tenant's list"
 )
 LIST_CLAIMS: Final = Pattern(
     "list_claims", "Query", ("idempotency_keys",), "claimed keys of a deleted chat", strong=True

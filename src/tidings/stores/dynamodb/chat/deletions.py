@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletion of chats on DynamoDB, in steps of 25 items, with the progress stored after each step.
+"""Deletes chats on DynamoDB in steps of 25 items, and stores the progress after each step.
 
-A job is one item. While it is unfinished, a second item lists it in the partition of open jobs,
-which is all that a search for work has to read.
+A job is one item. While the job is unfinished, a second item lists it in the partition of open
+jobs. A search for work reads only that partition.
 """
 
 from functools import partial
@@ -18,8 +18,8 @@ from tidings.stores.dynamodb.chat import deletion_patterns as patterns
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
+    entry_key,
     pair_of,
-    place,
     reactions_of,
     receipt_key,
 )
@@ -28,6 +28,7 @@ from tidings.stores.dynamodb.chat.pages import items_after
 from tidings.stores.dynamodb.client.dynamo import BATCH_WRITE_MAX, Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
 from tidings.stores.dynamodb.client.writes import Delete, Put, Update
+from tidings.stores.dynamodb.listings import chat_listing
 from tidings.stores.dynamodb.patterns import (
     FIND_PAIR,
     FORGET_REACTIONS,
@@ -53,12 +54,12 @@ _EMPTY: Final = "SET #sender = :nobody, #redacted = :yes REMOVE " + ", ".join(
 
 
 class DynamoDeletions:
-    """Deletion jobs of all processes; a lease prevents that two do the same work."""
+    """Deletion jobs, shared by all processes; leases keep two processes from working on one job."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._without_members: set[ChatId] = set()
-        """Chats of which only content is left, as far as this process knows."""
+        """Chats that, as far as this process knows, have no members left, but only content."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
         item = await self._dynamo.get(patterns.FIND_DELETION, _key(chat))
@@ -70,7 +71,8 @@ class DynamoDeletions:
         )
         created = {ChatId(item["sk"]): item["created_at"] for item in items}
         self._without_members &= created.keys()
-        # Chats with members first, because members can read: content can wait, and takes long.
+        # Chats that still have members come first, because members can still read. Removing the
+        # content takes long and can wait.
         due = [chat for chat in created if created[chat] <= before]
         due.sort(key=lambda chat: (chat in self._without_members, created[chat]))
         return due[:limit]
@@ -114,7 +116,7 @@ class DynamoDeletions:
                 return job
 
     async def _remove_members(self, job: Deletion) -> Deletion:
-        """Remove some members, receipts first: a member whose row remains is found again."""
+        """Remove some members, receipts first, so that a repeated step still finds the members."""
         chat = job.chat_id
         rows = await self._dynamo.query(
             LIST_MEMBERS, "#chat_id = :chat", {":chat": chat}, limit=BATCH_WRITE_MAX
@@ -127,6 +129,7 @@ class DynamoDeletions:
         update = "SET #member_count = :none, #first_members = :nobody REMOVE #name"
         values: Item = {":none": 0, ":nobody": []}
         await self._dynamo.update(patterns.FORGET_CHAT, {"chat_id": chat}, update, values=values)
+        await self._dynamo.delete(patterns.UNLIST_CHAT, chat_listing(job.tenant, chat))
         return msgspec.structs.replace(job, phase="members_removed")
 
     async def _remove_claims(self, job: Deletion) -> Deletion:
@@ -141,7 +144,10 @@ class DynamoDeletions:
     async def _empty_entries(self, job: Deletion) -> Deletion:
         chat = job.chat_id
         items = await items_after(self._dynamo, chat, job.emptied, BATCH_WRITE_MAX)
-        reacted = [item["sequence"] for item in items if "reactions" in item]
+        # A redaction deletes the reactions to its message in the background, which can fail.
+        reacted = [
+            item["sequence"] for item in items if "reactions" in item or item.get("redacted")
+        ]
         if not all(
             await gather_bounded(
                 partial(self._forget_reactions, chat, number) for number in reacted
@@ -161,13 +167,13 @@ class DynamoDeletions:
 
     async def _empty(self, job: Deletion, sequence: int) -> None:
         values = {":nobody": tenant_itself(job.tenant), ":yes": True}
-        where = place(job.chat_id, sequence)
+        where = entry_key(job.chat_id, sequence)
         await self._dynamo.update(
             patterns.EMPTY_ENTRY, where, _EMPTY, "attribute_exists(#chat_id)", values
         )
 
     async def _forget_reactions(self, chat: ChatId, sequence: int) -> bool:
-        """Delete some reactions to a message; return whether none is left."""
+        """Delete some reactions to a message; return True if none is left."""
         rows = await self._dynamo.query(
             READ_REACTIONS,
             "#message_id = :message",
@@ -180,14 +186,14 @@ class DynamoDeletions:
 
 
 async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> None:
-    """Plan the writes beside a `deleted` entry: mark the chat, free the pair, add the job."""
+    """Plan the writes that go with a `deleted` entry: mark the chat, free the pair, add the job."""
     chat = {"chat_id": entry.chat_id}
     mark = {":now": entry.created_at}
     is_there = "attribute_exists(#chat_id) AND attribute_not_exists(#deleted_at)"
     plan.add(Update("chats", chat, "SET #deleted_at = :now", is_there, mark))
     rows = await dynamo.query(LIST_MEMBERS, "#chat_id = :chat", {":chat": entry.chat_id}, limit=3)
     if len(rows) == 2:
-        # For a group of two, the pair has no claim, or the claim belongs to their direct chat.
+        # If the chat is a group of two, their pair is not claimed, or their direct chat claims it.
         pair = {"chat_id": pair_of(*(row["user_id"] for row in rows))}
         found = await dynamo.get(FIND_PAIR, pair)
         if found is not None and found["made"] == entry.chat_id:
@@ -197,7 +203,7 @@ async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> 
 
 
 def deletion_items(job: Deletion) -> list[Item]:
-    """Build the item of a job and, unless it is done, its item in the list of open jobs."""
+    """Build the item of a job and, unless the job is done, the item that lists it as open."""
     fields: dict[str, Any] = {name: getattr(job, name) for name in job.__struct_fields__}
     item: Item = {**_key(job.chat_id), **fields}
     if job.phase == "done":
@@ -206,7 +212,7 @@ def deletion_items(job: Deletion) -> list[Item]:
 
 
 def is_deletion(item: Item) -> bool:
-    """Return whether an item of the tenants' table belongs to a deletion job."""
+    """Return whether an item in the table of tenants belongs to a deletion job."""
     pk: str = item["pk"]
     return pk == OPEN or pk.startswith(_JOB)
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head copies, with which the heads of many chats are read in few requests, and the delivery store.
+"""Head copies, from which the heads of many chats are read in few requests, and the delivery store.
 
-A copy is written after the entry, at most once a second for each chat, and only forwards: it may be
-behind the log, but never ahead of it. Answers are correct all the same:
+A copy is written after the entry, at most once per second for each chat, and only moves forward. It
+may be behind the log, but never ahead of it. Answers are correct nevertheless:
 
-- A process takes the later of the stored copy and the last head that it appended or read from the
-  log itself, even if that head is not in a copy yet. Its callers therefore get no older head than
-  that one. It remembers such heads for the `KNOWN_HEADS_MAX` chats in which it saw one last.
-- For a chat without a copy, such as a new one, the log itself is read.
-- A process that dies loses up to a second of copies. A single process therefore reads the log of
-  each chat whose head it does not remember, for instance after its start. With many processes, the
-  relay compares the stream of the log's table with the copies, and makes up for missing ones.
+- A process caches the last head that it appended or read from the log, for up to `KNOWN_HEADS_MAX`
+  chats. It uses the cached head if the stored copy is older.
+- If a chat has no copy, for instance because it is new, the log itself is read.
+- A process that dies loses the copies of its last second. If there is only one process, it
+  therefore reads the log of each chat whose head it has not cached, for instance after a restart.
+  If there are many processes, the relay compares the stream of the log's table with the copies, and
+  delivers the entries that the copies do not include.
 
-A copy also has the member count, as of the last entry that changed the count.
+A copy also contains the member count, as of the last entry that changed the count.
 """
 
 import asyncio
@@ -61,13 +61,13 @@ class MemberCount(msgspec.Struct, frozen=True, order=True):
 
 
 class HeadCopy(msgspec.Struct, frozen=True):
-    """The head of a log, and the member count, if known."""
+    """The head of a log and, if it is known, the member count."""
 
     head: Head
     count: MemberCount | None = None
 
     def merged(self, other: "HeadCopy") -> "HeadCopy":
-        """Return the later head and the later count of the two."""
+        """Return a copy with the later head and the later count of the two copies."""
         counts = [copy.count for copy in (self, other) if copy.count is not None]
         head = max(self.head, other.head, key=lambda head: head.sequence)
         return HeadCopy(head, max(counts, default=None))
@@ -77,7 +77,7 @@ class Heads:
     """Writer and reader of head copies."""
 
     def __init__(self, dynamo: Dynamo, *, writes: bool) -> None:
-        """With `writes`, appends of this process advance the copies, as there are no workers."""
+        """With `writes`, appends by this process advance the copies; otherwise workers do that."""
         self._dynamo = dynamo
         self._writes = writes
         self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX)
@@ -88,33 +88,33 @@ class Heads:
         self._closing = asyncio.Event()
 
     def known(self, chat: ChatId) -> Head:
-        """Return the last head that this process saw; the log is at least this long."""
+        """Return the last head that this process saw; the log may be longer by now."""
         return self._known.peek(chat) or Head()
 
     def appended(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """Note an append of this process up to `head`; the count only if the entries changed it."""
+        """Record that this process appended up to `head`; the count is None unless it changed."""
         self.saw(chat, head)
         if self._writes:
             self.advance(chat, head, member_count)
 
     def must_look(self, chat: ChatId) -> bool:
-        """Return whether the copy may be old: a process may have died before it wrote a new one."""
+        """Return whether the copy may be old because a process died before it wrote a new one."""
         return self._writes and self._known.peek(chat) is None
 
     def looked(self, chat: ChatId, copy: HeadCopy) -> None:
-        """Note what the log and the chat themselves show, and correct a copy that is behind."""
+        """Record a head and count from the log and the chat's item; correct a copy that is old."""
         self.saw(chat, copy.head)
         if self._writes:
             self._keep(chat, copy)
 
     def saw(self, chat: ChatId, head: Head) -> None:
-        """Note that the log reaches this head."""
+        """Cache this head, unless a later one is cached."""
         known = self._known.get(chat) or Head()
         if head.sequence > known.sequence:
             self._known.put(chat, head)
 
     def advance(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """Write the copy in the background: now, or one second after the last write."""
+        """Write the copy in the background, now or one second after the previous write."""
         count = None if member_count is None else MemberCount(head.sequence, member_count)
         self._keep(chat, HeadCopy(head, count))
 
@@ -168,7 +168,7 @@ class Heads:
             return
 
     async def _write(self, chat: ChatId, copy: HeadCopy) -> bool:
-        """Write the parts newer than the stored ones; return False if the store did not answer."""
+        """Write the parts that are newer than those stored; return False if the store fails."""
         try:
             async with self._dynamo.background:
                 await self._write_parts(chat, copy)
@@ -208,7 +208,7 @@ class Heads:
         return copies
 
     async def close(self) -> None:
-        """Write the pending copies; later appends make up for those that cannot be written now."""
+        """Write the pending copies; later appends correct those that cannot be written now."""
         self._closing.set()
         await self._tasks.finish()
 
@@ -220,7 +220,7 @@ def _to_copy(item: Item) -> HeadCopy:
 
 
 class DynamoDeliveryStore:
-    """Entries, head copies and mutes, as delivery reads and writes them."""
+    """The entries, head copies and mutes that delivery reads and writes."""
 
     def __init__(self, dynamo: Dynamo, heads: Heads) -> None:
         self._dynamo = dynamo
@@ -229,8 +229,8 @@ class DynamoDeliveryStore:
     async def entries(self, chat: ChatId, *, after: int, limit: int) -> list[Entry]:
         items = await items_after(self._dynamo, chat, after, limit)
         entries = await to_entries(self._dynamo, items)
-        places = [(chat, edit.target) for edit in entries if edit.kind == "edited" and edit.target]
-        targets = await entries_at(self._dynamo, READ_ENTRIES, places)
+        edited = [(chat, edit.target) for edit in entries if edit.kind == "edited" and edit.target]
+        targets = await entries_at(self._dynamo, READ_ENTRIES, edited)
         for entry in entries:
             if entry.kind == "edited" and entry.target is not None:
                 entry.shown = targets.get((chat, entry.target))
@@ -241,7 +241,7 @@ class DynamoDeliveryStore:
         await self._heads.settled(chat)
 
     async def reached(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
-        # Only what is stored: heads that this process knows besides were perhaps never delivered.
+        # Only stored copies are used: entries up to a cached head were perhaps never delivered.
         keys = [{"chat_id": chat} for chat in dict.fromkeys(chats)]
         items = await self._dynamo.batch_get(CHECK_HEADS, keys)
         return {ChatId(item["chat_id"]): item.get("sequence", 0) for item in items}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invitations on DynamoDB: items that expire, in the table of claimed keys, by invited user."""
+"""Invitations on DynamoDB: expiring items in the table of claimed keys, grouped by invited user."""
 
 from contextlib import suppress
 from typing import Final

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of entries, keys, reactions, members, receipts and heads to items, and back.
+"""Converts entries, keys, reactions, members, receipts and heads to items and back.
 
-An item is billed by its size, names included. Empty fields are therefore left out, and so are
-fields of a message that follow from its other fields.
+An item is billed by its size, which includes the names of its attributes. Empty fields are
+therefore left out, and so are fields of a message that can be derived from its other fields.
 """
 
 from typing import Any, Final
@@ -22,14 +22,14 @@ _IF_ANY: Final = (
     "name",
 )  # fmt: skip
 BODY: Final = "body_id"
-"""Attribute of an entry that names the item with its content."""
+"""Attribute of an expiring message that names its body, the item with its content."""
 
 
 # Entries.
 
 
 def entry_item(entry: Entry, body_id: str | None = None) -> Item:
-    """Convert a new entry to its item. Only a message has content, or the name of its body."""
+    """Convert a new entry to its item; a message with a `body_id` has its content in that body."""
     item: Item = {name: getattr(entry, name) for name in _ALWAYS}
     for name in _IF_ANY:
         if value := getattr(entry, name):
@@ -49,7 +49,7 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
 
 
 def to_entry(item: Item) -> Entry:
-    """Convert an item to its entry; an expiring message is still without its content."""
+    """Convert an item to its entry; the content of an expiring message is not included."""
     fields = {name: item[name] for name in _ALWAYS}
     for name in _IF_ANY:
         if name in item:
@@ -78,8 +78,8 @@ def head_of_item(item: Item) -> Head:
     )
 
 
-def place(chat: ChatId, sequence: int) -> Item:
-    """Return the key of an entry."""
+def entry_key(chat: ChatId, sequence: int) -> Item:
+    """Return the key of an entry's item."""
     return {"chat_id": chat, "sequence": sequence}
 
 
@@ -96,7 +96,7 @@ def body_item(entry: Entry, body_id: str) -> Item:
 
 
 def body_key(chat: ChatId, body_id: str) -> Item:
-    """Return the key of a body."""
+    """Return the key of the item with the content of an expiring message."""
     return {"chat_id": chat, "body_id": body_id}
 
 
@@ -104,12 +104,15 @@ def body_key(chat: ChatId, body_id: str) -> Item:
 
 
 def claim_key(chat: ChatId, key: SendKey) -> Item:
-    """Return the key of a send's claim. Neither part has a `#`, so no two sends share a key."""
+    """Return the key of the item with which a send claims its idempotency key.
+
+    Neither the sender nor the client's message id contains a `#`, so no two sends share a key.
+    """
     return {"chat_id": chat, "claim": f"{key.sender}#{key.client_message_id}"}
 
 
 def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
-    """Build the item of a claimed key: the entry is at the hint or after it, or nowhere."""
+    """Build the item of a claimed key; its entry, if there is one, is at the hint or later."""
     return {
         **claim_key(chat, key),
         "hint": entry.sequence,
@@ -126,7 +129,7 @@ def reactions_of(chat: ChatId, sequence: int) -> str:
 
 
 def reaction_key(chat: ChatId, sequence: int, emoji: str, user: UserKey) -> Item:
-    """Return the key of a reaction. A user key has no `#`, so the last `#` ends the emoji."""
+    """Return the key of a reaction. No user key contains a `#`, so the last `#` ends the emoji."""
     return {"message_id": reactions_of(chat, sequence), "reaction": f"{emoji}#{user}"}
 
 
@@ -140,7 +143,7 @@ def to_reaction(item: Item) -> tuple[str, UserKey, int]:
 
 
 def member_key(chat: ChatId, user: UserKey) -> Item:
-    """Return the key of a membership."""
+    """Return the key of a membership's item."""
     return {"chat_id": chat, "user_id": user}
 
 
@@ -160,14 +163,14 @@ def to_member(item: Item) -> Member:
 
 
 def receipt_key(user: UserKey, chat: ChatId) -> Item:
-    """Return the key of a receipt."""
+    """Return the key of a receipt's item."""
     return {"user_id": user, "chat_id": chat}
 
 
 def receipt_item(entry: Entry, user: UserKey) -> Item:
-    """Build the receipt of a user who joins with this entry; `own` marks a chat as the user's own.
+    """Build the receipt item of a user who joins the chat with this entry.
 
-    Receipts without `own` are from before own chats were counted separately.
+    `own` says whether the user created the chat or wrote in it. Older receipts do not have it.
     """
     return {
         **receipt_key(user, entry.chat_id),
@@ -179,20 +182,20 @@ def receipt_item(entry: Entry, user: UserKey) -> Item:
 
 
 def to_receipt(item: Item) -> Receipt:
-    """Convert an item to its receipt. What was read is received: the stored marks are separate."""
+    """Convert an item to its receipt, in which everything that was read is also received."""
     return Receipt(
         item["user_id"], max(item["delivered"], item["read"]), item["read"], item["read_number"]
     )
 
 
 def pair_of(one: UserKey, other: UserKey) -> str:
-    """Return the key that claims the direct chat of two users, in either order."""
+    """Return the key that claims the direct chat of two users; their order does not matter."""
     first, second = sorted((one, other))
     return f"d#{first}#{second}"
 
 
 def head_values(head: Head) -> dict[str, Any]:
-    """Convert a head to the values of an expression."""
+    """Convert a head to the values for an update expression."""
     return {
         ":sequence": head.sequence,
         ":number": head.number,

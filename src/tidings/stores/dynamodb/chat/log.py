@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log on DynamoDB. Runs of one chat are written in order, runs of several chats at once."""
+"""The log on DynamoDB.
+
+Runs of one chat are written in order; runs of different chats are written concurrently.
+"""
 
 import logging
 from collections import deque
@@ -13,7 +16,7 @@ from tidings.model.ids import ChatId, UserKey
 from tidings.ports.log import Log, Page, Run, Sent
 from tidings.ports.store import set_requester, user_requester
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import claim_key, place, reactions_of, to_reaction
+from tidings.stores.dynamodb.chat.items import claim_key, entry_key, reactions_of, to_reaction
 from tidings.stores.dynamodb.chat.pages import (
     admit,
     find_down,
@@ -38,12 +41,13 @@ log = logging.getLogger("tidings.dynamodb")
 
 CHATS_AT_ONCE: Final = 64
 WAITING_MAX: Final = 512
-"""Requests that may wait for one chat, which takes them one by one, a hundred or more a second:
-a few seconds of work, and room for what a user wrote while offline."""
+"""Number of requests that may wait for one chat. They are carried out one by one, a hundred or more
+per second, so the last one waits a few seconds. There is room for all messages that a user wrote
+while offline."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
 SEARCHED_ENTRIES_MAX: Final = 100
-"""A search through more entries than this moves the hint, so that it is not repeated."""
+"""After a search through more entries than this, the hint is moved to shorten the next search."""
 
 
 class DynamoLog:
@@ -59,7 +63,7 @@ class DynamoLog:
 
     @property
     def run_entries_max(self) -> int:
-        """Always 1: a single message costs one unit, a message in a transaction two."""
+        """Always 1, because a single message costs one unit, but two units in a transaction."""
         return 1
 
     @property
@@ -125,7 +129,7 @@ class DynamoLog:
         return Sent(digest=claim["digest"], entry=entries[0] if entries else None)
 
     async def _search(self, chat: ChatId, key: SendKey, claim: Item) -> Item | None:
-        """Search from the hint to the head; nearly always the first entry matches."""
+        """Search for the sent entry from the hint on; nearly always the first entry matches."""
         last, step = claim["hint"] - 1, SEARCH_STEP_FIRST
         while True:
             items = await items_after(self._dynamo, chat, last, step)
@@ -144,7 +148,7 @@ class DynamoLog:
         return None
 
     async def _move_hint(self, chat: ChatId, key: SendKey, claim: Item, hint: int) -> None:
-        """Skip the searched entries from now on: all of those sequences belong to other sends."""
+        """Let later searches skip the searched entries, which all belong to other sends."""
         try:
             await self._dynamo.update(
                 MOVE_HINT,
@@ -154,7 +158,7 @@ class DynamoLog:
                 {":hint": hint, ":mark": claim["mark"]},
             )
         except ConditionFailed:
-            return  # another call moved it further or claimed the key again
+            return  # another call moved the hint further or claimed the key again
 
     async def page(
         self,
@@ -177,7 +181,7 @@ class DynamoLog:
     async def reactions(
         self, chat: ChatId, reader: UserKey, sequence: int, limit: int
     ) -> list[tuple[str, UserKey, int]] | None:
-        target = await self._dynamo.get(READ_ENTRY, place(chat, sequence))
+        target = await self._dynamo.get(READ_ENTRY, entry_key(chat, sequence))
         rows: list[Item] = []
         if target is not None and "reactions" in target:
             rows = await self._dynamo.query(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a transaction that appends entries, and the changes of members in it.
+"""Plans the transaction that appends entries, including the changes of members.
 
-Membership and receipt rows are written in one transaction with their entry and the chat's item.
-The chat's item has the member count and the eleven longest-standing members: enough to show ten
-others to every member. Each change writes its entry's sequence to the item, on condition that the
-item is still at the sequence that was read.
+Membership and receipt rows are written in the same transaction as their entry and the chat's item.
+The chat's item contains the member count and the eleven members who joined first, which is enough
+to show ten others to every member. Each change writes its entry's sequence to the chat's item, on
+condition that the item still has the sequence that was read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,15 +30,17 @@ from tidings.stores.dynamodb.client.writes import Delete, Put, Update, Write
 from tidings.stores.dynamodb.patterns import COUNT_CHATS, READ_CHAT
 
 SLOT_TAKEN: Final = SlotTaken()
+FIRST_MEMBERS: Final = limits.LISTED_MEMBERS_MAX + 1
+MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
 
 
 class TransactionPlan:
-    """The writes of one run, to be carried out in one transaction."""
+    """The writes of one run, which are carried out in one transaction."""
 
     def __init__(self) -> None:
         self.writes: list[Write] = []
         self.member_count: int | None = None
-        """Member count after the run; None if the run does not change it."""
+        """Member count after the run, or None if the run does not change it."""
         self._meanings: list[Outcome] = []
 
     def add(self, write: Write, meaning: Outcome = SLOT_TAKEN) -> None:
@@ -52,9 +54,10 @@ class TransactionPlan:
     def outcome(self, canceled: Canceled) -> Outcome:
         """Return the outcome of a cancelled transaction.
 
-        If several writes failed, a lost slot is reported first, because it can be the cause of the
-        others. A conflict counts as a lost slot: another transaction is changing the same chat. So
-        does a transaction that was cancelled although no condition failed.
+        If several writes failed, a taken slot is reported, because it can be the cause of the other
+        failures. A conflict is reported as a taken slot too, because another transaction is
+        changing the same chat. The same applies to a transaction that was cancelled although no
+        condition failed.
         """
         failed = [
             meaning
@@ -66,12 +69,8 @@ class TransactionPlan:
         return failed[0]
 
 
-FIRST_MEMBERS: Final = limits.LISTED_MEMBERS_MAX + 1
-MEMBERSHIP_KINDS: Final = frozenset({"created", "added", "removed"})
-
-
 class Stale(Exception):
-    """The chat has more entries than the run assumes: its slot is taken."""
+    """The chat has more entries than the run assumes, so the run's slot is taken."""
 
 
 async def plan_people(
@@ -80,7 +79,7 @@ async def plan_people(
     """Plan the rows of all users whom the entries add, remove or give another role.
 
     Raises:
-        Stale: The run has already lost its slot.
+        Stale: The run's slot is already taken.
     """
     for entry in entries:
         match entry.kind:
@@ -105,9 +104,9 @@ async def plan_people(
 
 
 def plan_joining(plan: TransactionPlan, entry: Entry) -> None:
-    """Make the entry's people members, with receipts at the entry.
+    """Plan the rows that make the entry's people members, with receipts that start at the entry.
 
-    Rows of an earlier membership are replaced.
+    These rows replace those of an earlier membership.
     """
     for person in entry.people:
         plan.add(Put("chat_memberships", member_item(entry, person)))
@@ -149,7 +148,7 @@ async def _plan_chat(
 
 
 def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:
-    """Return the member count after these entries, and the known first members that remain."""
+    """Return the member count after these entries, and the first members as far as known."""
     for entry in entries:
         users = sorted(person.user for person in entry.people)
         if entry.kind in {"created", "added"}:
@@ -164,7 +163,7 @@ def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[
 
 
 async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry]) -> list[UserKey]:
-    """Find the first members after one of them left: this reads all members."""
+    """Find the first members by reading all members; needed after a first member has left."""
     state = await load_state(dynamo, chat)
     if state is None or state.head != entries[0].sequence - 1:
         raise Stale
@@ -175,7 +174,7 @@ async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry])
 
 
 def chat_item(chat: Chat, created: Entry) -> Item:
-    """Build the item of a chat after its first entry."""
+    """Build the item of a new chat, as it is after the chat's first entry."""
     count, first = _after(0, [], [created])
     item: Item = {
         "chat_id": chat.chat_id,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads of the log: entries with the content of expiring messages, and pages of them."""
+"""Reads entries from the log, with the content of expiring messages, and builds pages of them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -15,9 +15,9 @@ from tidings.ports.log import Page
 from tidings.stores.dynamodb.chat.items import (
     BODY,
     body_key,
+    entry_key,
     head_of_item,
     member_key,
-    place,
     reaction_key,
     receipt_key,
     to_entry,
@@ -41,8 +41,10 @@ from tidings.stores.dynamodb.patterns import (
 )
 
 SCAN_ENTRIES_MAX: Final = 1_000
-"""Entries that are searched for one page of messages."""
+"""Maximum number of entries that are read to find one page of messages."""
 SCAN_STEP_MAX: Final = 250
+FOLDED_ENTRIES: Final = 20
+"""Number of last entries that `load_state` applies to the rows; one is nearly always enough."""
 
 
 async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
@@ -80,7 +82,7 @@ async def head_of_chat(dynamo: Dynamo, chat: ChatId) -> Head:
 
 
 async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
-    """Convert items to entries, with their content."""
+    """Convert items to entries, and read the content of expiring messages."""
     entries = [to_entry(item) for item in items]
     named = {
         (item["chat_id"], item[BODY]): entry
@@ -95,10 +97,12 @@ async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
 
 
 async def entries_at(
-    dynamo: Dynamo, pattern: Pattern, places: Iterable[tuple[ChatId, int]]
+    dynamo: Dynamo, pattern: Pattern, sequences: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
-    """Return the entries at these positions that exist."""
-    keys = [place(chat, sequence) for chat, sequence in dict.fromkeys(places) if sequence > 0]
+    """Return those entries that exist at the given sequences."""
+    keys = [
+        entry_key(chat, sequence) for chat, sequence in dict.fromkeys(sequences) if sequence > 0
+    ]
     if not keys:
         return {}
     found = await to_entries(dynamo, await dynamo.batch_get(pattern, keys))
@@ -106,18 +110,14 @@ async def entries_at(
 
 
 async def last_messages(
-    dynamo: Dynamo, places: Iterable[tuple[ChatId, int]]
+    dynamo: Dynamo, sequences: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
-    """Return messages for the previews of a chat list."""
-    return await entries_at(dynamo, SHOW_LAST, places)
-
-
-FOLDED_ENTRIES: Final = 20
-"""Entries at the end of the log that are applied to the rows; one would nearly always do."""
+    """Return the messages that a chat list shows as previews."""
+    return await entries_at(dynamo, SHOW_LAST, sequences)
 
 
 async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
-    """Load a chat's state, at a head that is no older than this call."""
+    """Load a chat's state; its head includes every entry that was stored before this call."""
     page = await last_items(dynamo, chat, FOLDED_ENTRIES)
     facts = await dynamo.get(READ_CHAT, {"chat_id": chat}) if page else None
     if facts is None:
@@ -139,7 +139,7 @@ async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
 
 
 async def members_of(dynamo: Dynamo, chat: ChatId) -> dict[UserKey, Member]:
-    """Return all members, longest-standing first."""
+    """Return all members in the order in which they joined."""
     rows = await dynamo.query(LIST_MEMBERS, "#chat_id = :chat", {":chat": chat})
     members = [(UserKey(row["user_id"]), to_member(row)) for row in rows]
     members.sort(key=lambda member: (member[1].joined, member[0]))
@@ -147,15 +147,15 @@ async def members_of(dynamo: Dynamo, chat: ChatId) -> dict[UserKey, Member]:
 
 
 async def membership_row(dynamo: Dynamo, chat: ChatId, user: UserKey) -> Item | None:
-    """Return the user's membership from a strong read; None unless the user is a member.
+    """Return the user's membership from a strong read, or None if the user is not a member.
 
-    If there is a row, the user may see everything that was read from the chat before this call.
+    A member may see everything that was read from the chat before this call.
     """
     return await dynamo.get(CHECK_MEMBER, member_key(chat, user))
 
 
 class FoundEntries(msgspec.Struct):
-    """The entries of a page, as items, with the log's head and where the next page starts."""
+    """The entries of a page as items, the position of the next page, and the log's head."""
 
     items: list[Item]
     next: int | None
@@ -180,7 +180,7 @@ async def find_down(
     """Find the entries before a sequence, in descending order."""
     seen, wanted = await _search(dynamo, chat, before, limit, only_messages, up=False)
     if seen and seen[0]["sequence"] < before - 1:
-        head = head_of_item(seen[0])  # no entry lies between it and `before`
+        head = head_of_item(seen[0])  # nothing is right before `before`, so the log ends here
     else:
         head = await head_of_chat(dynamo, chat)
     reached = seen[-1]["sequence"] if seen else 1
@@ -192,10 +192,10 @@ async def find_down(
 async def _search(
     dynamo: Dynamo, chat: ChatId, start: int, limit: int, only_messages: bool, *, up: bool
 ) -> tuple[list[Item], list[Item]]:
-    """Return the entries read from a sequence on, and those among them that the page wants.
+    """Return all entries that were read, and those of them that belong on the page.
 
-    Most entries are messages, so a page of messages first reads only as many entries as it may
-    show, then twice as many at each step.
+    Most entries are messages. A search for messages therefore first reads only as many entries as
+    the page has room for, and twice as many in each further step.
     """
     read = items_after if up else items_before
     if not only_messages:
@@ -216,7 +216,7 @@ async def _search(
 
 
 async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
-    """Complete the page; return None unless the reader is still a member after all was read."""
+    """Complete the page; return None if a last check finds that the reader is no member."""
     entries, (member_count, receipts) = await gather_two(
         _content(dynamo, chat, reader, found.items), _count_and_receipts(dynamo, chat)
     )
@@ -234,7 +234,7 @@ async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntri
 
 
 async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
-    """Return the entries with their content, the targets of edits, the reader's own reactions."""
+    """Return the entries with content, with the targets of edits and the reader's reactions."""
     entries = await to_entries(dynamo, items)
     edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
     targets = await entries_at(
@@ -263,10 +263,10 @@ async def _attach_own_reactions(
 
 
 async def _count_and_receipts(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[Receipt]]:
-    """Return the member count and, for a small chat, the receipts, earliest member first."""
+    """Return the member count and, for a small chat, the receipts in the order of joining."""
     facts = await dynamo.get(SHOW_CHAT, {"chat_id": chat})
     if facts is None:
-        facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # it was created a moment ago
+        facts = await dynamo.get(READ_CHAT, {"chat_id": chat})  # the chat may be very new
     if facts is None:
         return 0, []
     count, users = facts["member_count"], facts["first_members"]

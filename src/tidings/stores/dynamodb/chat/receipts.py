@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts on DynamoDB, and the only function that computes unread.
+"""Receipts on DynamoDB, and the only function that computes unread counts.
 
-The marks for received and read are stored separately, and each is only ever increased; a receipt
-that is loaded treats what was read as received. Each move is therefore one conditional update, and
-its condition makes a repeat harmless.
+The marks for received and read are stored separately, and each mark only increases. When a receipt
+is loaded, everything that was read is also treated as received. Each move is therefore one
+conditional update, and its condition makes a repeat harmless.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final
 
 from tidings.model import limits
-from tidings.model.chats import Receipt, Unread, unread_without_a_look
+from tidings.model.chats import Move, OwnSends, Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.chats import Move, OwnSends, Receipts
+from tidings.ports.chats import Receipts
 from tidings.stores.dynamodb.chat.heads import Heads
-from tidings.stores.dynamodb.chat.items import place, receipt_key, to_receipt
+from tidings.stores.dynamodb.chat.items import entry_key, receipt_key, to_receipt
 from tidings.stores.dynamodb.chat.pages import head_of_chat, members_of, membership_row, receipts_of
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item, gather_bounded
@@ -30,8 +30,8 @@ from tidings.stores.dynamodb.patterns import (
     READ_RECEIPT,
 )
 
-_Places = dict[tuple[ChatId, int], int]
-"""Number of messages in the log up to each of some existing entries."""
+_Numbers = dict[tuple[ChatId, int], int]
+"""For some existing entries, by chat and sequence: how many messages the log has up to there."""
 
 _RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
 _READ: Final = "attribute_exists(#user_id) AND #read < :read"
@@ -39,7 +39,7 @@ _OWN: Final = f"{_READ} AND #read_number BETWEEN :from_number AND :read_number"
 _SET_RECEIVED: Final = "SET #delivered = :delivered"
 _SET_READ: Final = "#read = :read, #read_number = :read_number"
 
-# The same rule as model.receipts.counts_as_unread; the contract suite checks both.
+# The same rule as model.chats.counts_as_unread; the contract suite checks both.
 _IS_UNREAD: Final = (
     "#kind = :message AND #sender <> :reader AND attribute_not_exists(#redacted)"
     " AND (attribute_not_exists(#expires_at) OR #expires_at > :now)"
@@ -70,9 +70,9 @@ class DynamoReceipts:
         ]
 
     async def _move_in_turn(
-        self, moves: Sequence[Move | OwnSends], numbers: _Places
+        self, moves: Sequence[Move | OwnSends], numbers: _Numbers
     ) -> Receipt | None:
-        """Apply moves of one receipt in order; return the receipt if any of them advanced it."""
+        """Apply moves of one receipt in order; return the receipt if a move advanced it."""
         moved = None
         async with self._dynamo.background:
             for move in moves:
@@ -106,32 +106,32 @@ class DynamoReceipts:
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
         return to_receipt(item) if item else None
 
-    async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Places:
-        """Return the message numbers of those entries that the moves refer to and that exist.
+    async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Numbers:
+        """Return the message number of each existing entry that the moves refer to.
 
-        Logs have no gaps: an entry up to the last head that this process saw exists, and some of
-        these need no read.
+        Logs have no gaps, so every entry up to the last head that this process saw exists. Some of
+        these entries therefore need not be read.
         """
-        numbers: _Places = {}
+        numbers: _Numbers = {}
         wanted: dict[tuple[ChatId, int], None] = {}
         for move in moves:
             head = self._heads.known(move.chat)
-            for sequence in _places_of(move):
+            for sequence in _sequences_of(move):
                 if sequence == head.sequence:
                     numbers[move.chat, sequence] = head.number
                 elif sequence < head.sequence and sequence == _only_received(move):
                     numbers[move.chat, sequence] = 0  # its number is not needed
                 else:
                     wanted[move.chat, sequence] = None
-        keys = [place(chat, sequence) for chat, sequence in wanted]
+        keys = [entry_key(chat, sequence) for chat, sequence in wanted]
         for item in await self._dynamo.batch_get(READ_ENTRIES, keys):
             numbers[item["chat_id"], item["sequence"]] = item["number"]
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """Reduce a move with several spans to the one span that can apply; None if none can.
+        """Reduce a move with several spans to the one that fits the stored receipt, or to None.
 
-        This takes a read, which costs half as much as a write that fails.
+        This needs a read, which costs half as much as a failed write.
         """
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
@@ -142,10 +142,10 @@ class DynamoReceipts:
                 await self._make_own(item)
         return None if span is None else OwnSends(move.user, move.chat, (span,))
 
-    async def _apply(self, move: Move | OwnSends, numbers: _Places) -> Receipt | None:
-        """Apply one move; return the receipt if it advanced."""
-        places = _places_of(move)
-        if not places or any((move.chat, sequence) not in numbers for sequence in places):
+    async def _apply(self, move: Move | OwnSends, numbers: _Numbers) -> Receipt | None:
+        """Apply one move; return the receipt if the move advanced it."""
+        sequences = _sequences_of(move)
+        if not sequences or any((move.chat, sequence) not in numbers for sequence in sequences):
             return None
         key = receipt_key(move.user, move.chat)
         if isinstance(move, Move):
@@ -162,7 +162,7 @@ class DynamoReceipts:
         )
 
     async def _make_own(self, item: Item) -> None:
-        """Record that the user wrote in the chat, if no mark moves and it is not recorded yet."""
+        """Record that the user wrote in the chat; this is a separate write if no mark moves."""
         if item.get("own"):
             return
         key = receipt_key(item["user_id"], item["chat_id"])
@@ -171,8 +171,8 @@ class DynamoReceipts:
                 MAKE_OWN, key, "SET #own = :own", "attribute_exists(#user_id)", {":own": True}
             )
 
-    async def _move_marks(self, key: Item, move: Move, numbers: _Places) -> Receipt | None:
-        """Move one mark or both: in one update if both advance, else each on its own."""
+    async def _move_marks(self, key: Item, move: Move, numbers: _Numbers) -> Receipt | None:
+        """Move one mark or both; if only one of them advances, each needs its own update."""
         received = {":delivered": move.delivered}
         if not move.read:
             return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
@@ -189,7 +189,11 @@ class DynamoReceipts:
     async def _update(
         self, key: Item, update: str, condition: str, new: Item, others: Item | None = None
     ) -> Receipt | None:
-        """Set attributes named after their values; return None if the condition fails."""
+        """Update a receipt and return it; return None if the condition fails.
+
+        Each value in `new` is named after the attribute that it sets. This is how a repeat finds
+        out that an earlier attempt has already written the values.
+        """
         values = new | others if others else new
         try:
             item = await self._dynamo.update(MOVE_RECEIPT, key, update, condition, values)
@@ -202,8 +206,8 @@ class DynamoReceipts:
         return to_receipt(item)
 
 
-def _places_of(move: Move | OwnSends) -> list[int]:
-    """Return the sequences whose entries must exist; all lower entries then exist too."""
+def _sequences_of(move: Move | OwnSends) -> list[int]:
+    """Return the sequences that the move refers to; the move is valid only if they exist."""
     if isinstance(move, OwnSends):
         return [span.to_sequence for span in move.spans]
     if move.delivered <= move.read:
@@ -212,7 +216,7 @@ def _places_of(move: Move | OwnSends) -> list[int]:
 
 
 def _only_received(move: Move | OwnSends) -> int:
-    """Return the sequence that was received but not read; 0 if there is none."""
+    """Return the sequence that the move marks as received but not as read, or 0."""
     return move.delivered if isinstance(move, Move) and move.delivered > move.read else 0
 
 
@@ -221,13 +225,13 @@ def _read_values(sequence: int, number: int) -> Item:
 
 
 async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """Compute what the receipt's user has not read: by subtraction, else by one bounded query."""
+    """Return the unread count of the receipt's user, by subtraction or else by a bounded query."""
     known = unread_without_a_look(head, receipt)
     return await count_unread(dynamo, chat, receipt, now) if known is None else known
 
 
 async def count_unread(dynamo: Dynamo, chat: ChatId, receipt: Receipt, now: int) -> Unread:
-    """Count unread messages in the log after the receipt, in at most a thousand entries."""
+    """Count the unread messages among the first thousand entries after the read mark."""
     count = await dynamo.count(
         COUNT_UNREAD,
         "#chat_id = :chat AND #sequence BETWEEN :first AND :last",

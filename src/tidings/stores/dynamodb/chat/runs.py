@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes of a run: first its idempotency keys, then its entries and all that they change.
+"""Writes a run: first its idempotency keys, then its entries and everything that they change.
 
-A single message takes two writes of one unit each: the key, then the entry at its slot. Every other
-run is one transaction, which costs twice as much for each item.
+A single message needs two writes of one unit each: the key, then the entry. The entries of any
+other run are written in one transaction, which costs twice as much for each item.
 """
 
 import logging
@@ -24,7 +24,7 @@ from tidings.stores.dynamodb.chat.items import (
     body_item,
     claim_item,
     entry_item,
-    place,
+    entry_key,
     reactions_of,
 )
 from tidings.stores.dynamodb.chat.members import (
@@ -62,7 +62,7 @@ _SLOT_LOST_KEYS_CLAIMED: Final = SlotTaken(keys_are_claimed=True)
 
 
 class Runs:
-    """Writer of runs, one call for each run."""
+    """Writer of runs."""
 
     def __init__(
         self, dynamo: Dynamo, heads: Heads, chance: Chance, failpoints: Failpoints
@@ -74,7 +74,10 @@ class Runs:
         self._tasks = Tasks("runs")
 
     async def write(self, run: Run) -> Outcome:
-        """Write all entries of a run or none. Never raises: an unknown outcome is Failed."""
+        """Write all entries of a run or none.
+
+        This never raises; if the outcome is unknown, it returns Failed.
+        """
         try:
             self._failpoints.reach("before_commit")
             if taken := await self._claim_keys(run):
@@ -95,14 +98,14 @@ class Runs:
         """Append an `added` entry for users who are known to have room for one more chat.
 
         Raises:
-            StoreUnavailable: Unknown outcome.
+            StoreUnavailable: The outcome is unknown.
         """
         plan = TransactionPlan()
         plan.add(Put("messages", entry_item(entry), FREE_SLOT))
         return await self._transact(entry.chat_id, [entry], plan)
 
     async def close(self) -> None:
-        """Wait for the work that continues after the answers."""
+        """Wait for the reactions that are being deleted in the background."""
         await self._tasks.finish()
 
     # Keys.
@@ -136,11 +139,11 @@ class Runs:
         return await self._change(run, bodies)
 
     async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Write encrypted content only while its data key is valid, and verify that it still was.
+        """Write encrypted content only while its data key is valid.
 
-        A key is destroyed no sooner than `SEALED_WRITE_SECONDS_MAX` after its last permitted use,
-        so a write within that time came before the destruction. A slower write may have come too
-        late: unless the key is still valid, its outcome is unknown, as without an answer.
+        A key is destroyed at the earliest `SEALED_WRITE_SECONDS_MAX` after its last permitted use,
+        so a write that takes less time comes before the destruction. A slower write may come after
+        the destruction. If the key is no longer valid after such a write, the outcome is unknown.
         """
         if not run.may_write():
             return SLOT_TAKEN
@@ -152,7 +155,7 @@ class Runs:
         return outcome
 
     async def _put_bodies(self, run: Run) -> list[str | None]:
-        """Write the content of expiring messages; return the names of the bodies, by entry.
+        """Write the content of expiring messages; return the name of each entry's body, or None.
 
         Each attempt uses a new name, so two writers that want the same slot never share a body.
         A body whose entry is never written is deleted when it expires.
@@ -229,7 +232,7 @@ class Runs:
     # After a redaction.
 
     async def _delete_reactions(self, chat: ChatId, sequence: int) -> None:
-        """Delete reactions that are no longer shown: this only keeps the table clean."""
+        """Delete the reactions to a redacted message, which are no longer shown, to save space."""
         try:
             rows = await self._dynamo.query(
                 READ_REACTIONS, "#message_id = :message", {":message": reactions_of(chat, sequence)}
@@ -239,5 +242,5 @@ class Runs:
         except StoreUnavailable:
             log.warning(
                 "reactions to a redacted message were not deleted",
-                extra={"action": "reactions_left", **place(chat, sequence)},
+                extra={"action": "reactions_left", **entry_key(chat, sequence)},
             )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a message: edits, redactions and reactions, each with the entry that records it.
+"""Plans changes of a message: edits, redactions and reactions, with the entries that record them.
 
-The target is read first, strongly, and changed on condition that it is still as it was read. If
-that fails although the slot was free, the read saw a transaction half done: the run is repeated.
+The message, called the target, is read first with a strong read. It is changed on condition that it
+is still as it was read. If the condition fails although the slot was free, the read happened in the
+middle of another transaction, and the run is repeated.
 """
 
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from tidings.model import limits
 from tidings.model.entries import Entry
 from tidings.ports.log import Declined
-from tidings.stores.dynamodb.chat.items import BODY, body_key, place, reaction_key
+from tidings.stores.dynamodb.chat.items import BODY, body_key, entry_key, reaction_key
 from tidings.stores.dynamodb.chat.members import TransactionPlan
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import Item
@@ -25,9 +26,9 @@ _IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted
 async def plan_target(
     dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
 ) -> Declined | None:
-    """Plan the change of the entry's target, or return why it is declined."""
+    """Plan the change of the entry's target, or return why the entry is declined."""
     assert entry.target is not None
-    target = await dynamo.get(READ_ENTRY, place(entry.chat_id, entry.target))
+    target = await dynamo.get(READ_ENTRY, entry_key(entry.chat_id, entry.target))
     if entry.kind in {"reacted", "unreacted"}:
         return await _plan_reaction(dynamo, plan, index, entry, target)
     if target is None or not _has_content(target, entry.created_at):
@@ -48,7 +49,7 @@ def _has_content(target: Item, now: int) -> bool:
 
 
 def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
-    key = place(entry.chat_id, target["sequence"])
+    key = entry_key(entry.chat_id, target["sequence"])
     content = {":box": entry.box, ":box_key": entry.box_key}
     at = {":now": entry.created_at}
     if BODY not in target:
@@ -56,16 +57,16 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
         plan.add(Update("messages", key, update, _IS_LIVE, {**at, **content}))
         return
     plan.add(Update("messages", key, "SET #edited_at = :now", _IS_LIVE, at))
-    # A missing body has expired: the repeated run finds the target expired.
+    # If the body is missing, it has expired, and the repeated run finds the target expired.
     body = body_key(entry.chat_id, target[BODY])
     update = "SET #box = :box, #box_key = :box_key"
     plan.add(Update("bodies", body, update, "attribute_exists(#chat_id)", content))
 
 
 def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
-    """Remove the content and the reaction counts; the reactions themselves are deleted later."""
+    """Plan to remove the content and the reaction counts; reactions are deleted afterwards."""
     update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
-    key = place(entry.chat_id, target["sequence"])
+    key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))
     if BODY in target:
         plan.add(Delete("bodies", body_key(entry.chat_id, target[BODY])))
@@ -110,5 +111,5 @@ def _plan_counts(plan: TransactionPlan, entry: Entry, target: Item, counts: dict
     update = "REMOVE #reactions"
     if counts:
         update, values[":after"] = "SET #reactions = :after", counts
-    key = place(entry.chat_id, target["sequence"])
+    key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, condition, values))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access patterns, and the record of the capacity that each request used.
+"""Access patterns, and records of the capacity that each request used.
 
-Metrics and the tests of cost and patterns read these records.
+Metrics and the tests of costs and access patterns use these records.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,19 +27,19 @@ READS: Final = frozenset({"GetItem", "Query", "BatchGetItem", "Scan"})
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One declared way of using the tables."""
+    """Declaration of one way in which requests use the tables."""
 
     name: str
     operation: Operation
     tables: tuple[str, ...]
     """The one table, or all tables that a transaction may touch."""
     serves: str
-    """Purpose, in words of the product."""
+    """Purpose of the requests, in the words of the glossary."""
     index: str | None = None
     strong: bool = False
     """True if reads see every write that was answered before them."""
     deletes: tuple[str, ...] = ()
-    """Tables in which a transaction may delete."""
+    """Tables from which a transaction may delete items."""
 
     @property
     def table(self) -> str:
@@ -54,7 +54,7 @@ def of_module(names: Iterable[object]) -> tuple[Pattern, ...]:
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Cost of one request that the store carried out or whose condition failed."""
+    """Cost of one request that the store carried out, or whose condition failed."""
 
     pattern: Pattern
     tables: tuple[str, ...]
@@ -71,7 +71,7 @@ Recorder = Callable[[Usage], None]
 
 
 def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
-    """Return the usage of a request that was billed these units."""
+    """Build the usage record of a request for which these units were billed."""
     writes = pattern.operation not in READS
     return Usage(
         pattern=pattern,
@@ -85,12 +85,12 @@ def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
 
 
 def units_of(request: dict[str, Any], answer: dict[str, Any] | None) -> float:
-    """Return the billed units of a request, from its answer; None: its condition failed.
+    """Return the billed units of a request; `answer` is None if its condition failed.
 
-    A failed condition is billed by the size of the stored item, which the refusal does not report:
-    this assumes one unit, or two for each write of a transaction, which is right for all but our
-    largest items. It is also the least that a transaction costs, although DynamoDB Local reports
-    less for a transaction that writes several items of one table.
+    A failed condition is billed by the size of the stored item, which the refusal does not report.
+    This function assumes one unit, or two for each write in a transaction, which is right for all
+    except our largest items. A transaction that succeeds costs at least two units for each write
+    too; DynamoDB Local reports less if several of the writes are in one table.
     """
     least = 2.0 * len(request.get("TransactItems", ()))
     if answer is None:

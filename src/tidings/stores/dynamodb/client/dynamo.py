@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: operations on items with plain values, each under a declared access pattern.
+"""The client for items with plain values; each request names its declared access pattern.
 
-Expressions name attributes as `#name` and values as `:name`. The client follows all pages and
-repeats the unprocessed parts of batches.
+Expressions name attributes as `#name` and values as `:name`. The client reads all pages of a result
+and repeats the unprocessed parts of batches.
 """
 
 import itertools
@@ -50,7 +50,7 @@ class Dynamo(Calls):
 
         Raises:
             ConditionFailed: The condition does not hold; the exception carries the stored item.
-            Conflicted: A transaction has locked the item, and this call gives way to it.
+            Conflicted: A transaction has locked the item, and `gives_way` is set.
         """
         request = {"Item": item_to_wire(item), **expressions(values, condition=condition)}
         await self.call(pattern, request, gives_way=gives_way)
@@ -103,8 +103,7 @@ class Dynamo(Calls):
     ) -> list[Item]:
         """Return items in the order of their sort keys, filtered by the condition `only`.
 
-        `limit` bounds the items that are read, not only those returned, so `only` and `limit`
-        exclude each other.
+        DynamoDB applies `limit` before the filter, so `only` and `limit` cannot be combined.
         """
         assert not (only and limit), "a filtered page may be empty without being the last"
         request: dict[str, Any] = {
@@ -144,7 +143,7 @@ class Dynamo(Calls):
         self, pattern: Pattern, segment: int, segments: int, page_items: int, only: str = "",
         values: Values | None = None,
     ) -> AsyncIterator[list[Item]]:  # fmt: skip
-        """Read one segment of a whole table by pages: for operators, never to serve a user."""
+        """Yield one segment of a whole table in pages; for operators, never to serve a user."""
         request: dict[str, Any] = {
             **expressions(values, only=only),
             **_consistency(pattern),
@@ -184,7 +183,7 @@ class Dynamo(Calls):
     async def batch_write(
         self, pattern: Pattern, *, puts: Iterable[Item] = (), deletes: Iterable[Item] = ()
     ) -> None:
-        """Write and delete many items independently: some may be done when this raises."""
+        """Write and delete many items independently; if this raises, some may already be done."""
         requests: list[Any] = [{"PutRequest": {"Item": item_to_wire(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": item_to_wire(key)}} for key in deletes]
         for start in range(0, len(requests), BATCH_WRITE_MAX):
@@ -200,7 +199,7 @@ class Dynamo(Calls):
             await self.pause_before_rest(attempt)
 
     async def transact(self, pattern: Pattern, writes: Sequence[Write]) -> None:
-        """Carry out all of the writes, or none; retries within this call write only once.
+        """Carry out all of the writes or none; retries within this call never write twice.
 
         Raises:
             Canceled: Nothing was written; the exception carries a reason for each write.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors by what may have happened to the data, retries, and bounded concurrency.
+"""Errors classified by what may have happened to the data, retries, and bounded concurrency.
 
-Only this layer repeats requests: with full jitter, a deadline for each call and a budget for all.
-The budget is a bucket of retries. A retry takes one out, ten answered requests put one back: while
-the store fails, retries add at most a tenth to its load, and further failures are not retried.
+Only this layer repeats requests. It uses pauses with full jitter, a deadline for each call and a
+common budget of retries. Each retry uses one from the budget, and ten answered requests add one.
+While the store fails, retries therefore add at most a tenth to its load. When the budget is empty,
+failures are not retried.
 """
 
 import asyncio
@@ -25,23 +26,37 @@ Item = dict[str, Any]
 """Plain values by attribute name: str, int, bytes, bool, None, list, dict, frozenset of int."""
 
 AT_ONCE: Final = 32
-"""Requests that one call makes at once: other calls need connections too."""
+"""Maximum number of concurrent requests of one call, because other calls need connections too."""
 
 _R = TypeVar("_R")
 _S = TypeVar("_S")
+DEADLINE_SECONDS: Final = 5.0
+ATTEMPTS_MAX: Final = 6
+RACE_ATTEMPTS_MAX: Final = 8
+"""Maximum number of attempts at a change that fails if another writer is faster."""
+PAUSE_SECONDS_FIRST: Final = 0.025
+PAUSE_SECONDS_MAX: Final = 1.0
+BUDGET_RETRIES: Final = 100.0
+BUDGET_REFUND: Final = 0.1
+USER_REQUESTS_AT_ONCE: Final = 16
+"""Maximum number of concurrent requests per user; one chat list takes dozens of requests."""
+USER_REQUESTS_WAITING_MAX: Final = 1_024
+REQUESTS_WAITING_MAX: Final = 20_000
+OWN_CONNECTIONS: Final[dict[CallClass, int]] = {"credentials": 6, "revocations": 2}
+"""Connections reserved for the server itself, in addition to those for users."""
 
 
 class Conflicted(RequestError):
-    """Another transaction has locked the item at the moment: nothing was written."""
+    """Another transaction has locked the item, so nothing was written."""
 
 
 class ConditionFailed(RequestError):
-    """The condition of a write failed: this attempt wrote nothing."""
+    """The condition of a write failed, so this attempt wrote nothing."""
 
     def __init__(self, item: Item | None) -> None:
         super().__init__("condition failed")
         self.item = item
-        """The stored item; None if there is none."""
+        """The stored item, or None if the item does not exist."""
         self.is_repeat = False
         """True if an earlier attempt of the same call may have written the item."""
 
@@ -67,7 +82,7 @@ class Reason:
 
 
 class Canceled(RequestError):
-    """A transaction was not carried out: nothing was written."""
+    """A transaction was cancelled, so nothing was written."""
 
     def __init__(self, reasons: list[Reason]) -> None:
         super().__init__("transaction canceled: " + ", ".join(r.code or "-" for r in reasons))
@@ -76,7 +91,10 @@ class Canceled(RequestError):
 
 
 async def gather_bounded(works: Iterable[Callable[[], Awaitable[_R]]]) -> list[_R]:
-    """Run all concurrently, within bounds; return the results in order, raise the first error."""
+    """Run all works, at most `AT_ONCE` concurrently.
+
+    Returns the results in order, or raises the first error.
+    """
     free = asyncio.Semaphore(AT_ONCE)
 
     async def do(work: Callable[[], Awaitable[_R]]) -> _R:
@@ -101,53 +119,45 @@ async def gather_two(one: Coroutine[Any, Any, _R], other: Coroutine[Any, Any, _S
     return first.result(), second.result()
 
 
-DEADLINE_SECONDS: Final = 5.0
-ATTEMPTS_MAX: Final = 6
-RACE_ATTEMPTS_MAX: Final = 8
-"""Attempts at a change that other writers may overtake."""
-PAUSE_SECONDS_FIRST: Final = 0.025
-PAUSE_SECONDS_MAX: Final = 1.0
-BUDGET_RETRIES: Final = 100.0
-BUDGET_REFUND: Final = 0.1
-
 _T = TypeVar("_T")
 
 
 class Budget:
-    """Retries that are left, refilled by answered requests."""
+    """The number of retries that are left; answered requests refill it."""
 
     def __init__(self, retries: float = BUDGET_RETRIES) -> None:
         self._most = retries
         self._left = retries
 
     def take(self) -> bool:
-        """Take a retry; return False if none is left."""
+        """Use up one retry; return False if none is left."""
         if self._left < 1:
             return False
         self._left -= 1
         return True
 
     def refund(self) -> None:
-        """Put back a part of a retry, after a request was answered."""
+        """Add a fraction of a retry, because a request was answered."""
         self._left = min(self._most, self._left + BUDGET_REFUND)
 
 
 class Retrying:
-    """Retry policy; marks a failed condition if an earlier attempt had no known outcome."""
+    """Retry policy; sets `ConditionFailed.is_repeat` if an earlier attempt may have succeeded."""
 
     def __init__(self, chance: Chance, budget: Budget) -> None:
         self._chance = chance
         self._budget = budget
 
     async def call(self, send: Callable[[float], Awaitable[_T]], *, gives_way: bool = False) -> _T:
-        """Call `send(deadline)` until it succeeds; `deadline` is on the event loop's clock.
+        """Call `send(deadline)` until the store answers; `deadline` is on the event loop's clock.
 
         Each attempt sends the same bytes, so each write needs a condition or a token that makes a
         repeat harmless. With `gives_way`, a conflict with a transaction is not retried.
 
         Raises:
-            ConditionFailed, Canceled, Conflicted, Rejected: The store's answer.
-            StoreUnavailable: No answer in time, or no retry left; a write has unknown outcome.
+            ConditionFailed, Canceled, Conflicted, Rejected: The store answered with this error.
+            StoreUnavailable: No answer came in time, or no retry is left. The outcome of a write
+                is unknown.
         """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + DEADLINE_SECONDS
@@ -171,14 +181,14 @@ class Retrying:
         raise AssertionError("the last attempt returns or raises")
 
     def attempts(self, most: int = RACE_ATTEMPTS_MAX) -> "Attempts":
-        """Return the attempts at a change, to be repeated as long as other writers are faster."""
+        """Return an iterator over attempts, for a change that fails if another writer is faster."""
         return Attempts(self, most)
 
     async def pause_before_rest(self, attempt: int) -> None:
-        """Wait before repeating the part of a batch that the store left undone.
+        """Wait before repeating the part of a batch that the store did not process.
 
         Raises:
-            StoreUnavailable: No attempt is left.
+            StoreUnavailable: No attempt or no retry is left.
         """
         ends_at = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         await self._pause_or_give_up(attempt, ends_at, Throttled("part of a batch"))
@@ -191,15 +201,18 @@ class Retrying:
         await asyncio.sleep(pause)
 
     def pause_before(self, attempt: int) -> float:
-        """Return a random pause below a limit that doubles, so that writers never move in step."""
+        """Return a random pause; its upper limit doubles with each attempt.
+
+        It is random so that callers do not retry at the same moments.
+        """
         limit: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2 ** (attempt - 1))
         return limit * int.from_bytes(self._chance.token(4), "big") / 2**32
 
 
 class Attempts:
-    """Numbers of attempts from 1 on, for `async for`, with a pause before each but the first.
+    """Iterator over the numbers of attempts, from 1 on, which pauses before each except the first.
 
-    No generator, because one that is left early would have to be closed.
+    This is not a generator, because a generator that is left early would have to be closed.
     """
 
     def __init__(self, retrying: Retrying, most: int) -> None:
@@ -219,19 +232,11 @@ class Attempts:
         return self._made
 
 
-USER_REQUESTS_AT_ONCE: Final = 16
-"""Concurrent requests per user. Reading one chat list takes dozens of requests."""
-USER_REQUESTS_WAITING_MAX: Final = 1_024
-REQUESTS_WAITING_MAX: Final = 20_000
-OWN_CONNECTIONS: Final[dict[CallClass, int]] = {"credentials": 6, "revocations": 2}
-"""Connections reserved for the server itself, in addition to those for users."""
-
-
 class RequestScheduler:
-    """The connections of one client, and the queues of requesters that wait for them."""
+    """The connections of one client, and the queues of requests that wait for them."""
 
     def __init__(self, connections: int, retrying: Retrying, chance: Chance) -> None:
-        """Give users this many connections; `retrying` repeats their requests."""
+        """Reserve `connections` for users' requests, which `retrying` repeats."""
         self._schedulers = {
             call_class: Scheduler(
                 f"requests of {call_class}",
@@ -249,7 +254,7 @@ class RequestScheduler:
         }
 
     def retrying(self, who: Requester) -> Retrying:
-        """Return the retry policy for requests of this requester."""
+        """Return the retry policy for requests from this requester."""
         return self._retrying[who.call_class]
 
     @asynccontextmanager
@@ -257,7 +262,7 @@ class RequestScheduler:
         """Reserve a connection for the duration of the context.
 
         Raises:
-            Unsent: No connection became free before the deadline, on the event loop's clock.
+            Unsent: No connection became free before `deadline`, a time on the event loop's clock.
             RateLimited, StoreUnavailable: Too many requests are waiting.
         """
         scheduler = self._schedulers[who.call_class]

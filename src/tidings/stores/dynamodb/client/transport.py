@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport to DynamoDB: requests under an access pattern, signed and retried."""
+"""Sends requests to DynamoDB: each belongs to an access pattern, is signed, and is retried."""
 
 import asyncio
 import logging
@@ -96,8 +96,8 @@ async def open_transport(
 ) -> AsyncIterator[Transport]:
     """Open a pool of connections to the tables or, with `streams`, to their streams.
 
-    Without `endpoint` it connects to AWS, where streams have a separate endpoint. A given endpoint
-    needs no credentials.
+    Without `endpoint`, this connects to AWS, where streams have a separate endpoint. A custom
+    endpoint needs no credentials.
 
     Raises:
         SetupError: There are no credentials for AWS.
@@ -128,12 +128,12 @@ class Calls:
         record: Recorder | None = None,
         connections: int = CONNECTIONS_DEFAULT,
     ) -> None:
-        """Share `connections` among users; the transport has more for the server's own requests."""
+        """Share `connections` among users; the server's own requests use further connections."""
         self.retrying = retrying
         self.chance = chance
         self.prefix = prefix
         self.background = asyncio.Semaphore(BACKGROUND_MAX)
-        """Limit for bursts of requests that no user awaits: they must not delay answers."""
+        """Limits concurrent requests that no user waits for, so that they do not delay others."""
         self._transport = transport
         self._record = record
         self._scheduler = RequestScheduler(connections, retrying, chance)
@@ -146,7 +146,7 @@ class Calls:
         tables: tuple[str, ...] | None = None,
         gives_way: bool = False,
     ) -> dict[str, Any]:
-        """Send a request to the pattern's table, or to the tables it names, and record its cost."""
+        """Send a request to the pattern's table or to the request's tables, and record its cost."""
         if tables is None and "RequestItems" not in request:
             request["TableName"] = self.prefix + pattern.table
             if pattern.index is not None:
@@ -172,10 +172,10 @@ class Calls:
         return answer
 
     async def pause_before_rest(self, attempt: int) -> None:
-        """Wait before repeating the part of a batch that the store left undone.
+        """Wait before repeating the part of a batch that the store did not process.
 
         Raises:
-            StoreUnavailable: No attempt is left.
+            StoreUnavailable: No attempt or no retry is left.
         """
         await self._scheduler.retrying(current_requester()).pause_before_rest(attempt)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of values to the wire format, expressions, and the writes of a transaction.
+"""Converts values to the wire format, and builds expressions and the writes in a transaction.
 
-An expression names attributes as `#name`, whatever words DynamoDB reserves, and values as `:name`.
+Expressions name values as `:name` and attributes as `#name`. The `#` is necessary because DynamoDB
+reserves some names.
 """
 
 import re
@@ -36,6 +37,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "M": lambda value: item_from_wire(value),
     "NS": lambda value: frozenset(map(int, value)),
 }
+_NAME: Final = re.compile(r"#(\w+)")
 
 
 def to_wire(value: Any) -> Wire:  # noqa: ANN401 - any of the plain values
@@ -55,7 +57,7 @@ def item_to_wire(item: Mapping[str, Any]) -> dict[str, Wire]:
 
 
 def item_from_wire(wire: Mapping[str, Wire]) -> Item:
-    """Convert an item of an answer to plain values."""
+    """Convert an item in an answer to plain values."""
     item = {}
     for name, value in wire.items():
         for kind, content in value.items():
@@ -64,8 +66,6 @@ def item_from_wire(wire: Mapping[str, Wire]) -> Item:
 
 
 Values = Mapping[str, Any]
-
-_NAME: Final = re.compile(r"#(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A change of some attributes of an item."""
+    """A change of some attributes in an item."""
 
     table: str
     key: Item
@@ -124,7 +124,7 @@ def expressions(
     condition: str = "",
     update: str = "",
 ) -> dict[str, Any]:
-    """Build the parts of a request for its query, filter, condition, update and their values."""
+    """Build the part of a request that has its expressions, with their names and values."""
     request: dict[str, Any] = {}
     if where:
         request["KeyConditionExpression"] = where

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export: reading all facts from the tables, in order and in bounded memory.
+"""Exports all facts from the tables, in order and with bounded memory.
 
-A scan has no order, so scans only collect what has to be sorted: the ids of users, authors and
-chats, and the few items of tenants and requests as a whole. The rest is read id by id. DynamoDB
-has no snapshot of several tables: no process may write during an export, and at its end the head
-of each log is read again.
+A scan returns items in no order. Scans therefore collect only the ids of users, sessions, authors
+and chats, which are sorted in memory, and the few items of tenants, requests and invitations.
+Everything else is read by its id.
+
+DynamoDB has no snapshot across tables, so no process may write during an export. To check this, the
+head of each log is read again at the end.
 """
 
 from array import array
@@ -63,7 +65,7 @@ from tidings.stores.dynamodb.store import first_answer, refuse_unfinished
 from tidings.stores.dynamodb.tables import invites_of, request_keys_of
 
 CHATS_AT_ONCE: Final = 16
-"""Chats whose first pages are read concurrently; the rest of a long chat is read page by page."""
+"""Number of chats whose first pages are read concurrently; further pages are read one by one."""
 PAGE_ENTRIES: Final = 200
 PAGE_KEYS: Final = 1_000
 
@@ -73,16 +75,16 @@ _KINDS: Final = (
 
 
 class DynamoSource:
-    """Tables of a deployment in which nothing is written during the export."""
+    """Reader of a deployment's tables, to which nothing may be written during the export."""
 
     def __init__(self, dynamo: Dynamo, epoch: str) -> None:
         self._dynamo = dynamo
         self._epoch = epoch
         self._chats: list[ChatId] = []
         self._heads = array("q")
-        """Heads of the logs when they were read, in the order of the chats."""
+        """Head of each log when it was read, in the order of `_chats`."""
         self._deleted: set[ChatId] = set()
-        """Deleted chats: their entries are exported without content, however far the job is."""
+        """Deleted chats, whose entries are exported without content even if it is still stored."""
         self._inbox = InboxSource(dynamo)
         self._audit = DynamoAuditLog(dynamo)
 
@@ -179,7 +181,7 @@ class DynamoSource:
         return [*found]
 
     async def _chat_ids(self) -> list[ChatId]:
-        # The claim of a direct chat's pair is in the same table and is not a chat: it has no type.
+        # The same table has items that claim the pair of a direct chat. They have no type.
         is_chat = "attribute_exists(#type)"
         ids = await ids_of(self._dynamo, patterns.SCAN_CHATS, "chat_id", is_chat)
         return [ChatId(chat) for chat in ids]
@@ -187,7 +189,7 @@ class DynamoSource:
     # Facts of a chat.
 
     async def _opening(self, chat: ChatId, now: int) -> tuple[list[Fact], int]:
-        """Return the chat, its members and the first entries, with the last entry's sequence."""
+        """Return facts (the chat, its members, the first entries) and the last entry's sequence."""
         item = await self._dynamo.get(patterns.READ_CHAT, {"chat_id": chat})
         assert item is not None, "chats are never deleted"
         fact = ChatFact(**{name: item[name] for name in ChatFact.__struct_fields__ if name in item})
@@ -198,7 +200,7 @@ class DynamoSource:
         return [fact, *await self._members(chat), *entries], last
 
     async def _rest(self, chat: ChatId, last: int, now: int) -> AsyncIterator[list[Fact]]:
-        """Yield what follows the opening: the other entries, and the claimed keys."""
+        """Yield the entries after those of `_opening`, then the keys that sends have claimed."""
         while last % PAGE_ENTRIES == 0:
             entries, reached = await self._entries(chat, last, now)
             if not entries:
@@ -208,7 +210,7 @@ class DynamoSource:
         self._heads.append(last)
         if chat in self._deleted:
             return
-        after = " "  # below every key
+        after = " "  # sorts before every key
         while items := await self._claims(chat, after):
             yield [to_send_key_fact(item) for item in items if item["expires_at"] > now]
             after = items[-1]["claim"]
@@ -225,7 +227,7 @@ class DynamoSource:
         return [to_member_fact(row, receipts[row["user_id"]]) for row in rows]
 
     async def _entries(self, chat: ChatId, after: int, now: int) -> tuple[list[Fact], int]:
-        """Return a page of entries after a sequence with their reactions, and its last sequence."""
+        """Return a page of entries with their reactions, and the last sequence on the page."""
         items = await items_after(self._dynamo, chat, after, PAGE_ENTRIES)
         facts: list[Fact] = []
         is_deleted = chat in self._deleted
@@ -268,7 +270,7 @@ async def open_source(
     """Open the tables with this prefix for an export; no server may write to them meanwhile.
 
     Raises:
-        SetupError: The tables do not exist, are empty, or an import into them is unfinished.
+        SetupError: The tables do not exist or are empty, or an import into them is unfinished.
         StoreUnavailable: The tables cannot be reached.
     """
     async with open_patient(

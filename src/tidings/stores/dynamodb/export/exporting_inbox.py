@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export of the inbox: reading all its facts from its table, in order and in bounded memory.
+"""Exports all facts in the table of inboxes, in order and with bounded memory.
 
-One scan collects only the names of the partitions, which are sorted and then read one by one. A
-user's partition is one request.
+One scan collects only the names of the partitions. The names are sorted, and the partitions are
+read in that order. One query is enough for the partition of a user.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -51,11 +51,11 @@ from tidings.stores.dynamodb.inbox.notifications import DynamoInboxSettings, Dyn
 PAGE_CONTENTS: Final = 200
 PAGE_ITEMS: Final = 1_000
 USER_ITEMS: Final = limits.USER_COPIES_MAX + 1
-"""All copies that a user can see, and the read marks."""
+"""Number of items in a page of a user's partition: all visible copies and the read marks."""
 
 
 class InboxSource:
-    """Inbox of a deployment in which nothing is written during the export."""
+    """Reader of the table of inboxes, to which nothing may be written during the export."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -63,7 +63,7 @@ class InboxSource:
         self._notifications = DynamoNotifications(dynamo)
         self._dead_letters = DynamoDeadLetters(dynamo)
         self._ends: dict[tuple[str, str], tuple[str, int]] = {}
-        """End of each inbox when it was read."""
+        """For each tenant and inbox: the result of `_end` when the inbox was read."""
 
     async def facts(self, now: int) -> AsyncIterator[Sequence[InboxFacts]]:
         """Yield all facts that are valid at `now`, in the order of an export file."""
@@ -85,7 +85,7 @@ class InboxSource:
             yield jobs
 
     async def changed(self) -> list[str]:
-        """Return the inboxes that got a notification since they were read."""
+        """Return the names of inboxes that got a notification after they were read."""
         return [
             f"{tenant}/{inbox}"
             for (tenant, inbox), end in self._ends.items()
@@ -120,7 +120,7 @@ class InboxSource:
             ]
 
     async def _end(self, tenant: str, inbox: str) -> tuple[str, int]:
-        """Return the newest notification for listed users, and the newest entry of the log."""
+        """Return the key of the newest notification for listed users, and the log's head."""
         posted = await self._dynamo.query(
             patterns.EXPORT_INBOX,
             "#pk = :inbox AND begins_with(#sk, :kind)",
@@ -142,7 +142,7 @@ class InboxSource:
                 limit=size,
             )
             yield items
-            # No sort key contains a space, so this is right after the last item's key.
+            # No sort key contains a space, so no key lies between the last item's and this one.
             first = f"{items[-1]['sk']} " if len(items) == size else ""
 
     async def _with_progress(
@@ -197,7 +197,7 @@ class InboxSource:
         return [*visible[::-1], *read_state_facts(user, inbox, state)]
 
     async def _newest_first(self, partition: str) -> AsyncIterator[list[Item]]:
-        """Yield the read marks, which sort after all copies, and the copies."""
+        """Yield pages of a user's items: the read marks, then the copies, newest first."""
         below = NEXT_TO
         while below:
             items = await self._dynamo.query(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import: writing all facts of a deployment into empty tables.
+"""Imports all facts of a deployment into empty tables.
 
-Each fact is a write of its own that is safe to repeat. The progress of the import is written after
-all facts before it, so that an import which continues there leaves nothing out. Facts are written
-with single puts: the right to write batches includes the right to delete, and nobody has that for
-the log.
+Each fact is written on its own, and the writes are safe to repeat. The progress of the import is
+stored after all facts that it covers, so an import that resumes there leaves nothing out. Facts are
+not written in batches: the right to write batches includes the right to delete, which nobody has
+for the log.
 
 After an upgrade, the lists are filled in the same way from what the tables contain.
 """
@@ -78,7 +78,7 @@ from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
 
 MARK: Final = "import"
-"""Writer's mark of entries that no process of this deployment wrote."""
+"""Replaces the writer's mark in imported claims and in the names of imported bodies."""
 
 _MUST_BE_EMPTY: Final = (
     (patterns.SCAN_TENANTS, ""),
@@ -97,7 +97,7 @@ _Write = Callable[[], Awaitable[object]]
 
 
 class DynamoTarget:
-    """Tables that an import fills."""
+    """The tables that an import fills."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -147,7 +147,7 @@ class DynamoTarget:
             yield partial(self._dynamo.put, pattern, item)
 
     async def _put_data_key(self, fact: DataKeyFact) -> None:
-        # An update, because no process has the right to put items into this table.
+        # This is an update, because no process has the right to put items into this table.
         update = "SET #generation = :generation"
         values: Item = {":generation": fact.generation}
         if fact.wrapped is not None:
@@ -158,7 +158,7 @@ class DynamoTarget:
         )
 
     async def _put_head(self, whole: WholeChat) -> None:
-        """Write the head copy, without which hello would not find the chat's entries."""
+        """Write the head copy, so that the chat's head need not be read from its log."""
         values = {**head_values(whole.head), ":member_count": len(whole.members)}
         key = {"chat_id": whole.chat.chat_id}
         await self._dynamo.update(patterns.IMPORT_HEAD, key, _WRITE_HEAD, values=values)
@@ -213,7 +213,7 @@ def _entry_items(entry: Entry) -> Iterator[tuple[Pattern, Item]]:
     elif entry.expires_at is None:
         yield patterns.IMPORT_ENTRY, entry_item(entry)
     else:
-        # Always the same name: a repeated import leaves no second body.
+        # The name is always the same, so that a repeated import leaves no second body.
         body_id = f"{entry.sequence:016d}.{MARK}"
         yield patterns.IMPORT_BODY, body_item(entry, body_id)
         yield patterns.IMPORT_ENTRY, entry_item(entry, body_id)
@@ -240,6 +240,8 @@ def _chat_items(whole: WholeChat) -> Iterator[tuple[Pattern, Item]]:
         item["deleted_at"] = job.created_at
         for deletion in deletion_items(job):
             yield patterns.IMPORT_TENANT, deletion
+    else:
+        yield identity_patterns.FILL_LISTING, listings.chat_listing(chat.tenant, chat.chat_id)
     yield patterns.IMPORT_CHAT, item
     if chat.type == "direct" and job is None:
         pair = "#".join(sorted(whole.members))
@@ -272,6 +274,8 @@ def _listing_of(item: Item) -> Item | None:
             return listings.key_listing(to_api_key(item))
         case {"user_id": user}:
             return listings.user_listing(user)
+        case {"chat_id": chat, "tenant": tenant} if "deleted_at" not in item:
+            return listings.chat_listing(tenant, chat)
         case _:
             return None
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of exported facts to items and back, those of the inbox included.
+"""Converts exported facts, including those of the inbox, to items and back.
 
-Entries, their bodies and reactions use the conversions of `chat.items`.
+The conversions of entries, their bodies and reactions are in `chat.items`.
 """
 
 from collections import defaultdict
@@ -72,7 +72,7 @@ from tidings.stores.dynamodb.inbox.notifications import settings_item
 from tidings.stores.dynamodb.tables import TTL, request_keys_of, ttl_seconds
 
 OfTenants = SecretFact | TenantFact | TenantKeyFact | SigningKeyFact | IssuerFact | RevocationFact
-"""Facts that share the table of tenants."""
+"""Facts that are stored in the table of tenants."""
 
 DEPLOYMENT: Final = "deployment"
 REVOCATIONS: Final = "revocations"
@@ -81,7 +81,7 @@ _REQUESTS: Final = request_keys_of("")
 
 
 def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
-    """Yield the items that store a fact."""
+    """Yield the items that store a fact in the table of inboxes."""
     match fact:
         case UserCount():
             yield count_item(fact.tenant, fact.users)
@@ -107,7 +107,7 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
 
 
 def _portions(fact: NotificationFact) -> Iterator[Item]:
-    """Yield the items of finished jobs, grouped as the store groups them."""
+    """Yield the items that record finished jobs, grouped as the store groups them."""
     done: defaultdict[str, list[int]] = defaultdict(list)
     keys: dict[str, Item] = {}
     for number in fact.finished_jobs:
@@ -120,13 +120,13 @@ def _portions(fact: NotificationFact) -> Iterator[Item]:
 
 
 def _broadcast_fact_item(fact: BroadcastFact) -> Item:
-    """Return the item of a broadcast; DynamoDB may expire any but the last of a log."""
+    """Return the item of a broadcast, with a TTL unless the broadcast is the last in its log."""
     item = broadcast_item(converted(Broadcast, fact))
     return item if fact.is_last else {**item, TTL: item[DUE]}
 
 
 def value_key(name: str) -> Item:
-    """Return the key of a value of the deployment."""
+    """Return the key of the item with a value that exists once in the deployment."""
     return {"pk": DEPLOYMENT, "sk": name}
 
 
@@ -134,7 +134,7 @@ def value_key(name: str) -> Item:
 
 
 def tenants_item(fact: OfTenants) -> Item:
-    """Return the item of a fact in the table of tenants."""
+    """Return the item that stores this fact in the table of tenants."""
     rest = {name: getattr(fact, name) for name in fact.__struct_fields__}
     match fact:
         case SecretFact():
@@ -153,7 +153,7 @@ def tenants_item(fact: OfTenants) -> Item:
 
 
 def to_tenants_fact(item: Item) -> OfTenants | None:
-    """Return the fact in an item of the table of tenants; None if the item is not a fact."""
+    """Convert an item in the table of tenants to a fact; None if the item is not exported."""
     pk, sk = item["pk"], item["sk"]
     rest = {name: value for name, value in item.items() if name not in ("pk", "sk")}
     if pk == DEPLOYMENT:
@@ -176,19 +176,19 @@ def to_tenants_fact(item: Item) -> OfTenants | None:
 
 
 def to_user_fact(item: Item) -> UserFact:
-    """Return the user in an item."""
+    """Convert a user's item to a fact."""
     return UserFact(**item)
 
 
 def to_data_key_fact(item: Item) -> DataKeyFact:
-    """Return an author's data key, without the key itself if it is being destroyed."""
+    """Convert the item of a data key to a fact, without the key if it is being destroyed."""
     if "is_ending" in item:
         return DataKeyFact(author=item["author"], generation=item["generation"])
     return DataKeyFact(**item)
 
 
 def member_items(fact: MemberFact) -> tuple[Item, Item]:
-    """Return the items of a membership and its receipt."""
+    """Return the two items that store a membership and its receipt."""
     membership = {
         **member_key(fact.chat_id, fact.user_id),
         "role": fact.role,
@@ -201,13 +201,13 @@ def member_items(fact: MemberFact) -> tuple[Item, Item]:
         "delivered": fact.delivered,
         "read": fact.read,
         "read_number": fact.read_number,
-        "own": fact.is_own or None,  # absent in export files of older versions too
+        "own": fact.is_own or None,  # False may mean unknown: older export files lack the field
     }
     return _without_none(membership), _without_none(receipt)
 
 
 def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
-    """Return the membership and the receipt in two items; a read entry is also delivered."""
+    """Convert the two items of a member to a fact; entries that were read are also delivered."""
     marks = to_receipt(receipt)
     return MemberFact(
         **membership,
@@ -222,7 +222,7 @@ def to_member_fact(membership: Item, receipt: Item) -> MemberFact:
 
 
 def request_item(fact: RequestKeyFact) -> Item:
-    """Return the item of a request to create a chat."""
+    """Return the item that stores the key of a request to create a chat."""
     return {
         "chat_id": request_keys_of(fact.user_id),
         "claim": fact.key,
@@ -235,7 +235,7 @@ def request_item(fact: RequestKeyFact) -> Item:
 
 
 def to_request_fact(item: Item) -> RequestKeyFact:
-    """Return the request to create a chat in an item."""
+    """Convert an item to the fact about a request to create a chat."""
     return RequestKeyFact(
         user_id=UserKey(item["chat_id"].removeprefix(_REQUESTS)),
         key=item["claim"],
@@ -247,7 +247,10 @@ def to_request_fact(item: Item) -> RequestKeyFact:
 
 
 def to_send_key_fact(item: Item) -> SendKeyFact:
-    """Return the key claimed by a send; a user key has no `#`, so the first `#` ends the sender."""
+    """Convert an item to the fact about a key that a send has claimed.
+
+    A user key has no `#`, so the first `#` in the claim ends the sender.
+    """
     sender, _, client_message_id = item["claim"].partition("#")
     return SendKeyFact(
         chat_id=ChatId(item["chat_id"]),

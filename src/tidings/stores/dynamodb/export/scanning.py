@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans of whole tables for operators, at a limited rate, by a client that retries for minutes."""
+"""Scans whole tables for operators, at a limited rate, with a client that retries for minutes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,16 +14,19 @@ from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.patterns import Pattern
 
 ATTEMPTS_MAX: Final = 60
-"""About five minutes of attempts for one request, with pauses of up to ten seconds."""
+"""Attempts at one request, which take about five minutes with pauses of up to ten seconds."""
 
 BackOff = Callable[[int], Awaitable[None]]
-"""Waits before another attempt, longer after each attempt."""
+"""Function that waits before another attempt, given the number of attempts so far."""
+ITEMS_PER_SECOND: Final = 5_000
+"""Rate of a scan: about 250 read units per second, so that a server can work at the same time."""
+PAGE_ITEMS: Final = 500
 
 
 class PatientDynamo(Dynamo):
-    """Client that repeats each request for minutes, once it has got a first answer.
+    """Client that repeats a failing request for minutes, unless the store has never answered.
 
-    Its requests must be safe to repeat.
+    All requests must be safe to repeat.
     """
 
     def __init__(
@@ -44,7 +47,8 @@ class PatientDynamo(Dynamo):
         """Send a request until it is answered.
 
         Raises:
-            StoreUnavailable: The request was rejected, or no request was ever answered.
+            StoreUnavailable: The request was rejected, no attempt is left, or the store has never
+                answered this client.
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
@@ -75,15 +79,11 @@ async def open_patient(
         yield PatientDynamo(transport, chance, prefix=prefix, back_off=back_off)
 
 
-ITEMS_PER_SECOND: Final = 5_000
-"""About 250 read units of small items, so that the server can work at the same time."""
-
-
-PAGE_ITEMS: Final = 500
-
-
 class Walk:
-    """Scan in steps: each continues where the last step stopped, and restarts at the end."""
+    """A scan in steps, each of which continues where the previous one stopped.
+
+    After the end of the table, the scan starts over.
+    """
 
     def __init__(self, dynamo: Dynamo, pattern: Pattern) -> None:
         self._dynamo = dynamo
@@ -96,7 +96,7 @@ class Walk:
     async def some(self, only: str, values: dict[str, Any], limit: int) -> list[Item]:
         """Return at most `limit` items that satisfy the condition `only`.
 
-        The list is empty only if a whole pass that started during this call found none.
+        The list is empty only if this call has scanned the whole table and found no such item.
         """
         async with self._turn:
             if self._asked != (only, values, limit):
@@ -124,13 +124,13 @@ class Walk:
 async def whole_table(
     dynamo: Dynamo, pattern: Pattern, only: str = "", values: dict[str, Any] | None = None
 ) -> AsyncIterator[list[Item]]:
-    """Yield pages of all items that satisfy the condition `only`, each item once, in no order."""
+    """Yield all items that satisfy the condition `only`, in pages and in no particular order."""
     loop = asyncio.get_running_loop()
     may_go_on = loop.time()
     async for page in dynamo.scan(pattern, 0, 1, PAGE_ITEMS, only, values):
         yield page
         await asyncio.sleep(max(0.0, may_go_on - loop.time()))
-        # By the items read, not by those found: the items read are billed.
+        # The rate limits the items read, not those found, because the items read are billed.
         may_go_on += PAGE_ITEMS / ITEMS_PER_SECOND
 
 
@@ -141,6 +141,6 @@ async def ids_of(
     only: str = "",
     values: dict[str, Any] | None = None,
 ) -> list[str]:
-    """Return the sorted values of the attribute `name` of items that satisfy `only`."""
+    """Return the attribute `name` of all items that satisfy the condition `only`, sorted."""
     pages = whole_table(dynamo, pattern, only, values)
     return sorted([item[name] async for page in pages for item in page])

@@ -176,7 +176,7 @@ def _completed(entry: AuditEntry) -> dict[str, Any]:
 
 
 def _key(entry: AuditEntry) -> Item:
-    return {"pk": _partition(entry.tenant, _month(entry.at)), "sk": _name(entry.place)}
+    return {"pk": _partition(entry.tenant, _month(entry.at)), "sk": _name(entry.position)}
 
 
 def _partition(tenant: str, month: str) -> str:
@@ -187,8 +187,8 @@ def _shards_of(month: str) -> list[str]:
     return [f"{month}#{shard}" for shard in range(SHARDS)]
 
 
-def _name(place: AuditPosition) -> str:
-    at, entry_id = place
+def _name(position: AuditPosition) -> str:
+    at, entry_id = position
     return f"{at:015d}#{entry_id}"
 
 

@@ -128,7 +128,7 @@ SCAN_SESSIONS: Final = Pattern(
     "scan_sessions",
     "Scan",
     _SESSIONS,
-    "an export lists sessions; is a store empty?",
+    "an export lists sessions; checks that a store is empty",
     strong=True,
 )
 EXPORT_SESSIONS: Final = Pattern(

@@ -28,7 +28,7 @@ CODES: Final = "c#"
 BUDGETS: Final = "b#"
 
 _NOBODY: Final = "-"
-"""Replaces the digest of an unknown address; no digest has this value, so it matches none."""
+"""Replaces the digest of an unknown address; it never equals a stored digest."""
 _IS_VALID: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
 _ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
 

@@ -17,9 +17,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from tidings.model.ids import UserKey, tenant_of
+from tidings.model.ids import UserKey, revoked_up_to, tenant_of
 from tidings.model.refusals import PhoneTaken, StoreUnavailable
-from tidings.model.times import revoked_up_to
 from tidings.ports.people import User
 from tidings.ports.sessions import Revocation
 from tidings.stores.dynamodb.client.dynamo import Dynamo
@@ -43,6 +42,7 @@ IS_USER: Final = "attribute_exists(#created_at)"
 """Condition that the item is a user, not a claim."""
 REVOKES: Final = "(attribute_not_exists(#revoked_at) OR #revoked_at < :revoked_at)"
 """Condition that `revoked_at` moves forward, so that revoked tokens never become valid again."""
+_IS_FREE: Final = "attribute_not_exists(#user_id)"
 
 
 class UserCounts:
@@ -140,9 +140,6 @@ def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
     return {**claim_key(tenant, phone_number), "owner": owner}
 
 
-_IS_FREE: Final = "attribute_not_exists(#user_id)"
-
-
 class PhoneClaims:
     """Claims, each of which assigns a phone number to one user."""
 
@@ -156,7 +153,7 @@ class PhoneClaims:
         return item["owner"] if item else None
 
     async def owners(self, tenant: str, numbers: Sequence[str]) -> dict[str, UserKey]:
-        """Return the owners of the numbers that have one, from a strong read."""
+        """Return the owner of each number that has one, from a strong read."""
         keys = {claim_key(tenant, number)["user_id"]: number for number in numbers}
         found = await self._dynamo.batch_get(FIND_NUMBERS, [{"user_id": key} for key in keys])
         return {keys[item["user_id"]]: item["owner"] for item in found}

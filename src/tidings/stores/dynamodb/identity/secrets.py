@@ -16,6 +16,7 @@ from tidings.stores.dynamodb.export.scanning import Walk
 from tidings.stores.dynamodb.identity.sessions import DynamoRevocations
 
 _LISTED: Final = "master#"
+EPOCH_BYTES: Final = 8
 
 
 class MasterList:
@@ -84,9 +85,6 @@ class MasterList:
 
 def _key(master_key_id: str) -> Item:
     return {"pk": "deployment", "sk": _LISTED + master_key_id}
-
-
-EPOCH_BYTES: Final = 8
 
 
 class DynamoDataKeys:

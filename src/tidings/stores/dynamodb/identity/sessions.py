@@ -46,7 +46,7 @@ REVOKED_KEPT_MS: Final = DAY_MS
 
 
 class DynamoRevocations:
-    """The feed of revocations: one partition of the tenants' table that only grows."""
+    """The feed of revocations: a partition in the table of tenants, to which items are appended."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -80,8 +80,8 @@ class DynamoRevocations:
         async for _ in self._dynamo.retrying.attempts(limits.SLOT_ATTEMPTS_MAX):
             first = await self.head() + 1
             slots = [
-                Put("tenants", _item(place, revocation), _IS_FREE)
-                for place, revocation in enumerate(revocations, first)
+                Put("tenants", _item(position, revocation), _IS_FREE)
+                for position, revocation in enumerate(revocations, first)
             ]
             try:
                 await self._dynamo.transact(patterns.REVOKE, [*slots, *changes])
@@ -98,11 +98,11 @@ class DynamoRevocations:
         )
         return int(items[0]["sk"]) if items else 0
 
-    async def after(self, place: int) -> list[Revocation]:
+    async def after(self, position: int) -> list[Revocation]:
         items = await self._dynamo.query(
             patterns.READ_REVOCATIONS,
-            "#pk = :pk AND #sk > :place",
-            {":pk": _PARTITION, ":place": _sort_key(place)},
+            "#pk = :pk AND #sk > :position",
+            {":pk": _PARTITION, ":position": _sort_key(position)},
             limit=READ_MAX,
         )
         return [
@@ -110,14 +110,14 @@ class DynamoRevocations:
         ]
 
 
-def _sort_key(place: int) -> str:
-    return f"{place:012d}"
+def _sort_key(position: int) -> str:
+    return f"{position:012d}"
 
 
-def _item(place: int, revocation: Revocation) -> Item:
+def _item(position: int, revocation: Revocation) -> Item:
     return {
         "pk": _PARTITION,
-        "sk": _sort_key(place),
+        "sk": _sort_key(position),
         "kind": revocation.kind,
         "subject": revocation.subject,
         "at": revocation.at,

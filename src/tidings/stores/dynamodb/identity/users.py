@@ -142,7 +142,7 @@ class DynamoUsers:
         user: UserKey,
         change: Callable[[UserKey, Item], Awaitable[Item | None]],
     ) -> User | None:
-        """Call `change` if the user has the field, or with `is_there=False` if it is missing.
+        """Call `change` if the user has the field or, with `is_there=False`, lacks it.
 
         If `change` returns None because of a concurrent change, this reads the user again and
         repeats. Returns the user, or None if the user does not exist.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The copies and read marks of each user in an inbox, on DynamoDB.
 
-A copy is written on condition that there is none yet. A delivery job can therefore be repeated at
-any time, even while its users read.
+A copy is written on condition that it does not exist yet. A delivery job can therefore be repeated
+at any time, even while its users read.
 
-Read marks, except those of single copies, are one item in which nothing moves back. Broadcasts read
-one by one are members of a set, each a sequence together with a time. The engine itself adds
-members and removes redundant ones, so several devices at once never undo each other's changes.
+A copy contains its own read mark. All other read marks of a user in an inbox are one item, in which
+marks only move forward. Broadcasts that were read one by one are members of a set in this item; a
+member combines a sequence and a time. DynamoDB itself adds and removes members, so that several
+devices at once never undo each other's changes.
 """
 
 import asyncio
@@ -43,10 +44,10 @@ from tidings.stores.dynamodb.inbox.items import (
 
 SINGLE_MAX: Final = 1_000
 NEEDLESS_MAX: Final = 100
-"""Redundant members that may stay: their removal costs one more write."""
+"""Redundant members are removed only when there are this many, because a removal costs a write."""
 
 _TIMES: Final = 10**14
-"""Larger than any time in milliseconds: a member is a sequence times this, plus a time."""
+"""A member is a sequence times this number, plus a time in milliseconds, which is smaller."""
 
 _TIME_IS_LATER: Final = "(attribute_not_exists(#before) OR #before <= :time)"
 _SEQUENCE_IS_LATER: Final = "(attribute_not_exists(#announced) OR #announced <= :announced)"
@@ -57,7 +58,7 @@ _BEHIND_ALL: Final = f"m{NEXT_TO}"
 
 
 class ReadMarks:
-    """Read marks of each user in each inbox."""
+    """The read marks of each user in each inbox."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -77,7 +78,7 @@ class ReadMarks:
         await self._remove_redundant(key, item)
 
     async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
-        """Move only the mark that is further than the stored one, if any."""
+        """Move only the mark that is ahead of the stored one, if there is such a mark."""
         if stored.get("before", 0) < time:
             update, condition = "SET #before = :time", _TIME_IS_LATER
             values = {":time": time}
@@ -135,7 +136,10 @@ def to_read_state(item: Item) -> ReadState:
 
 
 def _members(item: Item) -> list[int]:
-    """Return the members in use: beyond the mark, first time of each sequence, highest first."""
+    """Return the members that are not redundant, highest sequence first.
+
+    These are members after the read mark; for each sequence, the one with the earliest time.
+    """
     first: dict[int, int] = {}
     for member in sorted(item.get("singly", ()), reverse=True):
         first[member // _TIMES] = member
@@ -144,7 +148,7 @@ def _members(item: Item) -> list[int]:
 
 
 class DynamoCopies(ReadMarks):
-    """Copies and read marks of users."""
+    """The copies and read marks of users."""
 
     async def deliver(self, users: Sequence[UserKey], inbox: str, copy: Copy) -> list[UserKey]:
         new: set[UserKey] = set()
@@ -162,10 +166,10 @@ class DynamoCopies(ReadMarks):
         return [user for user in users if user in new]
 
     async def _try(self, user: UserKey, inbox: str, copy: Copy) -> bool | None:
-        """Write a copy; return whether it is new, or None if that is unknown.
+        """Write a copy; return whether it is new, or None if the store failed.
 
-        If the store rejects one of many copies, only that copy is repeated: `deliver` gives up
-        when no copy at all gets through.
+        `deliver` repeats only the copies for which the store failed, and gives up when it fails
+        for all of them.
         """
         item = copy_item(user, inbox, copy)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access patterns of the inbox, all on one table."""
+"""Access patterns for the inbox, all on one table."""
 
 from typing import Final
 
@@ -18,6 +18,9 @@ READ_SETTINGS: Final = Pattern(
 )
 KEEP_SETTINGS: Final = Pattern("keep_settings", "PutItem", _INBOX, "a tenant's settings change")
 READ_INBOX: Final = Pattern("read_inbox", "GetItem", _INBOX, "an inbox", strong=True)
+LIST_INBOXES: Final = Pattern(
+    "list_inboxes", "Query", _INBOX, "the inboxes of a tenant, by name", strong=True
+)
 KEEP_INBOX: Final = Pattern("keep_inbox", "PutItem", _INBOX, "an inbox is created or changed")
 COUNT_USERS: Final = Pattern(
     "count_users", "UpdateItem", _INBOX, "update a tenant's approximate number of users"
@@ -40,6 +43,13 @@ FIND_NOTIFICATIONS: Final = Pattern(
     "BatchGetItem",
     _INBOX,
     "bodies that the first, relaxed read missed",
+    strong=True,
+)
+LIST_NOTIFICATIONS: Final = Pattern(
+    "list_notifications",
+    "Query",
+    _INBOX,
+    "what a tenant posted to listed users, newest first",
     strong=True,
 )
 EMPTY_NOTIFICATION: Final = Pattern(
@@ -111,11 +121,11 @@ SCAN_INBOX: Final = Pattern(
     "scan_inbox",
     "Scan",
     _INBOX,
-    "an export lists inboxes and users with copies; is a store empty?",
+    "an export lists inboxes and users with copies; checks that a store is empty",
     strong=True,
 )
 EXPORT_INBOX: Final = Pattern(
-    "export_inbox", "Query", _INBOX, "an export reads what was posted", strong=True
+    "export_inbox", "Query", _INBOX, "an export reads notifications and broadcasts", strong=True
 )
 EXPORT_COPIES: Final = Pattern(
     "export_copies", "Query", _INBOX, "an export reads a user's copies and read marks", strong=True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and items of the inbox table, conversion of structs to items, and a list of partitions.
+"""Builds the keys and items of the inbox table, and lists its partitions for an export.
 
-No name has a `#`, so keys never collide. Fields with their default value are left out.
+No name contains a `#`, so keys never collide. Fields that have their default value are left out.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ NEXT_TO: Final = "~"
 """Sorts after every character of a name: `m~` comes after everything that begins with `m#`."""
 
 PROGRESS_KEPT_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
-"""Lifetime of progress after posting: a day longer than any notification is kept."""
+"""How long progress is stored after posting: a day longer than any notification."""
 PORTIONS_PER_ITEM: Final = 100
-"""Job numbers in one item: few enough that adding one always costs one unit."""
+"""How many job numbers one item records: few enough that adding one always costs one unit."""
 MARKS: Final = "w"
-"""Sort key of a user's read marks; it comes after all copies."""
+"""Sort key of a user's read marks, which comes after those of all copies."""
 DUE: Final = "due"
-"""Attribute with the future TTL of a broadcast, set once the next broadcast follows."""
+"""Attribute with the value that becomes a broadcast's TTL when the next broadcast follows."""
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -46,14 +46,14 @@ def plain(struct: msgspec.Struct, *omitted: str) -> Item:
 
 
 def made(kind: type[_T], item: Item, **others: object) -> _T:
-    """Build a struct from an item, and from the fields that the item does not store."""
+    """Build a struct from an item and from `others`, the fields that the item does not contain."""
     fields = {name: item.get(name, default) for name, default in _defaults(kind).items()}
     return kind(**{**fields, **others})
 
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the default of each field; None if it has none."""
+    """Return the default of each field, or None for a field without a default."""
     return {
         field.name: None if field.default is msgspec.NODEFAULT else field.default
         for field in msgspec.structs.fields(kind)
@@ -117,18 +117,18 @@ def claim_item(tenant: str, inbox: str, key: str, claim: PostKey) -> Item:
 
 
 def portions_of(notification_id: str) -> str:
-    """Return the sort key prefix of the items with a notification's finished jobs."""
+    """Return the prefix of the sort keys of items that record a notification's finished jobs."""
     return f"p#{notification_id}#"
 
 
 def portions_key(tenant: str, inbox: str, notification_id: str, number: int) -> Item:
-    """Return the key of the item that records a finished job, with up to 99 others."""
+    """Return the key of the item that records a finished job together with up to 99 others."""
     name = f"{portions_of(notification_id)}{number // PORTIONS_PER_ITEM:04d}"
     return {"pk": inbox_partition(tenant, inbox), "sk": name}
 
 
 def portions_ttl(notification_id: str) -> int:
-    """Return the TTL of progress: a time when it is no longer needed."""
+    """Return the TTL of a notification's progress, after which nobody needs the progress."""
     return ttl_seconds(ulid_time(notification_id) + PROGRESS_KEPT_MS)
 
 
@@ -146,12 +146,12 @@ def log_sort(sequence: int) -> str:
 
 
 def log_key(tenant: str, inbox: str, sequence: int) -> Item:
-    """Return the key of a broadcast."""
+    """Return the key of a broadcast's item."""
     return {"pk": log_partition(tenant, inbox), "sk": log_sort(sequence)}
 
 
 def broadcast_item(broadcast: Broadcast) -> Item:
-    """Convert the newest broadcast to its item, without TTL: the engine must not delete it."""
+    """Convert the newest broadcast to its item, without a TTL: DynamoDB must not delete it."""
     return {
         **log_key(broadcast.tenant, broadcast.inbox, broadcast.sequence),
         **plain(broadcast, "tenant", "inbox", "sequence"),
@@ -174,7 +174,7 @@ def user_partition(user: UserKey, inbox: str) -> str:
 
 
 def copy_key(user: UserKey, inbox: str, notification_id: str) -> Item:
-    """Return the key of a user's copy."""
+    """Return the key of the item with a user's copy."""
     return {"pk": user_partition(user, inbox), "sk": f"m#{notification_id}"}
 
 
@@ -198,7 +198,7 @@ def marks_key(user: UserKey, inbox: str) -> Item:
 
 
 class Partitions:
-    """Partitions found by a scan, under names that sort in the order of an export file."""
+    """The partitions that a scan found, returned in the order of an export file."""
 
     def __init__(self) -> None:
         self._tenants: list[str] = []
@@ -206,7 +206,10 @@ class Partitions:
         self._users: list[str] = []
 
     def meet(self, item: Item) -> None:
-        """Note the partition of an item. A scan returns the items of one partition in a row."""
+        """Record the partition of an item, which the scan has just returned.
+
+        A scan returns all items of one partition in a row, so a user's partition is recorded once.
+        """
         match item["pk"].split("#"):
             case ["t", tenant]:
                 kind, _, name = item["sk"].partition("#")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delivery jobs on DynamoDB: the queue of a deployment with one process, and the dead letters.
 
-The queue is one partition, read from a position that moves forward. Taken jobs are only noted in
-memory: taking writes nothing, and after a restart every unfinished job is there again. A new job
-moves the position back, so none of this process is skipped. Reading also restarts from the first
-job now and then, to find jobs of a process that no longer runs.
+The queue is one partition, which is read from a position that moves forward. Taken jobs are
+recorded only in memory, so taking a job writes nothing, and after a restart every unfinished job is
+available again. A new job of this process moves the position back, so that it is not skipped.
+Reading also restarts at the first job every minute, to find jobs of a process that has ended.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ ANEW_SECONDS: Final = 60.0
 _JOBS: Final = "q#jobs"
 _ASIDE: Final = "q#aside"
 FIRST: Final = " "
-"""Sort key before every name."""
+"""Sort key that comes before the name of every job."""
 
 _job = msgspec.json.Decoder(Job)
 _aside = msgspec.json.Decoder(DeadLetter)
 
 
 class DynamoJobs:
-    """The queue of jobs, by the ids of their notifications: roughly in the order of posting."""
+    """The queue of jobs, sorted by notification id, which is roughly the order of posting."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -66,7 +66,7 @@ class DynamoJobs:
                 self._rewind_to(item["sk"])
 
     def _rewind_to(self, name: str) -> None:
-        """Let the next read begin before this job."""
+        """Make the next read begin at this job, or before it."""
         self._after = min(self._after, name[:-1])
         self._may_have_some.set()
 
@@ -88,7 +88,7 @@ class DynamoJobs:
             self._rewind_to(FIRST * 2)
 
     async def _page(self, most: int) -> list[Item]:
-        """Read the next jobs, taken or not. A job put meanwhile moves the position back."""
+        """Read the next jobs, taken or not; a job that is put meanwhile moves the position back."""
         after, self._after = self._after, NEXT_TO
         self._may_have_some.clear()
         items: list[Item] = []
@@ -127,7 +127,7 @@ class DynamoJobs:
 
 
 class DynamoDeadLetters:
-    """Dead letters by id."""
+    """Dead letters, sorted by id."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -155,7 +155,7 @@ class DynamoDeadLetters:
 
 
 async def job_items(dynamo: Dynamo, *, after: str, limit: int) -> list[Item]:
-    """Return the items of the jobs after a name, in order."""
+    """Return the items of jobs whose names come after `after`, in order."""
     where, values = "#pk = :jobs AND #sk > :after", {":jobs": _JOBS, ":after": after}
     return await dynamo.query(patterns.TAKE_JOBS, where, values, limit=limit)
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notifications, broadcasts and the settings of inboxes, on DynamoDB.
 
-Bodies come from eventually consistent reads: the inbox's log, which is read strongly, shows whether
-a notification was retracted. Only a strong read decides that a body does not exist.
+Bodies come from eventually consistent reads. That is enough, because the inbox's log, which is read
+strongly, shows whether a notification was retracted. A body is reported as missing only after a
+strong read.
 
-The next broadcast gets the sequence after the last entry of the inbox's log. The engine may
-therefore delete any expired entry except the last: an entry gets its TTL when the next is stored.
+The next broadcast gets the sequence after the last entry in the inbox's log. DynamoDB must
+therefore not delete the last entry: an entry gets its TTL only when the next one is stored.
 """
 
 import logging
@@ -17,6 +18,7 @@ import msgspec
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.model.refusals import StoreUnavailable
 from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
+from tidings.ports.people import Listed
 from tidings.stores.dynamodb.client.access import Pattern
 from tidings.stores.dynamodb.client.dynamo import Dynamo
 from tidings.stores.dynamodb.client.retrying import ConditionFailed, Item
@@ -24,6 +26,7 @@ from tidings.stores.dynamodb.inbox import inbox_patterns as patterns
 from tidings.stores.dynamodb.inbox.inbox_patterns import (
     KEEP_INBOX,
     KEEP_SETTINGS,
+    LIST_INBOXES,
     READ_INBOX,
     READ_SETTINGS,
 )
@@ -59,7 +62,7 @@ _FREE_KEY: Final = f"{IS_FREE} OR #expires_at <= :now"
 
 
 class DynamoInboxSettings:
-    """Settings of tenants and inboxes, in the partition of the tenant."""
+    """Settings of tenants and of inboxes, stored in the partition of the tenant."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -74,6 +77,24 @@ class DynamoInboxSettings:
     async def config(self, tenant: str, inbox: str) -> InboxConfig | None:
         item = await self._dynamo.get(READ_INBOX, config_key(tenant, inbox))
         return msgspec.json.decode(item[_JSON], type=InboxConfig) if item else None
+
+    async def configs(
+        self, tenant: str, *, after: str | None, limit: int
+    ) -> Listed[tuple[str, InboxConfig]]:
+        # No name has a space or a `~`, which sort before and after all its characters.
+        first = config_key(tenant, "" if after is None else f"{after} ")
+        items = await self._dynamo.query(
+            LIST_INBOXES,
+            "#pk = :pk AND #sk BETWEEN :first AND :last",
+            {":pk": first["pk"], ":first": first["sk"], ":last": config_key(tenant, "~")["sk"]},
+            limit=limit + 1,
+        )
+        prefix = config_key(tenant, "")["sk"]
+        rows = [
+            (item["sk"].removeprefix(prefix), msgspec.json.decode(item[_JSON], type=InboxConfig))
+            for item in items[:limit]
+        ]
+        return Listed(rows, rows[-1][0] if len(items) > limit else None)
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
         item = settings_item(config_key(tenant, inbox), config)
@@ -96,7 +117,7 @@ _settings_conform: type[InboxSettings] = DynamoInboxSettings
 
 
 class DynamoNotifications:
-    """Bodies, progress and the log of each inbox."""
+    """Each inbox's notification bodies, delivery progress and log of broadcasts."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
@@ -139,6 +160,24 @@ class DynamoNotifications:
             found += some
         return found
 
+    async def newest(
+        self, tenant: str, inbox: str, *, before: str | None, limit: int
+    ) -> list[Notification]:
+        # Both bounds belong to the range, so one more is read, and `before` is left out.
+        items = await self._dynamo.query(
+            patterns.LIST_NOTIFICATIONS,
+            "#pk = :pk AND #sk BETWEEN :first AND :last",
+            {
+                ":pk": inbox_partition(tenant, inbox),
+                ":first": body_key(tenant, inbox, "")["sk"],
+                ":last": body_key(tenant, inbox, before or NEXT_TO)["sk"],
+            },
+            limit=limit + 1,
+            backwards=True,
+        )
+        found = [to_notification(tenant, inbox, item) for item in items]
+        return [one for one in found if one.notification_id != before][:limit]
+
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
         key = body_key(tenant, inbox, notification_id)
         await self._remove_content(patterns.EMPTY_NOTIFICATION, key)
@@ -147,7 +186,7 @@ class DynamoNotifications:
         try:
             await self._dynamo.update(pattern, key, "REMOVE #box, #box_key", IS_THERE)
         except ConditionFailed:
-            return  # it does not exist, and the update must not create it
+            return  # the item does not exist, and the update must not create it
 
     # The log of broadcasts.
 
@@ -163,12 +202,12 @@ class DynamoNotifications:
         return True
 
     async def _let_previous_expire(self, newest: Broadcast) -> None:
-        """Give the entry before the newest its TTL, so that the engine deletes it once expired."""
+        """Set the TTL of the entry before the newest, so that DynamoDB deletes it after expiry."""
         key = log_key(newest.tenant, newest.inbox, newest.sequence - 1)
         try:
             await self._dynamo.update(patterns.LET_GO, key, "SET #ttl = #due", IS_THERE)
         except ConditionFailed:
-            return  # it is already deleted
+            return  # the entry is already deleted
         except StoreUnavailable:
             log.warning(
                 "a broadcast will not be deleted", extra={"action": "broadcast_stays", **key}
@@ -224,7 +263,7 @@ class DynamoNotifications:
         return {number for item in items for number in item["done"]}
 
     async def close(self) -> None:
-        """Wait for the work that continues after the answers."""
+        """Wait for the TTLs that are being set in the background."""
         await self._tasks.finish()
 
 

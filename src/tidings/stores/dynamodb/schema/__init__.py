@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of the declared tables: an account's tables, CloudFormation, Terraform, a docs page."""
+"""Creates and checks the declared tables, and writes CloudFormation and Terraform files."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IAM policies, alarms, backup plans and scaling ranges of each table, as values.
+"""IAM policies, alarms, backup plans and scaling ranges, derived from the declared tables.
 
-Thresholds follow from the declaration: a table that scales warns near the end of its range, not
-near its current capacity, which scaling keeps close to the load on purpose. Throttling and latency
-warn immediately. No alarm watches the size of a chat: DynamoDB limits a collection of items only if
-there is a local index, and has no metric for it otherwise.
+The alarm for a table that scales fires near the maximum of its range. It cannot depend on the
+current capacity, because scaling keeps that close to the load on purpose. Throttling raises an
+alarm after one minute, latency and capacity after five. No alarm watches the size of a chat: only a
+local index would limit it, and DynamoDB has no metric for it.
 
-A policy is for one kind of process; a process of two kinds gets both. The server's rights follow
-from the access patterns that it uses. Only the operator who creates the tables may change them,
-and nobody may delete a table or an entry of a log.
+A policy is for one kind of process; a process that is of two kinds gets both policies. The server's
+rights follow from the access patterns that it uses. Only the operator who creates the tables may
+change them, and nobody may delete a table or an entry in a log.
 """
 
 from collections import defaultdict
@@ -36,10 +36,14 @@ KINDS: Final[tuple[Kind, ...]] = ("capacity", "throttling", "read-latency", "wri
 
 PERIOD_SECONDS: Final = 60
 BUSY: Final = 0.8
-"""Share of the capacity above which a table is busy."""
+"""Share of the capacity above which an alarm reports a table as busy."""
 ON_DEMAND_UNITS: Final = Range(0, 40_000)
-"""Units per second of an on-demand table, unless the account's quota was raised."""
+"""Capacity of an on-demand table in units per second, unless the account's quota was raised."""
 SLOW_MS: Final = 100
+DAILY: Final = "cron(0 3 * * ? *)"
+"""Every day at 03:00 UTC."""
+TARGET_PERCENT: Final = 70
+"""Utilization of the provisioned capacity that scaling aims at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +53,16 @@ class Right:
     sid: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
-    """Tables without their prefix, or parts of them: `chats`, `messages/stream/*`."""
+    """Names of tables or of their parts, without the prefix: `chats`, `messages/stream/*`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Rights of one kind of process."""
+    """The rights of one kind of process."""
 
     name: str
     says: str
-    """Description in AWS. IAM cannot change it: another text replaces a deployed policy."""
+    """Description in AWS. IAM cannot change a description: a new text replaces the policy."""
     rights: tuple[Right, ...]
 
 
@@ -96,7 +100,7 @@ def policies() -> tuple[Policy, ...]:
 
 
 def _rights(patterns: Iterable[Pattern]) -> Iterator[Right]:
-    """Yield one right for each table and index, so that none allows an action it does not need."""
+    """Yield one right for each table and index, with only the actions that are needed there."""
     actions: defaultdict[str, set[str]] = defaultdict(set)
     for pattern in patterns:
         for table in pattern.tables:
@@ -122,7 +126,7 @@ def _named(actions: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """CloudWatch alarm: the metric is above the threshold for some minutes in a row."""
+    """CloudWatch alarm that fires when the metric exceeds the threshold for `minutes` in a row."""
 
     kind: Kind
     name: str
@@ -137,7 +141,7 @@ class Alarm:
 
     @property
     def dimensions(self) -> dict[str, str]:
-        """Dimensions of the metric besides the table."""
+        """Dimensions of the metric other than the table's name."""
         narrowed = {"GlobalSecondaryIndexName": self.index, "Operation": self.operation}
         return {name: value for name, value in narrowed.items() if value is not None}
 
@@ -201,7 +205,7 @@ def _subject(table: Table, index: str | None) -> str:
 
 
 def all_alarms() -> Iterator[Alarm]:
-    """Yield the alarms of all tables; scans, which only operators do, may be slow."""
+    """Yield the alarms of all tables. Scans have no latency alarm: only operators use them."""
     for table in TABLES:
         yield from alarms(
             table,
@@ -213,36 +217,28 @@ def all_alarms() -> Iterator[Alarm]:
         )
 
 
-DAILY: Final = "cron(0 3 * * ? *)"
-"""Every day at 03:00 UTC."""
-
-
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
-    """Tables whose daily backups are kept for the same number of days."""
+    """The tables whose daily backups are kept for the same number of days."""
 
     days: int
     tables: tuple[Table, ...]
 
     @property
     def name(self) -> str:
-        """Unique within the deployment."""
+        """Name of the plan, unique within the deployment."""
         return f"daily-kept-{self.days}-days"
 
 
 def backup_plans() -> Iterator[BackupPlan]:
-    """Yield one plan for each number of days, the longest first."""
+    """Yield one plan for each number of days, starting with the longest."""
     for days in sorted({t.backup_days for t in TABLES if t.backup_days}, reverse=True):
         yield BackupPlan(days, tuple(table for table in TABLES if table.backup_days == days))
 
 
-TARGET_PERCENT: Final = 70
-"""Utilization of the provisioned capacity that scaling aims at."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """Read or write capacity that scales, of a table or of one of its indexes."""
+    """The read or write capacity of a table or index, which scales within a range."""
 
     table: Table
     index: str | None
@@ -251,7 +247,7 @@ class Scaled:
 
     @property
     def name(self) -> str:
-        """Unique within the deployment."""
+        """Name of this capacity, unique within the deployment."""
         return f"{self.index or self.table.name}-{self.what.lower()}s"
 
     @property

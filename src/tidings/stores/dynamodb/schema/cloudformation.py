@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CloudFormation templates of the declared tables, their policies and alarms.
+"""Generates CloudFormation templates for the declared tables, their policies and alarms.
 
-There are several, because each has to stay below the 51,200 bytes that CloudFormation accepts
-without a bucket, and because other people often deploy policies and alarms.
+There are several templates, because CloudFormation accepts at most 51,200 bytes without a bucket,
+and because the people who deploy policies and alarms are often not those who deploy the tables.
 """
 
 from collections.abc import Iterator
@@ -27,10 +27,25 @@ from tidings.stores.dynamodb.schema.alarms import (
 from tidings.stores.dynamodb.tables import TABLES, Table
 
 Template = dict[str, Any]
+TEMPLATE_BYTES_MAX: Final = 51_200
+_PREFIX: Final = {
+    "Prefix": {
+        "Type": "String",
+        "Default": "tidings-",
+        "AllowedPattern": "[a-zA-Z0-9_.-]{1,64}",
+        "Description": "Prefix of every table's name (TIDINGS_DYNAMODB_PREFIX).",
+    }
+}
+_TOPIC: Final = {
+    "AlarmTopic": {
+        "Type": "String",
+        "Description": "The ARN of the SNS topic that alarms are sent to.",
+    }
+}
 
 
 def tables() -> Iterator[tuple[str, Template]]:
-    """Yield the resources that store data, with their logical ids."""
+    """Yield the resources for the tables, their scaling and their backups, with logical ids."""
     for table in TABLES:
         yield logical_id(table.name), _table(table)
     for scaled in all_scaled():
@@ -169,31 +184,13 @@ def sub(text: str) -> Template:
 
 
 def logical_id(name: str) -> str:
-    """Return a name as a logical id of CloudFormation: letters and digits only."""
+    """Convert a name to a logical id of CloudFormation, which has only letters and digits."""
     words = name.replace("_", "-").split("-")
     return "".join(word[:1].upper() + word[1:] for word in words)
 
 
-TEMPLATE_BYTES_MAX: Final = 51_200
-
-_PREFIX: Final = {
-    "Prefix": {
-        "Type": "String",
-        "Default": "tidings-",
-        "AllowedPattern": "[a-zA-Z0-9_.-]{1,64}",
-        "Description": "Prefix of every table's name (TIDINGS_DYNAMODB_PREFIX).",
-    }
-}
-_TOPIC: Final = {
-    "AlarmTopic": {
-        "Type": "String",
-        "Description": "The ARN of the SNS topic that alarms are sent to.",
-    }
-}
-
-
 def templates() -> dict[str, Template]:
-    """Return every template by the name of its file."""
+    """Return all templates; the keys are their file names."""
     return {
         "tables.json": _template("tables, their scaling and backups", _PREFIX, dict(tables())),
         "policies.json": _template("policies", _PREFIX, dict(_policies())),

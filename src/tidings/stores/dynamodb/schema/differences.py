@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between a declared table and the table in an account; no I/O."""
+"""Compares a declared table with the table in an account; does no I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ CURABLE: Final[frozenset[Kind]] = frozenset(
         "protection_off",
     }
 )
-"""Differences that `apply` fixes. Fixing the others could lose data: a person must decide."""
+"""Differences that `apply` fixes. Fixing the others could lose data, so a person must decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +47,25 @@ class Difference:
     table: Table
     kind: Kind
     says: str
-    """Text for the operator: the actual and the declared state."""
+    """Text for the operator, which describes the actual and the declared state."""
     index: Index | None = None
 
     @property
     def curable(self) -> bool:
-        """Whether `apply` can fix it."""
+        """Whether `apply` can fix the difference."""
         return self.kind in CURABLE
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """Table as an endpoint described it."""
+    """A table as the endpoint described it."""
 
     description: Mapping[str, Any]
     """Answer of DescribeTable."""
     ttl: str | None
     """Attribute with the expiry of items; None if items do not expire."""
     pitr: bool | None
-    """None if the endpoint does not support point-in-time recovery."""
+    """Whether point-in-time recovery is on; None if the endpoint does not support it."""
 
 
 def differences(table: Table, found: DescribedTable | None) -> list[Difference]:
@@ -93,7 +93,7 @@ def _in_keys(table: Table, there: Mapping[str, Any]) -> Iterator[Difference]:
         should = ", ".join(f"{key.name} ({key.type})" for key in wanted)
         yield Difference(table, "key_wrong", f"its key is {is_key} and should be {should}")
     for index in there.get("LocalSecondaryIndexes", ()):
-        # It would limit each chat to 10 GB, and it cannot be removed.
+        # A local index would limit each chat to 10 GB, and it cannot be removed.
         yield Difference(table, "index_unknown", f"it has a local index {index['IndexName']}")
 
 
@@ -108,7 +108,10 @@ def _in_capacity(table: Table, there: Mapping[str, Any]) -> Iterator[Difference]
 
 
 def _outside(capacity: Provisioned, there: Mapping[str, Any]) -> str | None:
-    """Return a text about capacities outside their range; within it, scaling decides."""
+    """Describe the capacities outside their range; return None if there are none.
+
+    Any capacity within the range is right, because scaling chooses it.
+    """
     wrong = [
         f"{what} capacity is {units} and should be {allowed.least} to {allowed.most}"
         for what, allowed, units in (

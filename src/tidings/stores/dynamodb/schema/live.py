@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of the declared tables with a live endpoint: check, create, change in place.
+"""Compares the declared tables with those at an endpoint, and creates or changes tables there.
 
-Nothing here deletes. It uses the control plane only, through the plain SDK, because only an
-operator waits for it.
+Nothing here deletes a table or an index. Unlike the store, this module calls DynamoDB through the
+SDK: the SDK is slower, but only an operator waits for it.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from tidings.stores.dynamodb.tables import TABLES, Range, Table
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
-"""Building an index over many items takes long; the command can be repeated."""
+"""Building an index over many items can take longer; the operator then repeats the command."""
 
 
 class LiveTables:
-    """Tables of one deployment at an endpoint."""
+    """The tables of one deployment at an endpoint."""
 
     def __init__(self, client: Any, prefix: str) -> None:  # noqa: ANN401 - the SDK has no types
         self._client = client
         self._prefix = prefix
 
     async def find(self, table: Table) -> DescribedTable | None:
-        """Return the actual table; None if it does not exist."""
+        """Return the actual table, or None if it does not exist."""
         name = self._prefix + table.name
         try:
             description = await self._describe(table)
@@ -49,13 +49,13 @@ class LiveTables:
         return all(table.pitr is not None for table in found if table is not None)
 
     async def apply(self, report: Callable[[Difference], None]) -> list[Difference]:
-        """Fix what can be fixed in place, reporting each step first; return what remains."""
+        """Fix the curable differences, each after reporting it; return those that remain."""
         for table in TABLES:
             tried: set[Difference] = set()
             while steps := [step for step in await self._of(table) if step.curable]:
                 step = steps[0]
                 if step in tried:
-                    break  # it did not help, so it remains
+                    break  # the change did not fix the difference, so it remains
                 tried.add(step)
                 report(step)
                 if step.kind != "table_missing":
@@ -77,7 +77,8 @@ class LiveTables:
         try:
             answer = await self._client.describe_continuous_backups(TableName=name)
         except ClientError as error:
-            # DynamoDB Local does not support it. A missing permission is refused as usual.
+            # DynamoDB Local does not support this. Other errors, such as a missing permission,
+            # are raised.
             if code_of(error) == "UnknownOperationException":
                 return None
             raise
@@ -86,7 +87,7 @@ class LiveTables:
         return bool(status == "ENABLED")
 
     async def cure(self, step: Difference) -> None:
-        """Request one change; it may take a while to complete."""
+        """Request the change that fixes a difference; the change may take a while to complete."""
         table = step.table
         name = self._prefix + table.name
         match step.kind:
@@ -108,7 +109,7 @@ class LiveTables:
                 await self._client.update_table(TableName=name, **await self._change(step))
 
     async def _change(self, step: Difference) -> requests.Request:
-        """Return the request of UpdateTable for this step."""
+        """Return the UpdateTable request for this step."""
         table, index = step.table, step.index
         match step.kind:
             case "mode_wrong":
@@ -126,7 +127,7 @@ class LiveTables:
                 raise AssertionError(f"{step.kind} cannot be changed in place")
 
     async def _change_capacity(self, step: Difference) -> requests.Request:
-        """Return the nearest capacity within the range; a value that scaling chose in it stays."""
+        """Return the request that moves a capacity into its range; a value in the range stays."""
         assert step.table.capacity is not None, "only a provisioned table has a capacity"
         there = await self._describe(step.table)
         if step.index is not None:
@@ -163,7 +164,7 @@ class LiveTables:
 async def live_tables(
     *, endpoint: str | None, region: str | None, prefix: str
 ) -> AsyncIterator[LiveTables]:
-    """Connect to AWS, or to a custom endpoint, which needs no credentials.
+    """Connect to AWS or to a custom endpoint; a custom endpoint needs no credentials.
 
     Raises:
         SetupError: The endpoint cannot be reached, or refuses a request.
@@ -172,7 +173,7 @@ async def live_tables(
     try:
         anyone = {}
         if endpoint is not None and await session.get_credentials() is None:
-            # The same as the store's: DynamoDB Local separates tables by access key.
+            # The store uses the same access key: DynamoDB Local has separate tables for each key.
             anyone = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
         async with session.create_client(
             "dynamodb", endpoint_url=endpoint, region_name=region, **anyone

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that create and change the declared tables, and the creation of missing tables."""
+"""Builds the requests that create and change the declared tables, and creates missing tables."""
 
 import logging
 from typing import Any
@@ -12,9 +12,11 @@ from tidings.stores.dynamodb.tables import TABLES, Index, Provisioned, Table, Ta
 
 Request = dict[str, Any]
 
+log = logging.getLogger("tidings.dynamodb")
+
 
 def create_table(table: Table, prefix: str) -> Request:
-    """Return the request for a new table; TTL and PITR need requests of their own."""
+    """Return the request for a new table; TTL and point-in-time recovery need further requests."""
     request: Request = {
         "TableName": prefix + table.name,
         "AttributeDefinitions": attributes(table),
@@ -29,7 +31,7 @@ def create_table(table: Table, prefix: str) -> Request:
 
 
 def attributes(table: Table) -> list[dict[str, str]]:
-    """Return the attributes that are part of a key of the table or of an index."""
+    """Return the types of all attributes in the keys of the table and its indexes."""
     keys = [table.partition, table.sort]
     for index in table.indexes:
         keys += [index.partition, index.sort]
@@ -38,7 +40,7 @@ def attributes(table: Table) -> list[dict[str, str]]:
 
 
 def key_schema(partition: TableKey, sort: TableKey | None) -> list[dict[str, str]]:
-    """Return a primary key."""
+    """Return a primary key in the format of a request."""
     keys = [{"AttributeName": partition.name, "KeyType": "HASH"}]
     if sort is not None:
         keys.append({"AttributeName": sort.name, "KeyType": "RANGE"})
@@ -46,7 +48,7 @@ def key_schema(partition: TableKey, sort: TableKey | None) -> list[dict[str, str
 
 
 def index(table: Table, index: Index) -> Request:
-    """Return an index, with a capacity of its own if its table is provisioned."""
+    """Return an index, with its own capacity if the table is provisioned."""
     request: Request = {
         "IndexName": index.name,
         "KeySchema": key_schema(index.partition, index.sort),
@@ -58,7 +60,7 @@ def index(table: Table, index: Index) -> Request:
 
 
 def billing(capacity: Provisioned | None) -> Request:
-    """Return the billing mode, with the capacity of a provisioned table."""
+    """Return the billing mode and, if it is provisioned, the capacity."""
     if capacity is None:
         return {"BillingMode": "PAY_PER_REQUEST"}
     return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput(capacity)}
@@ -78,7 +80,7 @@ def stream(table: Table) -> Request:
 
 
 def change_mode(table: Table, indexes: list[str]) -> Request:
-    """Return the change of the billing mode for a table and its existing indexes."""
+    """Return the request that changes the billing mode of a table and its existing indexes."""
     request = billing(table.capacity)
     if table.capacity is not None and indexes:
         request["GlobalSecondaryIndexUpdates"] = [
@@ -88,14 +90,14 @@ def change_mode(table: Table, indexes: list[str]) -> Request:
 
 
 def change_capacity(index: Index | None, throughput: dict[str, int]) -> Request:
-    """Return the change of the capacity of a table, or of one of its indexes."""
+    """Return the request that changes the capacity of an index or, without one, of the table."""
     if index is None:
         return {"ProvisionedThroughput": throughput}
     return {"GlobalSecondaryIndexUpdates": [_index_capacity(index.name, throughput)]}
 
 
 def add_index(table: Table, added: Index) -> Request:
-    """Return the change that adds an index to an existing table."""
+    """Return the request that adds an index to an existing table."""
     return {
         "AttributeDefinitions": attributes(table),
         "GlobalSecondaryIndexUpdates": [{"Create": index(table, added)}],
@@ -104,9 +106,6 @@ def add_index(table: Table, added: Index) -> Request:
 
 def _index_capacity(name: str, throughput: dict[str, int]) -> Request:
     return {"Update": {"IndexName": name, "ProvisionedThroughput": throughput}}
-
-
-log = logging.getLogger("tidings.dynamodb")
 
 
 async def make_missing(
@@ -135,7 +134,7 @@ class _Making:
         self._prefix = prefix
 
     async def make(self, table: Table) -> bool:
-        """Create a table; return False if it exists."""
+        """Create a table; return False if it already exists."""
         request = {**create_table(table, self._prefix), "DeletionProtectionEnabled": True}
         try:
             await self._ask("CreateTable", request)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terraform module of the declared tables, their policies and alarms, in Terraform's JSON syntax.
+"""Generates a Terraform module for the declared tables, their policies and alarms.
 
-JSON, because generated JSON cannot have syntax errors, and nobody needs to read it. Scaling changes
-capacities, so Terraform ignores them once a table exists.
+The module uses Terraform's JSON syntax, because generated JSON cannot have syntax errors, and
+nobody needs to read it. Terraform ignores the capacities of existing tables, because scaling
+changes them.
 """
 
 from collections import defaultdict
@@ -27,11 +28,11 @@ from tidings.stores.dynamodb.tables import TABLES, Index, Table
 
 Block = dict[str, Any]
 Resource = tuple[str, str, Block]
-"""Type of a resource, its name within the module, its arguments."""
+"""Type of a resource, its name within the module, and its arguments."""
 
 
 def tables() -> Iterator[Resource]:
-    """Yield the resources that store data."""
+    """Yield the resources for the tables, their scaling and their backups."""
     for table in TABLES:
         yield "aws_dynamodb_table", table.name, _table(table)
     for scaled in all_scaled():

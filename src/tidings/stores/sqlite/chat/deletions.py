@@ -76,7 +76,7 @@ class SqliteDeletions:
 def begin_deletion(db: apsw.Connection, entry: Entry) -> None:
     """Mark the chat as deleted, and store the job that removes its content.
 
-    If the chat is direct, release its pair, so that the two users can create a new one.
+    If the chat is direct, its two users can create a new one from now on.
     """
     db.execute(
         "UPDATE chats SET deleted_at = ? WHERE chat_id = ?", (entry.created_at, entry.chat_id)

@@ -22,10 +22,18 @@ from tidings.stores.sqlite.engine.writer import Writer
 _TOTALS: Final = """
 SELECT user_id, chats FROM chat_counts WHERE user_id IN (SELECT value FROM json_each(?))
 """
+_KEPT: Final = f"""
+SELECT {columns(Invite)} FROM invites WHERE user_id = ? AND expires_at > ?
+ORDER BY invited_at DESC, chat_id DESC
+"""
+_DECLINE: Final = """
+UPDATE invites SET declined_at = ?3, expires_at = ?4
+WHERE user_id = ?1 AND chat_id = ?2 AND expires_at > ?3 AND declined_at IS NULL
+"""
 
 
 def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
-    """Make the entry's people members, with receipts that start at the entry.
+    """Add the entry's people as members, with receipts that start at the entry.
 
     Returns False if any of them is already in the maximum number of chats.
 
@@ -96,16 +104,6 @@ def change_roles(db: apsw.Connection, entry: Entry) -> None:
 
 def _count(db: apsw.Connection, chat: str, change: int) -> None:
     db.execute("UPDATE chats SET member_count = member_count + ? WHERE chat_id = ?", (change, chat))
-
-
-_KEPT: Final = f"""
-SELECT {columns(Invite)} FROM invites WHERE user_id = ? AND expires_at > ?
-ORDER BY invited_at DESC, chat_id DESC
-"""
-_DECLINE: Final = """
-UPDATE invites SET declined_at = ?3, expires_at = ?4
-WHERE user_id = ?1 AND chat_id = ?2 AND expires_at > ?3 AND declined_at IS NULL
-"""
 
 
 class SqliteInvites:

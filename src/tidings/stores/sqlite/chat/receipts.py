@@ -8,11 +8,11 @@ from typing import Any, Final
 import apsw
 
 from tidings.model import limits
-from tidings.model.chats import Receipt, Unread, unread_without_a_look
+from tidings.model.chats import Move, OwnSends, Receipt, Unread, unread_without_a_look
 from tidings.model.entries import Head
 from tidings.model.ids import ChatId, UserKey
 from tidings.model.refusals import ReceiptBeyondHead
-from tidings.ports.chats import Move, OwnSends, Receipts
+from tidings.ports.chats import Receipts
 from tidings.stores.sqlite.chat.log import head_of_chat, receipts_of_chat, role_of
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
@@ -42,7 +42,7 @@ WHERE user_id = ?1 AND chat_id = ?2 AND read < ?4
     AND EXISTS (SELECT 1 FROM messages WHERE chat_id = ?2 AND sequence = ?4 AND number = ?3)
 RETURNING user_id, delivered, read, read_number
 """
-# The same rule as model.receipts.counts_as_unread; the contract suite checks that.
+# This is the same rule as `model.chats.counts_as_unread`; the contract suite checks that.
 _COUNT_UNREAD: Final = """
 SELECT count(*) FROM messages
 WHERE chat_id = ? AND sequence > ? AND sequence <= ? AND kind = 'message' AND sender <> ?

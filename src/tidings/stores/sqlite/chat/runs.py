@@ -16,8 +16,8 @@ from tidings.ports.log import Declined, Failed, Kept, KeyTaken, Outcome, Run, Sl
 from tidings.ports.world import Failpoints
 from tidings.stores.sqlite.chat import members
 from tidings.stores.sqlite.chat.deletions import begin_deletion
-from tidings.stores.sqlite.engine.jobs import Bulk, JobWritten, UndoWrite, WriteJob
 from tidings.stores.sqlite.engine.rows import INSERT_ENTRY, INSERT_MESSAGE, to_message_row, to_row
+from tidings.stores.sqlite.engine.writer import Bulk, JobWritten, UndoWrite, WriteJob
 
 _CLAIM: Final = "INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
 _RECLAIM: Final = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?)"
@@ -179,17 +179,17 @@ def _react(db: apsw.Connection, index: int, entry: Entry) -> None:
         (entry.chat_id, entry.target),
     ).get
     counts = _reactions.decode(before) if before else {}
-    place = (entry.chat_id, entry.target, entry.emoji, entry.sender)
+    key = (entry.chat_id, entry.target, entry.emoji, entry.sender)
     if entry.kind == "reacted":
         db.execute(
-            "INSERT OR IGNORE INTO reactions VALUES (?, ?, ?, ?, ?)", (*place, entry.created_at)
+            "INSERT OR IGNORE INTO reactions VALUES (?, ?, ?, ?, ?)", (*key, entry.created_at)
         )
         counts[entry.emoji] = counts.get(entry.emoji, 0) + 1
     else:
         db.execute(
             "DELETE FROM reactions"
             " WHERE chat_id = ? AND sequence = ? AND emoji = ? AND user_id = ?",
-            place,
+            key,
         )
         counts[entry.emoji] = counts.get(entry.emoji, 0) - 1
     if db.changes() == 0:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to the database file: opening, checkpoints, and readers in threads.
 
-By default SQLite runs a checkpoint inside a commit, which becomes slow. Here a thread with its own
-connection copies pages while commits continue. Only when the write-ahead log has grown very long,
-it is restarted between two commits, and by then few pages are left to copy.
+By default SQLite runs a checkpoint inside a commit, and that commit is slow. Here a thread with its
+own connection copies pages while commits continue. When the write-ahead log has grown very long, it
+is restarted between two commits; by then few pages are left to copy.
 
 Requests of users share a few connections in turns. Reads of credentials and of revocations have
 their own connections and threads, so that load from users does not delay them.
@@ -62,10 +62,17 @@ TURN_SECONDS: Final = 0.001
 turns."""
 
 _CONNECTIONS: Final[dict[CallClass, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
+COPY_PAGES: Final = 4_000
+RESTART_PAGES: Final = 18_000
+"""Length of the write-ahead log at which it is restarted, about 70 MiB. Copies begin at 16,000 and
+20,000 pages. Half way between the two, the first copy has ended, and few pages are left to copy."""
+NICENESS: Final = 10
+"""Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
+other threads."""
 
 
 class StoreBroken(Exception):
-    """The disk failed while the store was running. It stops, since later answers could be wrong."""
+    """The disk failed while the store was running. The store stops: its answers could be wrong."""
 
 
 def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
@@ -87,15 +94,6 @@ def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
     except DISK_TROUBLE as error:
         raise SetupError(f"{path} cannot be opened: {error}") from error
     return db
-
-
-COPY_PAGES: Final = 4_000
-RESTART_PAGES: Final = 18_000
-"""About 70 MiB. This is half way between two copies, at 16,000 and 20,000 pages: the first of them
-has ended, and few pages are left to copy."""
-NICENESS: Final = 10
-"""Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
-other threads."""
 
 
 class Checkpoints:

@@ -11,50 +11,7 @@ from tidings.model.entries import Entry, Person
 from tidings.ports.people import Listed
 
 _T = TypeVar("_T", bound=msgspec.Struct)
-
-
-def columns(kind: type[msgspec.Struct]) -> str:
-    """Return the column names of a struct, in the order of its fields."""
-    return ", ".join(kind.__struct_fields__)
-
-
-def insert_once(table: str, kind: type[msgspec.Struct]) -> str:
-    """Return the statement that inserts a row unless its key exists."""
-    places = ", ".join("?" * len(kind.__struct_fields__))
-    return f"INSERT OR IGNORE INTO {table} ({columns(kind)}) VALUES ({places})"
-
-
-def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bool = False) -> None:
-    """Insert a row within an open transaction.
-
-    If the key exists, the row is replaced with `replace`; otherwise the statement fails.
-    """
-    kind, verb = type(noun), "INSERT OR REPLACE" if replace else "INSERT"
-    places = ", ".join("?" * len(kind.__struct_fields__))
-    db.execute(
-        f"{verb} INTO {table} ({columns(kind)}) VALUES ({places})", msgspec.structs.astuple(noun)
-    )
-
-
-def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
-    """Convert a row that was selected with `columns` to a struct."""
-    return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
-
-
-def listed(rows: list[_T], limit: int, position: Callable[[_T], str]) -> Listed[_T]:
-    """Return at most `limit` of these rows; one row more shows that the list continues."""
-    page = rows[:limit]
-    return Listed(page, position(page[-1]) if len(rows) > limit else None)
-
-
-def place_below(position: str | None) -> tuple[int, str]:
-    """Return the time and the name in a position by creation; without one, a place above all."""
-    if position is None:
-        return 2**63 - 1, ""
-    created_at, _, name = position.partition("#")
-    return int(created_at), name
-
-
+_R = TypeVar("_R")
 _COLUMNS: Final = (
     "chat_id",
     "sequence",
@@ -78,21 +35,62 @@ _COLUMNS: Final = (
     "people",
     "name",
 )
-
 COLUMNS: Final = ", ".join(_COLUMNS)
-
-
-def columns_of(table: str) -> str:
-    """Return the columns of an entry, each prefixed with the alias of its table."""
-    return ", ".join(f"{table}.{column}" for column in _COLUMNS)
-
-
 INSERT_ENTRY: Final = f"INSERT INTO messages ({COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 INSERT_MESSAGE: Final = (
     "INSERT INTO messages (chat_id, sequence, kind, sender, created_at, number, last_message,"
     " active_at, mark, client_message_id, content_type, box, box_key, expires_at)"
     " VALUES (?, ?, 'message', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+
+def columns(kind: type[msgspec.Struct]) -> str:
+    """Return the column names of a struct, in the order of its fields."""
+    return ", ".join(kind.__struct_fields__)
+
+
+def insert_once(table: str, kind: type[msgspec.Struct]) -> str:
+    """Return the statement that inserts a row unless its key exists."""
+    marks = ", ".join("?" * len(kind.__struct_fields__))
+    return f"INSERT OR IGNORE INTO {table} ({columns(kind)}) VALUES ({marks})"
+
+
+def insert(db: apsw.Connection, table: str, noun: msgspec.Struct, *, replace: bool = False) -> None:
+    """Insert a row within an open transaction.
+
+    If `replace` is true, a row with the same key is replaced. If it is false, such a row makes the
+    statement fail.
+    """
+    kind, verb = type(noun), "INSERT OR REPLACE" if replace else "INSERT"
+    marks = ", ".join("?" * len(kind.__struct_fields__))
+    db.execute(
+        f"{verb} INTO {table} ({columns(kind)}) VALUES ({marks})", msgspec.structs.astuple(noun)
+    )
+
+
+def from_row(kind: type[_T], row: tuple[Any, ...]) -> _T:
+    """Convert a row that was selected with `columns` to a struct."""
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
+
+
+def listed(rows: list[_R], limit: int, position: Callable[[_R], str]) -> Listed[_R]:
+    """Return at most `limit` of these rows; one row more shows that the list continues."""
+    page = rows[:limit]
+    return Listed(page, position(page[-1]) if len(rows) > limit else None)
+
+
+def place_below(position: str | None) -> tuple[int, str]:
+    """Return the time and the name in a position by creation; without one, a place above all."""
+    if position is None:
+        return 2**63 - 1, ""
+    created_at, _, name = position.partition("#")
+    return int(created_at), name
+
+
+def columns_of(table: str) -> str:
+    """Return the columns of an entry, each prefixed with the alias of its table."""
+    return ", ".join(f"{table}.{column}" for column in _COLUMNS)
+
 
 _people = msgspec.json.Decoder(tuple[Person, ...])
 _reactions = msgspec.json.Decoder(dict[str, int])

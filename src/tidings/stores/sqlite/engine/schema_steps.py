@@ -183,5 +183,5 @@ CREATE INDEX chat_deletions_unfinished ON chat_deletions (created_at) WHERE phas
 LISTINGS: Final = """
 CREATE INDEX tenants_by_creation ON tenants (created_at, tenant);
 CREATE INDEX tenant_keys_by_creation ON tenant_keys (tenant, created_at, key_id);
-CREATE INDEX chats_by_creation ON chats (tenant, created_at, chat_id);
+CREATE INDEX chats_by_tenant ON chats (tenant, chat_id) WHERE deleted_at IS NULL;
 """

@@ -90,6 +90,45 @@ INSERT OR IGNORE INTO read_announcements (user_id, inbox, sequence, read_at) VAL
 """
 
 _Statement = tuple[str, tuple[Any, ...]]
+_IMPORT: Final = "import"
+_LOG_PAGES_MAX: Final = 10_000
+_EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
+_TABLES: Final = (
+    "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
+    "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
+    "sealed_secrets", "revocations", "token_issuers", "sessions",
+    "login_codes", "budgets", "invites", "audit", "chat_deletions", *INBOX_TABLES, _EPOCH_ROW,
+)  # fmt: skip
+_PLAIN: Final[dict[type[Any], str]] = {
+    SecretFact: "sealed_secrets",
+    TenantFact: "tenants",
+    TenantKeyFact: "tenant_keys",
+    SigningKeyFact: "signing_keys",
+    IssuerFact: "token_issuers",
+    RevocationFact: "revocations",
+    SessionFact: "sessions",
+    DataKeyFact: "keys",
+    ReactionFact: "reactions",
+    SendKeyFact: "idempotency_keys",
+    InviteFact: "invites",
+}
+"""Facts whose fields are the columns of one table."""
+_MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
+_RECEIPT: Final = ("user_id", "chat_id", "delivered", "read", "read_number", "is_own")
+_REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
+_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at")
+# An existing user is not changed. A phone number that another user already has is left out.
+_INSERT_USER: Final = """
+INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
+    deactivated_at, revoked_at)
+SELECT ?1, ?2, iif(EXISTS (
+    SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
+            = substr(?1, 1, instr(?1, ':') - 1)
+        AND phone_number = ?3
+), NULL, ?3), ?4, ?5, ?6, ?7, ?8
+WHERE true ON CONFLICT (user_id) DO NOTHING
+"""
+_INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
 
 
 def inbox_statements(fact: InboxFacts) -> Iterator[_Statement]:
@@ -123,43 +162,15 @@ def _notification(fact: NotificationFact) -> Iterator[_Statement]:
 
 
 def _read_state(fact: ReadStateFact) -> Iterator[_Statement]:
-    place = (fact.user_id, fact.inbox)
-    yield _READ_STATE, (*place, fact.before, fact.announced)
+    key = (fact.user_id, fact.inbox)
+    yield _READ_STATE, (*key, fact.before, fact.announced)
     for sequence, read_at in fact.singly.items():
-        yield _READ_ONE, (*place, sequence, read_at)
+        yield _READ_ONE, (*key, sequence, read_at)
 
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
-
-_IMPORT: Final = "import"
-_LOG_PAGES_MAX: Final = 10_000
-_EPOCH_ROW: Final = "deployment WHERE name <> 'epoch'"
-_TABLES: Final = (
-    "messages", "idempotency_keys", "chats", "direct_chats", "chat_memberships", "reactions",
-    "delivery_state", "request_keys", "tenants", "tenant_keys", "signing_keys", "users", "keys",
-    "sealed_secrets", "revocations", "token_issuers", "sessions",
-    "login_codes", "budgets", "invites", "audit", "chat_deletions", *INBOX_TABLES, _EPOCH_ROW,
-)  # fmt: skip
-_PLAIN: Final[dict[type[Any], str]] = {
-    SecretFact: "sealed_secrets",
-    TenantFact: "tenants",
-    TenantKeyFact: "tenant_keys",
-    SigningKeyFact: "signing_keys",
-    IssuerFact: "token_issuers",
-    RevocationFact: "revocations",
-    SessionFact: "sessions",
-    DataKeyFact: "keys",
-    ReactionFact: "reactions",
-    SendKeyFact: "idempotency_keys",
-    InviteFact: "invites",
-}
-"""Facts whose fields are the columns of one table."""
-_MEMBERSHIP: Final = ("chat_id", "user_id", "role", "joined_at", "joined", "muted_until")
-_RECEIPT: Final = ("user_id", "chat_id", "delivered", "read", "read_number", "is_own")
-_REQUEST: Final = ("user_id", "key", "digest", "chat_id", "expires_at")
-_CHAT: Final = ("chat_id", "tenant", "type", "name", "creator", "created_at")
 
 _decode = msgspec.json.Decoder(ExportProgress).decode
 
@@ -237,8 +248,9 @@ def _statements(fact: Written) -> Iterable[tuple[str, tuple[Any, ...]]]:
                 _insert("delivery_state", _RECEIPT, fact),
             ]
         case RequestKeyFact():
-            # Only an engine that creates large chats in several transactions can finish such a
-            # chat. Here the client, which got no answer, creates a new chat when it tries again.
+            # An unfinished request is left out: only an engine that creates large chats in several
+            # transactions could finish it. Its client got no answer, and creates a new chat when
+            # it tries again.
             return [_insert("request_keys", _REQUEST, fact)] if fact.is_finished else []
         case ChatFact() | UserCount():
             return []
@@ -274,24 +286,10 @@ def _insert(
 
     `more` are the values of the last columns.
     """
-    places = ", ".join("?" * len(columns))
+    marks = ", ".join("?" * len(columns))
     row = [getattr(fact, name) for name in columns[: len(columns) - len(more)]]
-    statement = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({places})"
+    statement = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})"
     return statement, (*row, *more)
-
-
-# An existing user is not changed. A phone number that another user already has is left out.
-_INSERT_USER: Final = """
-INSERT INTO users (user_id, display_name, phone_number, created_at, updated_at, last_seen_at,
-    deactivated_at, revoked_at)
-SELECT ?1, ?2, iif(EXISTS (
-    SELECT 1 FROM users WHERE substr(user_id, 1, instr(user_id, ':') - 1)
-            = substr(?1, 1, instr(?1, ':') - 1)
-        AND phone_number = ?3
-), NULL, ?3), ?4, ?5, ?6, ?7, ?8
-WHERE true ON CONFLICT (user_id) DO NOTHING
-"""
-_INSERT_ENTRY: Final = INSERT_ENTRY.replace("INSERT", "INSERT OR REPLACE", 1)
 
 
 @asynccontextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit log and the revocation feed on SQLite."""
+"""The audit log on SQLite."""
 
 from typing import Any, Final
 
@@ -7,7 +7,6 @@ import apsw
 import msgspec
 
 from tidings.ports.people import Act, AuditEntry, AuditLog, AuditPosition
-from tidings.ports.sessions import Revocation, Revocations
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
 from tidings.stores.sqlite.engine.writer import Writer
@@ -19,9 +18,6 @@ UPDATE audit SET outcome = ?, code = ?, acts = ?
 WHERE at = ? AND entry_id = ? AND outcome IS NULL
 """
 _BELOW: Final = "at >= ? AND (at, entry_id) < (?, ?) ORDER BY at DESC, entry_id DESC LIMIT ?"
-
-READ_MAX: Final = 1_000
-"""Revocations that one read returns."""
 
 _acts = msgspec.json.Decoder(tuple[Act, ...])
 _fields = msgspec.json.Decoder(tuple[str, ...])
@@ -43,7 +39,7 @@ class SqliteAuditLog:
         await self._writer.write(write, rows=1)
 
     async def complete(self, entry: AuditEntry) -> None:
-        row = (entry.outcome, entry.code, _json(entry.acts), *entry.place)
+        row = (entry.outcome, entry.code, _json(entry.acts), *entry.position)
 
         def write(db: apsw.Connection) -> None:
             db.execute(_COMPLETE, row)
@@ -84,42 +80,3 @@ def _json(value: object) -> str:
 
 
 _conforms: type[AuditLog] = SqliteAuditLog
-
-
-class SqliteRevocations:
-    """Table of revocations. Rows are never removed."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    async def append(self, revocation: Revocation) -> None:
-        await self._writer.write(lambda db: revoked(db, revocation))
-
-    async def head(self) -> int:
-        def read(db: apsw.Connection) -> int:
-            place: int = db.execute("SELECT coalesce(max(place), 0) FROM revocations").get
-            return place
-
-        return await self._readers.read(read)
-
-    async def after(self, place: int) -> list[Revocation]:
-        def read(db: apsw.Connection) -> list[Revocation]:
-            rows = db.execute(
-                "SELECT kind, subject, at FROM revocations WHERE place > ? ORDER BY place LIMIT ?",
-                (place, READ_MAX),
-            )
-            return [Revocation(kind=kind, subject=subject, at=at) for kind, subject, at in rows]
-
-        return await self._readers.read(read)
-
-
-def revoked(db: apsw.Connection, revocation: Revocation) -> None:
-    """Append a revocation to the feed, within an open transaction."""
-    db.execute(
-        "INSERT INTO revocations (kind, subject, at) VALUES (?, ?, ?)",
-        (revocation.kind, revocation.subject, revocation.at),
-    )
-
-
-_feed_conforms: type[Revocations] = SqliteRevocations

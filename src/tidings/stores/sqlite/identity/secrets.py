@@ -11,7 +11,7 @@ from tidings.ports.secrets import DataKeys, Deployment, WrappedKey
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.identity.audit import revoked
+from tidings.stores.sqlite.identity.sessions import revoked
 
 _KEY: Final = "SELECT author, generation, wrapped, master_key_id FROM keys"
 

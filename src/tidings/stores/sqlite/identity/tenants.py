@@ -21,7 +21,7 @@ from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
 from tidings.stores.sqlite.engine.rows import columns, from_row, insert, listed, place_below
 from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.identity.audit import revoked
+from tidings.stores.sqlite.identity.sessions import revoked
 
 _QUOTAS: Final = ("quota_users", "quota_chats_per_day", "quota_messages_per_day")
 """Columns of the quotas, in the order of the fields of `Quotas`."""

@@ -8,16 +8,14 @@ import apsw
 import msgspec
 
 from tidings.model import limits
-from tidings.model.ids import UserKey, tenant_of, user_id, user_key
+from tidings.model.ids import UserKey, revoked_up_to, tenant_of, user_id, user_key
 from tidings.model.refusals import PhoneTaken
-from tidings.model.times import revoked_up_to
 from tidings.ports.people import Listed, User, UserStore
 from tidings.ports.sessions import Revocation
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.jobs import UnawaitedWrite
 from tidings.stores.sqlite.engine.rows import from_row, listed
-from tidings.stores.sqlite.engine.writer import Writer
-from tidings.stores.sqlite.identity.audit import revoked
+from tidings.stores.sqlite.engine.writer import Bulk, WriteJob, Writer
+from tidings.stores.sqlite.identity.sessions import revoked
 
 _USERS: Final = """
 SELECT user_id, display_name, phone_number, created_at, updated_at, last_seen_at, deactivated_at,
@@ -45,6 +43,29 @@ SELECT p.user_id, u.last_seen_at FROM (
 """
 """`CROSS` fixes the order of the joins. Chats are read in the order of their ids, oldest first, and
 reading stops when there are enough peers."""
+
+
+class _UnawaitedWrite:
+    """Statements that no caller awaits. If they are lost, later statements correct the data."""
+
+    def __init__(self, statements: Bulk) -> None:
+        self._statements = statements
+
+    def prepare(self) -> int:
+        return sum(len(rows) for _, rows in self._statements)
+
+    def bulk(self) -> Bulk:
+        return self._statements
+
+    def write(self, db: apsw.Connection) -> None:
+        for statement, rows in self._statements:
+            db.executemany(statement, rows)
+
+    def settle(self, outcome: object) -> None:
+        pass
+
+    def fail(self) -> None:
+        pass
 
 
 class SqliteUsers:
@@ -133,7 +154,7 @@ class SqliteUsers:
     def seen(self, users: Mapping[UserKey, int]) -> None:
         if users:
             self._writer.submit(
-                UnawaitedWrite([(_SEEN, [(time, user) for user, time in users.items()])])
+                _UnawaitedWrite([(_SEEN, [(time, user) for user, time in users.items()])])
             )
 
 
@@ -203,10 +224,11 @@ def _release_phone(db: apsw.Connection, user: UserKey, now: int) -> User | None:
 
 
 def _revoke(db: apsw.Connection, before: User, now: int) -> None:
-    """Revoke the tokens and sessions that the user has so far; append this to the feed."""
+    """Revoke all tokens and sessions that the user has now, and append this to the feed."""
     at = revoked_up_to(now, before.revoked_at)
     db.execute("UPDATE users SET revoked_at = ? WHERE user_id = ?", (at, before.user))
     revoked(db, Revocation(kind="user", subject=before.user, at=at))
 
 
 _conforms: type[UserStore] = SqliteUsers
+_conforms_write: type[WriteJob] = _UnawaitedWrite

@@ -121,13 +121,13 @@ def _json(values: Sequence[str] | Sequence[int]) -> str:
 
 def read_state(db: apsw.Connection, user: UserKey, inbox: str) -> ReadState:
     """Return a user's read marks in an inbox."""
-    place = (user, inbox)
+    key = (user, inbox)
     row = db.execute(
-        "SELECT before, announced FROM read_states WHERE user_id = ? AND inbox = ?", place
+        "SELECT before, announced FROM read_states WHERE user_id = ? AND inbox = ?", key
     ).fetchone()
     before, announced = row or (0, 0)
     singly = db.execute(
-        "SELECT sequence, read_at FROM read_announcements WHERE user_id = ? AND inbox = ?", place
+        "SELECT sequence, read_at FROM read_announcements WHERE user_id = ? AND inbox = ?", key
     )
     return ReadState(before=before, announced=announced, singly=dict(singly))
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of delivery jobs and the table of dead letters, on SQLite.
 
-For each tenant, the place of the last job taken is only in memory. That is enough, because places
-only grow and no other process takes jobs. Therefore taking a job writes nothing, and after a
-restart all unfinished jobs are taken again.
+For each tenant, the position of the last job taken is only in memory. That is enough, because
+positions only grow and no other process takes jobs. Therefore taking a job writes nothing, and
+after a restart all unfinished jobs are taken again.
 """
 
 import asyncio
@@ -36,6 +36,8 @@ DELETE FROM jobs WHERE tenant = ? AND inbox = ? AND notification_id = ? AND numb
 """
 
 _users = msgspec.json.Decoder(tuple[str, ...])
+KEEP_DEAD_LETTER: Final = insert_once("jobs_aside", DeadLetter)
+ASIDE: Final = f"SELECT {columns(DeadLetter)} FROM jobs_aside"
 
 
 class SqliteJobs:
@@ -95,10 +97,10 @@ class SqliteJobs:
             tenants, rows = await self._readers.read(
                 lambda db: _next(db, self._taken_to, self._last_tenant, most)
             )
-        # A tenant without jobs need not be remembered: its next jobs have higher places anyway.
+        # A tenant without jobs need not be remembered: its next jobs have higher positions anyway.
         self._taken_to = {name: to for name, to in self._taken_to.items() if name in tenants}
-        for place, tenant, *_ in rows:
-            self._taken_to[tenant] = place
+        for position, tenant, *_ in rows:
+            self._taken_to[tenant] = position
             self._last_tenant = tenant
         return [Taken(job_from_row(row[1:]), str(row[0]), 1) for row in rows]
 
@@ -154,9 +156,6 @@ def job_from_row(row: tuple[Any, ...]) -> Job:
 
 _conforms: type[Jobs] = SqliteJobs
 
-
-KEEP_DEAD_LETTER: Final = insert_once("jobs_aside", DeadLetter)
-ASIDE: Final = f"SELECT {columns(DeadLetter)} FROM jobs_aside"
 
 _job = msgspec.json.Decoder(Job)
 

@@ -9,14 +9,19 @@ import msgspec
 
 from tidings.model.notifications import Broadcast, InboxConfig, Notification
 from tidings.ports.inboxes import InboxSettings, Notifications, PostKey
+from tidings.ports.people import Listed
 from tidings.stores.sqlite.engine.connections import Readers
-from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once
+from tidings.stores.sqlite.engine.rows import columns, from_row, insert_once, listed
 from tidings.stores.sqlite.engine.writer import Writer
 
 PUT_NOTIFICATION: Final = insert_once("notifications", Notification)
 _GET: Final = f"""
 SELECT {columns(Notification)} FROM notifications
 WHERE tenant = ? AND inbox = ? AND notification_id IN (SELECT value FROM json_each(?))
+"""
+_NEWEST: Final = f"""
+SELECT {columns(Notification)} FROM notifications
+WHERE tenant = ? AND inbox = ? AND notification_id < ? ORDER BY notification_id DESC LIMIT ?
 """
 _EMPTY: Final = """
 UPDATE notifications SET box = NULL, box_key = 0
@@ -42,6 +47,8 @@ _FINISH: Final = """
 INSERT OR IGNORE INTO finished_jobs SELECT tenant, inbox, notification_id, ?4
 FROM notifications WHERE tenant = ?1 AND inbox = ?2 AND notification_id = ?3
 """
+_BEYOND: Final = 2**62
+"""A number that is higher than every sequence."""
 
 
 class SqliteNotifications:
@@ -56,11 +63,11 @@ class SqliteNotifications:
         return 0
 
     async def claim_key(self, tenant: str, inbox: str, key: str, claim: PostKey) -> PostKey:
-        place = (tenant, inbox, key)
+        row_key = (tenant, inbox, key)
 
         def write(db: apsw.Connection) -> PostKey:
-            db.execute(_CLAIM_KEY, place + msgspec.structs.astuple(claim))
-            (row,) = db.execute(_CLAIMED, place)
+            db.execute(_CLAIM_KEY, row_key + msgspec.structs.astuple(claim))
+            (row,) = db.execute(_CLAIMED, row_key)
             return from_row(PostKey, row)
 
         return await self._writer.write(write, rows=1)
@@ -74,6 +81,14 @@ class SqliteNotifications:
         wanted = (tenant, inbox, msgspec.json.encode(list(notification_ids)).decode())
         return await self._readers.read(
             lambda db: [from_row(Notification, row) for row in db.execute(_GET, wanted)]
+        )
+
+    async def newest(
+        self, tenant: str, inbox: str, *, before: str | None, limit: int
+    ) -> list[Notification]:
+        wanted = (tenant, inbox, before or "~", limit)
+        return await self._readers.read(
+            lambda db: [from_row(Notification, row) for row in db.execute(_NEWEST, wanted)]
         )
 
     async def empty(self, tenant: str, inbox: str, notification_id: str) -> None:
@@ -118,18 +133,14 @@ class SqliteNotifications:
         await self._writer.write(write, rows=1)
 
     async def _log(
-        self, where: str, tenant: str, inbox: str, place: int, limit: int
+        self, where: str, tenant: str, inbox: str, sequence: int, limit: int
     ) -> list[Broadcast]:
-        values = (tenant, inbox, place, limit)
+        values = (tenant, inbox, sequence, limit)
         return await self._readers.read(
             lambda db: [
                 broadcast_from_row(row) for row in db.execute(f"{_LOG} {where} LIMIT ?", values)
             ]
         )
-
-
-_BEYOND: Final = 2**62
-"""A number that is higher than every sequence."""
 
 
 def _append_broadcast(db: apsw.Connection, broadcast: Broadcast) -> bool:
@@ -188,6 +199,19 @@ class SqliteInboxSettings:
             return _config.decode(text) if text else None
 
         return await self._readers.read(read)
+
+    async def configs(
+        self, tenant: str, *, after: str | None, limit: int
+    ) -> Listed[tuple[str, InboxConfig]]:
+        def read(db: apsw.Connection) -> list[tuple[str, InboxConfig]]:
+            rows = db.execute(
+                "SELECT inbox, config FROM inboxes WHERE tenant = ? AND inbox > ?"
+                " ORDER BY inbox LIMIT ?",
+                (tenant, after or "", limit + 1),
+            )
+            return [(inbox, _config.decode(text)) for inbox, text in rows]
+
+        return listed(await self._readers.read(read), limit, lambda row: row[0])
 
     async def put_config(self, tenant: str, inbox: str, config: InboxConfig) -> bool:
         row = (tenant, inbox, msgspec.json.encode(config).decode())

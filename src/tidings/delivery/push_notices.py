@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends push notices for new messages to members who were not reached by a connection.
+
+Push notices are sent only if there is a push service, and only for messages that still have their
+content and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to members who muted
+the chat, to members who joined after the message, and to users who are no longer members.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from tidings.caches import LruCache
+from tidings.model.entries import Entry
+from tidings.model.ids import ChatId, UserKey
+from tidings.model.limits import SECOND_MS
+from tidings.model.roles import Member
+from tidings.ports.delivery import (
+    DeliveryStore,
+    Push,
+    PushNotice,
+)
+from tidings.ports.world import Clock
+
+YOUNG_MS_MAX: Final = 30 * SECOND_MS
+"""Age up to which the entry in an event is used. If it is older, the entry is read again from the
+log, and no push is sent."""
+MUTES_SECONDS: Final = 30.0
+"""Time for which the mutes of a chat are cached. A mute takes effect within this time."""
+MUTED_CHATS_MAX: Final = 5_000
+
+
+def is_young(entry: Entry, now: int) -> bool:
+    """Return whether an entry was just appended. An entry from the future is young, too."""
+    return now - entry.created_at <= YOUNG_MS_MAX
+
+
+class PushNotifier:
+    """Sends push notices for new messages. It caches which members have muted a chat."""
+
+    def __init__(self, push: Push | None, deliveries: DeliveryStore, clock: Clock) -> None:
+        self._push = push
+        self._deliveries = deliveries
+        self._clock = clock
+        self._mutes: LruCache[ChatId, tuple[float, Mapping[UserKey, int]]] = LruCache(
+            MUTED_CHATS_MAX
+        )
+        self.noticed = 0
+
+    async def notify(
+        self,
+        runs: Iterable[tuple[Sequence[Entry], Collection[UserKey]]],
+        members: Mapping[UserKey, Member],
+    ) -> None:
+        """Send push notices for each run of a chat to the members whom the run has not reached.
+
+        Raises:
+            StoreUnavailable: The mutes of the chat cannot be read; no push was sent.
+        """
+        if self._push is None:
+            return
+        now = self._clock.now()
+        notices: list[PushNotice] = []
+        for entries, reached in runs:
+            # A message whose content is gone by now needs no push.
+            new = [
+                entry
+                for entry in entries
+                if entry.kind == "message" and entry.gone is None and is_young(entry, now)
+            ]
+            away = [user for user in members if user not in reached]
+            if new and away:
+                mutes = await self._mutes_of(new[0].chat_id)
+                wanting = {user: members[user] for user in away if mutes.get(user, 0) <= now}
+                notices += [notice for entry in new if (notice := _notice(entry, wanting))]
+        if notices:
+            self.noticed += sum(len(notice.users) for notice in notices)
+            await self._push.send(notices)
+
+    async def _mutes_of(self, chat: ChatId) -> Mapping[UserKey, int]:
+        now = asyncio.get_running_loop().time()
+        cached = self._mutes.get(chat)
+        if cached is not None and now - cached[0] <= MUTES_SECONDS:
+            return cached[1]
+        mutes = await self._deliveries.mutes(chat)
+        self._mutes.put(chat, (now, mutes))
+        return mutes
+
+
+def _notice(entry: Entry, wanting: Mapping[UserKey, Member]) -> PushNotice | None:
+    users = tuple(
+        user
+        for user, member in wanting.items()
+        if user != entry.sender and member.joined < entry.sequence
+    )
+    if not users:
+        return None
+    return PushNotice(
+        chat_id=entry.chat_id, sequence=entry.sequence, sender=entry.sender, users=users
+    )

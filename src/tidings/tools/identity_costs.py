@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units that each use case of identity takes, by access pattern.
+
+A contract test compares every figure with the units that a real engine reports.
+
+The figures are for a process that has cached the tenant and its signing key, and follows the
+revocation feed. A session's item is written twice, to its table and to the index that lists a
+user's sessions.
+"""
+
+import math
+from typing import Final
+
+from tidings.tools.charges import Charge, Units, strong_units
+from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
+
+SESSION_BYTES: Final = 360
+"""Size of a session's item after a refresh, including attribute names and digests."""
+CODE_BUDGETS: Final = 6
+"""Number of budgets that a code to a user's number is charged to, in one transaction: two of the
+number, and those of the prefix, country, tenant and deployment. A code to a number without a user
+is charged to three more."""
+ADDRESS_BUDGETS: Final = 2
+"""Number of budgets of the caller's address: one for some minutes, one for the day."""
+REDEEMED_BUDGETS: Final = 2
+"""Number of budgets whose charge is undone when a code is redeemed: prefix and country."""
+REDEEMED_BUDGETS_NEW: Final = 3
+"""The same for a new user: also the budget of the number across all tenants."""
+LISTING_BYTES: Final = 60
+"""Size of the item of a user or chat in a list."""
+LISTING_SHARDS: Final = 4
+IN_TRANSACTION: Final = 2
+IN_INDEX: Final = 2
+"""Writes of an item that is also in an index."""
+
+
+def _writes(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
+    return Charge(pattern, table, Units(write=units), requests)
+
+
+def _reads(pattern: str, table: str, units: float, requests: float = 1) -> Charge:
+    return Charge(pattern, table, Units(read=units), requests)
+
+
+def _session(pattern: str) -> Charge:
+    return _writes(pattern, "sessions", 2)
+
+
+def _revoked(table: str, units: int) -> list[Charge]:
+    """Return the charges for a revocation: one transaction for the change and its feed entry."""
+    return [
+        _reads("read_revocations", "tenants", 1),
+        _writes("revoke", "tenants", IN_TRANSACTION),
+        _writes("revoke", table, IN_TRANSACTION * units, 0),
+    ]
+
+
+def ask_for_code() -> Cost:
+    """Return the cost of requesting a code.
+
+    The caller's address is charged before the answer. The cost does not include the text message.
+    """
+    return Cost(
+        [_writes("spend", "sessions", IN_TRANSACTION * ADDRESS_BUDGETS)],
+        [
+            _writes("spend", "sessions", IN_TRANSACTION * CODE_BUDGETS),
+            _reads("find_tenant", "tenants", 1),
+            _reads("read_settings", "inbox", 1),
+            _reads("find_numbers", "users", 1),
+            _reads("read_code", "sessions", 1),
+            _writes("keep_code", "sessions", 1),
+        ],
+    )
+
+
+def _log_in(users: list[Charge], redeemed: int) -> list[Charge]:
+    """Return the charges for a login.
+
+    The tenant is read twice, for its suspension and for its quota of users.
+    """
+    return [
+        _reads("find_tenant", "tenants", 2, 2),
+        _reads("read_settings", "inbox", 1),
+        _writes("count_attempt", "sessions", 1),
+        _writes("use_code", "sessions", 1),
+        _writes("give_back", "sessions", IN_TRANSACTION * redeemed),
+        _reads("find_number", "users", 1),
+        *users,
+        _session("open_session"),
+        _reads("find_numbers", "users", 1),
+        _reads("list_sessions", "sessions", 0.5),
+    ]
+
+
+def first_login() -> Cost:
+    """Return the cost of a login that creates and lists the user and claims the number at once.
+
+    The tenant's count of users is written after the answer.
+    """
+    listed = _writes("claim_number", "listings", IN_TRANSACTION, 0)
+    charges = _log_in([_claimed(), listed], REDEEMED_BUDGETS_NEW)
+    return Cost(charges, [_writes("count_users", "inbox", 1)])
+
+
+def next_login() -> Cost:
+    """Return the cost of a login that ends the user's previous session on the device."""
+    found = [_reads("find_user", "users", 1)]
+    return Cost([*_log_in(found, REDEEMED_BUDGETS), *_revoked("sessions", 2)])
+
+
+def refresh() -> Cost:
+    """Return the cost of a refresh.
+
+    The session is read to find its user; then session and user are read together to check them.
+    """
+    return Cost(
+        [
+            _reads("read_session", "sessions", 2, 2),
+            _reads("find_tenant", "tenants", 1),
+            _reads("check_user", "users", 1),
+            _session("rotate_session"),
+        ]
+    )
+
+
+def first_sight() -> Cost:
+    """Return the cost of the first use of a token in a process; later uses read nothing."""
+    return Cost([_reads("check_user", "users", 1), _reads("read_session", "sessions", 1)])
+
+
+def look_at_feed() -> Cost:
+    """Return the cost of one read of the revocation feed, which each process does every 2 s."""
+    return Cost([_reads("read_revocations", "tenants", 1)])
+
+
+def give_number(*, has_one: bool) -> Cost:
+    """Return the cost of giving a user a phone number: a new profile, and a claim of the number.
+
+    If the user has a number already (`has_one`), its claim is deleted, and the user's sessions and
+    tokens are revoked.
+    """
+    claimed = _revoked("users", 3) if has_one else [_claimed()]
+    return Cost([_reads("find_user", "users", 1), *claimed])
+
+
+def _claimed() -> Charge:
+    return _writes("claim_number", "users", 2 * IN_TRANSACTION)
+
+
+def end_session() -> Cost:
+    """Return the cost of ending one session of a user."""
+    return Cost(_revoked("sessions", 2))
+
+
+def end_all() -> Cost:
+    """Return the cost of revoking all sessions and tokens of a user, however many there are."""
+    return Cost([_reads("find_user", "users", 1), *_revoked("users", 1)])
+
+
+def make_token() -> Cost:
+    """Return the cost of making a single token.
+
+    If many tokens are made at once, up to 25 of them share an audit entry.
+    """
+    return Cost([_reads("check_user", "users", 1), _writes("append_audit", "audit", IN_INDEX)])
+
+
+def record_act() -> Cost:
+    """Return the cost of recording an act: the intent before it, and the outcome after it.
+
+    Each of the two writes also writes to the index over all tenants.
+    """
+    return Cost(
+        [
+            _writes("append_audit", "audit", IN_INDEX),
+            _writes("complete_audit", "audit", IN_INDEX),
+        ]
+    )
+
+
+def new_user() -> Cost:
+    """Return the cost of a user without a phone number: the profile, and the item in the list.
+
+    The tenant's count of users is written after the answer.
+    """
+    return Cost(
+        [
+            _reads("find_user", "users", 1),
+            _writes("add_listing", "listings", 1),
+            _writes("create_user", "users", 1),
+        ],
+        [_writes("count_users", "inbox", 1)],
+    )
+
+
+def list_users(count: int) -> Cost:
+    """Return the cost of a page of a tenant's users: the parts of the list, and each profile."""
+    part = strong_units((count + 1) * LISTING_BYTES)
+    return Cost(
+        [
+            _reads("read_listing", "listings", LISTING_SHARDS * part, LISTING_SHARDS),
+            _reads("show_users", "users", count / 2, math.ceil(count / BATCH_ITEMS_MAX)),
+        ]
+    )
+
+
+def find_contacts(numbers: int) -> Cost:
+    """Return the cost of looking up contacts when every number belongs to a user."""
+    return Cost(
+        [
+            _writes("add_up", "sessions", 1),
+            _reads("find_numbers", "users", numbers),
+            _reads("show_user", "users", numbers / 2, numbers),
+        ]
+    )

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Units that each use case of the inbox takes, by access pattern.
+
+A contract test compares every figure with the units that a real engine reports.
+
+The figures are for a process that has cached the inbox. It reads the settings and the log of the
+inbox again at most once per second, however many requests it gets.
+"""
+
+import math
+from typing import Final
+
+from tidings.model import limits
+from tidings.tools.charges import Charge, Units, relaxed_units, strong_units, write_units
+from tidings.tools.chat_costs import BATCH_ITEMS_MAX, Cost
+
+TABLE: Final = "inbox"
+BODY_BYTES: Final = 230
+"""Size of the item of a notification or broadcast, with encryption and without the text."""
+COPY_BYTES: Final = 136
+JOB_BYTES: Final = 250
+JOB_USER_BYTES: Final = 28
+BATCH_JOBS_MAX: Final = 25
+QUEUE: Final = frozenset({"put_jobs", "take_jobs", "delete_job"})
+"""Access patterns of the delivery queue if it is in DynamoDB, as in a deployment with a single
+process."""
+
+
+def _writes(pattern: str, units: float, requests: float = 1) -> Charge:
+    return Charge(pattern, TABLE, Units(write=units), requests)
+
+
+def _reads(pattern: str, units: float, requests: float = 1) -> Charge:
+    return Charge(pattern, TABLE, Units(read=units), requests)
+
+
+def post(users: int, content: int, *, in_store: bool = False) -> Cost:
+    """Return the cost of a post to listed users, until each user has a copy.
+
+    The delivery jobs are in the store if `in_store` is true; otherwise they are in Kafka or SQS.
+    """
+    portions = math.ceil(users / limits.JOB_USERS_MAX)
+    each = JOB_BYTES + JOB_USER_BYTES * min(users, limits.JOB_USERS_MAX)
+    jobs = portions * write_units(each)
+    put = _writes("put_jobs", jobs, math.ceil(portions / BATCH_JOBS_MAX))
+    queue = [
+        _reads("take_jobs", strong_units(portions * each)),
+        _writes("delete_job", jobs, portions),
+    ]
+    return Cost(
+        [
+            _writes("put_notification", write_units(BODY_BYTES + content)),
+            *([put] if in_store else ()),
+        ],
+        [
+            _writes("deliver_copy", users, users),
+            _writes("finish_portion", portions, portions),
+            *(queue if in_store else ()),
+        ],
+    )
+
+
+def post_to_everyone(content: int, *, has_key: bool) -> Cost:
+    """Return the cost of a broadcast, which takes one write, however many users there are.
+
+    After the answer, another write allows the previous entry to expire.
+    """
+    claim = [_writes("claim_post_key", 1)] if has_key else []
+    announced = _writes("append_broadcast", write_units(BODY_BYTES + content))
+    return Cost(
+        [*claim, _reads("show_user_count", 0.5), announced],
+        [_writes("let_go", 1)],
+    )
+
+
+def redact(content: int, *, is_for_everyone: bool) -> Cost:
+    """Return the cost of a retraction, which is the same however many users have a copy.
+
+    An entry in the inbox's log announces the retraction, and the content is deleted.
+    """
+    body = BODY_BYTES + content
+    found = _reads("show_notifications", relaxed_units(body))
+    pattern = "retract_broadcast" if is_for_everyone else "empty_notification"
+    log = strong_units(body) + 1 if is_for_everyone else 1
+    return Cost(
+        [
+            *([] if is_for_everyone else [found]),
+            _reads("read_broadcasts", log, 2 if is_for_everyone else 1),
+            _writes("append_broadcast", 1),
+            _writes(pattern, write_units(body)),
+        ],
+        [_writes("let_go", 1)],
+    )
+
+
+def list_page(count: int, content: int) -> Cost:
+    """Return the cost of a page of a user's copies with their texts."""
+    bodies = count * relaxed_units(BODY_BYTES + content)
+    return Cost(
+        [
+            _reads("list_copies", strong_units((count + 1) * COPY_BYTES)),
+            _reads("read_marks", 1),
+            _reads("show_notifications", bodies, math.ceil(count / BATCH_ITEMS_MAX)),
+        ]
+    )
+
+
+def unread(copies: int) -> Cost:
+    """Return the cost of an unread count, which uses all copies of a user and the cached log."""
+    return Cost(
+        [
+            _reads("read_marks", 1),
+            _reads("list_copies", strong_units(copies * COPY_BYTES)),
+        ]
+    )
+
+
+def read_one(copies: int) -> Cost:
+    """Return the cost of marking one copy as read, and of the new unread count in the answer."""
+    return Cost([_writes("mark_copy", 1), *unread(copies).to_the_answer])
+
+
+def read_before(copies: int) -> Cost:
+    """Return the cost of marking everything as read, including all broadcasts in the log.
+
+    The cost includes the new unread count in the answer.
+    """
+    log = _reads("read_broadcasts", 1)
+    return Cost([_writes("move_marks", 1), log, *unread(copies).to_the_answer])
+
+
+def progress(content: int) -> Cost:
+    """Return the cost of a request for the number of users who have their copy."""
+    body = relaxed_units(BODY_BYTES + content)
+    return Cost([_reads("show_notifications", body), _reads("read_progress", 1)])
+
+
+def look_anew() -> Cost:
+    """Return the cost of reading an inbox again, which a process does at most once per second."""
+    return Cost([_reads("read_inbox", 1), _reads("read_broadcasts", 1)])
