@@ -44,8 +44,9 @@ return {is_allowed, unpack(debts)}
 """Script that takes tokens from all buckets, or from none.
 
 The keys are the buckets. The first argument is the time in microseconds, or empty for the time of
-Redis. Two arguments follow for each bucket: the debt to add, and the largest debt that it may have
-before. The key of a bucket expires when the bucket is full again."""
+Redis. Two arguments follow for each bucket: the debt to add, and the largest debt that the bucket
+may have before the addition. The key of a bucket expires when the bucket is full again.
+"""
 
 
 @lru_cache(maxsize=100)
@@ -63,7 +64,7 @@ def price_us(bucket: Bucket, tokens: int) -> int:
 
 
 def most_debt_us(bucket: Bucket, tokens: int = 1) -> int:
-    """Return the largest debt that leaves this many tokens in the bucket."""
+    """Return the largest debt at which the bucket still has this many tokens."""
     return max(0, bucket.burst - tokens) * interval_us(bucket.per_second)
 
 
@@ -191,7 +192,7 @@ class RedisBuckets:
     async def take(self, buckets: Sequence[Bucket], tokens: int = 1) -> Verdict:
         """Take this many tokens from each bucket, or from none if a bucket has fewer.
 
-        In a cluster, this holds only for the buckets of one subject.
+        In a Redis cluster, "all or none" is true only for the buckets of one subject.
         """
         if time.monotonic() < self._away_until:
             return await self._own.take(buckets, tokens)

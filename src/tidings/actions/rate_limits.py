@@ -2,7 +2,7 @@
 """Rate limits: the cost of each request, and the token buckets that it is charged to.
 
 The limits protect against floods; ordinary clients stay far below them. Limits that must be exact
-are counted in the store instead.
+are counted in the store instead. The numbers are in `model.limits`.
 
 A plain request costs one token. A request that causes n times the work of a plain request costs
 about n tokens. A bucket therefore bounds the work of a user, not only the number of requests.

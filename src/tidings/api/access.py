@@ -42,8 +42,9 @@ _WARNING: Final = (
 )
 _COUNTED: Final = "tidings_counted"
 _LOGINS: Final = ("/v1/auth/codes", "/v1/auth/sessions")
-"""Paths where an attacker could guess codes. Refreshing is not included, because all users of an
-office may refresh at the same time."""
+"""Paths with a lower rate limit per address, because an attacker could guess login codes there.
+Refreshing a session is not one of them, because all users of an office may do it at the same
+time."""
 _SEND: Final = ("POST", "/v1/chats/{chat_id}/messages")
 METHODS: Final = "DELETE, GET, PATCH, POST, PUT"
 HEADERS: Final = "Authorization, Content-Type, Idempotency-Key, X-Request-Id"
@@ -62,7 +63,8 @@ _PREFLIGHT: Final = Response(
 def client_address(scope: Scope, trusted: Networks) -> str | None:
     """Return the address to which a client's rate limits apply; None if unknown or local.
 
-    Behind one of the `trusted` proxies it is the address that the proxy reports.
+    If the request came through one of the `trusted` proxies, this is the address that the proxy
+    reports.
     """
     client = scope["client"]
     return counted_address(client[0] if client else None, forwarded_for(scope), trusted)
@@ -173,7 +175,7 @@ def _kind(operation: Operation | None) -> Kind | None:
 
 
 def rate_headers(scope: Scope) -> dict[str, str]:
-    """Return the headers that name a request's rate limits, and what is left of the tightest."""
+    """Return the rate-limit headers: all limits of the request, and what is left of the lowest."""
     outcome: Outcome | None = scope.get("state", {}).get(_COUNTED)
     if outcome is None:
         return {}

@@ -54,9 +54,9 @@ class AuditQuery(Query, frozen=True):
 
 
 class AuditRecord(msgspec.Struct):
-    """An administrative operation: its time, actor (with the id of a tenant key), name, the fields
-    that were sent, target and outcome. The outcome is `unknown` if the end of the operation was not
-    recorded."""
+    """One administrative operation: its name, when it happened, who requested it (with the id of
+    the tenant key), which fields were sent, its target and its outcome. The outcome is `unknown` if
+    the server did not record how the operation ended."""
 
     id: str
     at: str
@@ -92,8 +92,8 @@ async def list_tenant_audit(
     asked: AuditQuery,
     audit_reading: ReadAudit,
 ) -> AuditList:
-    """Return the operations on the tenant, by the root key and the tenant's keys, in the last 400
-    days, newest first."""
+    """Return the administrative operations on the tenant in the last 400 days, newest first,
+    including those of the root key."""
     return _list(*await audit_reading.of_tenant(caller, tenant, asked.cursor, asked.limit))
 
 
@@ -145,7 +145,10 @@ class Recorder:
     async def record(
         self, audited: Audited, operation: Operation, request: Request, given: Mapping[str, Any]
     ) -> Any:  # noqa: ANN401 - what the handler answers
-        """Call the handler and record the operation, unless the caller can never perform it."""
+        """Call the handler and record the operation.
+
+        Nothing is recorded if the operation needs another kind of credential than the caller has.
+        """
         caller: Caller = request.user
         actor = actor_of(caller)
         if actor is None or (operation.key == "root" and not isinstance(caller, Root)):
@@ -184,7 +187,7 @@ def _tenant(path: Mapping[str, Any], caller: Caller) -> str:
 
 
 def _target(path: list[str], name: str | None, source: object) -> str | None:
-    """Return the target, outermost part first; None if it is not known (yet)."""
+    """Return the parts of the target, joined with slashes; None if no part is known (yet)."""
     value = getattr(source, name, None) if name else None
     own = [_part(name, value)] if name and isinstance(value, str) else []
     return "/".join([*path, *own]) or None
@@ -212,7 +215,10 @@ def _is_plain(value: object) -> bool:
 
 
 def _fields(body: object) -> tuple[str, ...]:
-    """Return the names of the sent fields. Only booleans, which are never secret, have values."""
+    """Return the names of the fields that were sent.
+
+    Only booleans are returned with their values, because they are never secret.
+    """
     if not isinstance(body, msgspec.Struct):
         return ()
     kind = type(body)

@@ -80,7 +80,7 @@ class Guard:
         self._access = access
 
     async def admit(self, scope: Scope, operation: Operation | None) -> None:
-        """Admit a request for an operation or a page; its caller becomes the `user` of the scope.
+        """Admit a request for an operation or a page, and set its caller as `user` in the scope.
 
         Raises:
             Refusal: The request is not admitted.

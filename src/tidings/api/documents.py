@@ -174,7 +174,8 @@ class _Schemas:
         self._query_refs, self._query_components = _schemas_of(queries)
 
     def ref(self, *kinds: type) -> Json:
-        """Return a reference to the schema of a type, or to any of several types."""
+        """Return a reference to the schema of a type, or a schema that allows any of several
+        types."""
         refs = [self._refs[kind] for kind in kinds]
         return refs[0] if len(refs) == 1 else {"anyOf": refs}
 

@@ -9,12 +9,12 @@ error on the way becomes an answer too. The names of a handler's parameters dete
 - `caller`, `user`, `address`: the caller, its user, and the client's address;
 - `chat`, `sequence_in_path`, `limit_in_path`: a chat id, sequence or limit in the path, parsed;
 - `request_key`: the header `Idempotency-Key`;
-- `data`: the body, which the endpoint reads before all of these;
+- `data`: the decoded body, which is read before the other arguments;
 - any other name: a service that the application was made with, for example `verbs`.
 
 Only a few large bodies are read at the same time. While a request waits for its turn, its body is
-not read. Large bodies are decoded one at a time, so that those that wait need no more memory than
-their size.
+not read. Large bodies are decoded one at a time, because a decoded body takes more memory than its
+bytes.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class LargeBodies:
         self._decoding = asyncio.Semaphore(1)
 
     def slot(self, scope: Scope, operation: Operation) -> AbstractAsyncContextManager[None]:
-        """Return a context that occupies a slot while it is open, if the body may be large.
+        """Return a context for reading a body. It occupies a slot if the body may be large.
 
         Entering raises:
             RateLimited: Too many requests wait already, or waiting took too long.
@@ -85,7 +85,9 @@ class LargeBodies:
 
     @asynccontextmanager
     async def turn_to_decode(self, body: bytes) -> AsyncIterator[None]:
-        """Return a context that starts when no other large body is being decoded or handled.
+        """For a large body, wait until no other large body is being decoded or handled.
+
+        A small body does not wait.
 
         Raises:
             RateLimited: Waiting took too long.

@@ -79,11 +79,11 @@ async def put_settings(
     caller: Caller, tenant: str, data: dict[str, Any], inbox_verbs: InboxVerbs
 ) -> dict[str, Any]:
     """Replace all settings with a JSON object of up to 16 KiB. `inbox`, `{keep_days?,
-    late_joiners?}`, applies to every inbox that does not set the field itself. `login`,
-    `{phone?, register?}`, sets whether users log in by phone and whether unknown numbers become
-    users; both are false by default. `invites`, `"open"` or `"ask"`, sets whether strangers join
-    a group at once or are asked first; the default is open. All other fields are stored and
-    ignored."""
+    late_joiners?}`, applies to every inbox that does not set the field itself. `login`, `{phone?,
+    register?}`, sets whether users can log in by phone and whether unknown numbers become users;
+    both are false by default. `invites`, `"open"` or `"ask"`, sets whether a user whom a stranger
+    adds to a group joins at once or is asked first; the default is open. All other fields are
+    stored and ignored."""
     require_tenant(caller, tenant)
     await inbox_verbs.settings.put(tenant, data)
     return data
@@ -232,7 +232,7 @@ class ReadChange(Body, frozen=True):
 
 
 def mark_cost(change: ReadChange) -> int:
-    """Return the cost of marking as read, for both paths of the operation."""
+    """Return the cost of marking notifications as read; the path under `/stack` uses this too."""
     return rate_limits.look_up_cost(len(change.ids or ()))
 
 
@@ -287,7 +287,7 @@ async def count_unread(user: UserKey, inbox: str, inbox_verbs: InboxVerbs) -> Un
 async def listed(
     verbs: InboxVerbs, user: UserKey, inbox: str, asked: PartQuery, limit: int
 ) -> NotificationList:
-    """Return a page of notifications, for both paths of the operation."""
+    """Return a page of notifications; the path under `/stack` uses this too."""
     wanted = ListFilter(
         limit=limit,
         cursor=asked.cursor,
@@ -305,7 +305,7 @@ async def listed(
 
 
 async def marked(verbs: InboxVerbs, user: UserKey, inbox: str, change: ReadChange) -> UnreadRecord:
-    """Mark notifications as read, for both paths of the operation."""
+    """Mark notifications as read; the path under `/stack` uses this too."""
     if (change.ids is None) == (change.before is None):
         raise Invalid("either ids or before must be given", "")
     if change.ids is not None:

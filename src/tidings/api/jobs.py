@@ -21,7 +21,8 @@ TAG: Final = "Jobs"
 
 
 class JobProgress(msgspec.Struct):
-    """Number of entries of the chat's log that are empty (`done`), and of all entries (`of`)."""
+    """`done` is the number of entries in the chat's log that are empty already, and `of` is the
+    number of all entries."""
 
     done: int
     of: int
@@ -73,7 +74,7 @@ class AsideQuery(Query, frozen=True):
 
 
 class AsideRecord(msgspec.Struct):
-    """A delivery job that failed too often: its notification, the users who lack it, the reason."""
+    """A delivery job that failed too often, with its notification, its users and the reason."""
 
     id: str
     tenant: str
@@ -118,8 +119,8 @@ async def list_jobs_aside(
     refusals=(JobNotFound, QueueUnavailable),
 )
 async def replay_job(caller: Caller, aside_id: str, dead_letters: DeadLetterJobs) -> AsideRecord:
-    """Put a dead letter back into the queue. The copies of users who have one already do not
-    change."""
+    """Put a dead letter back into the queue. Users who already have a copy do not get a second
+    one."""
     require_root(caller)
     return _record(await dead_letters.replay(aside_id))
 
@@ -134,7 +135,8 @@ async def replay_job(caller: Caller, aside_id: str, dead_letters: DeadLetterJobs
     refusals=(JobNotFound,),
 )
 async def drop_job(caller: Caller, aside_id: str, dead_letters: DeadLetterJobs) -> None:
-    """Drop a dead letter for good. Its notification will never be reported as delivered to all."""
+    """Drop a dead letter for good. The progress of its notification will never show that all users
+    have received it."""
     require_root(caller)
     await dead_letters.drop(aside_id)
 

@@ -31,7 +31,8 @@ TAG: Final = "Members"
 
 
 class InviteRecord(msgspec.Struct):
-    """An invitation into a group. Until the user accepts, this is all that the user sees of it."""
+    """An invitation into a group. Until the user accepts, the user sees nothing else of the
+    group."""
 
     chat_id: str
     name: str
@@ -205,9 +206,9 @@ class LeftList(msgspec.Struct):
     body_cost=lambda leaving: rate_limits.leave_cost(len(leaving.chats)),
 )
 async def leave_chats(user: UserKey, data: Leaving, verbs: ChatVerbs) -> LeftList:
-    """Leave up to 100 chats, independently of each other. The code is `chat.not_found` if the
-    caller is not a member, and `chat.direct` for a direct chat. Chats marked `retryable` can be
-    sent again."""
+    """Leave up to 100 chats. If the caller cannot leave one of them, this does not affect the
+    others. The code is `chat.not_found` if the caller is not a member, and `chat.direct` for a
+    direct chat. Chats marked `retryable` can be sent again."""
     outcomes = await verbs.leave(user, data.chats)
     return LeftList([_left(chat, refusal) for chat, refusal in outcomes])
 

@@ -189,7 +189,7 @@ async def redact_message(
 async def _post(
     verbs: ChatVerbs, user: UserKey, chat: ChatId, message: NewMessage
 ) -> tuple[Entry, bool]:
-    """Return the message when it is durable, and whether it was stored by an earlier request."""
+    """Post a message; when it is durable, return it and whether an earlier request stored it."""
     answered: asyncio.Future[tuple[Entry, bool]] = asyncio.get_running_loop().create_future()
 
     def answer(outcome: Entry | Refusal, is_replay: bool) -> None:

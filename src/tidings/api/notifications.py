@@ -88,7 +88,7 @@ class NewNotification(Body, frozen=True, kw_only=True):
 
 
 def post_cost(new: NewNotification) -> int:
-    """Return the cost of a post, for both paths of the operation."""
+    """Return the cost of a post; the path under `/stack` uses this too."""
     return rate_limits.post_cost(
         len(new.audience.uids) if isinstance(new.audience, Users) else None
     )
@@ -198,7 +198,7 @@ async def post(
     data: NewNotification,
     request_key: str | None,
 ) -> Answer[PostedRecord]:
-    """Post a notification, for both paths of the operation."""
+    """Post a notification; the path under `/stack` uses this too."""
     require_tenant(caller, tenant)
     posting = Posting(
         users=data.audience.uids if isinstance(data.audience, Users) else None,

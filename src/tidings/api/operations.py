@@ -47,8 +47,8 @@ class Audited:
     settings: tuple[str, ...] = ()
     """Paths, with dots, of the fields to record if the body is an arbitrary object."""
     is_frequent: bool = False
-    """Whether the operation may be requested thousands of times a second. Since it changes nothing
-    in the store, it is then recorded only once, before its answer is sent."""
+    """Whether the operation may be requested thousands of times a second. Such an operation changes
+    nothing in the store, so it is recorded only once, after the call and before the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,10 @@ def operation(
     """Make a function the handler of an operation.
 
     The function's parameter `data` is the body, and `asked` the query; `endpoints.py` lists the
-    other names. It returns an `Answer`, or the content of an answer with the first of `statuses`.
-    `refusals` are those that the other arguments do not imply. An operation that needs a root or
-    tenant key and is not a GET is recorded in the audit trail, unless `audit` says why not.
+    other names. The function returns an `Answer`, or the content of an answer with the first of
+    `statuses`. `refusals` lists only the refusals that path, key and body do not imply. An
+    operation that needs a root or tenant key and is not a GET is recorded in the audit trail,
+    unless `audit` says why not.
     """
 
     def declare(function: Callable[..., Awaitable[Any]]) -> Operation:

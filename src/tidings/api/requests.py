@@ -22,7 +22,7 @@ Q = TypeVar("Q", bound="Query")
 
 QUERY_PARAMETERS_MAX: Final = 20
 COMPLAINT_CHARS_MAX: Final = 200
-"""Characters of an error message or pointer that an answer contains at most."""
+"""Maximum length of an error message or pointer in an answer, in characters."""
 
 _HOST: Final = re.compile(r"[0-9A-Za-z!$&'()*+,;=._~:\[\]@%-]*")
 _TEXT: Final = rb'"(?:[^"\\]++|\\.)*+"'
@@ -61,7 +61,7 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
 
 
 async def read_value(body: bytes, kind: type[B], charge: Callable[[B], Awaitable[None]]) -> B:
-    """Return the decoded value of a JSON body, after `charge` has charged its cost.
+    """Decode a JSON body, charge its cost with `charge`, and return the value.
 
     Raises:
         Invalid: The body is not JSON, not of this type, or ambiguous.
@@ -92,7 +92,7 @@ def check_media_type(headers: Mapping[str, str]) -> None:
 def check_parts(body: bytes) -> None:
     """Refuse a body with so many parts that decoding it would delay all other requests.
 
-    Strings are counted too, because the names in an object are strings without a comma.
+    Strings are counted too, because an object can have two strings for each comma: name and value.
     """
     parts = sum(body.count(mark) for mark in (b",", b"[", b"{"))
     if parts > limits.BODY_PARTS_MAX or body.count(b'"') > 2 * limits.BODY_PARTS_MAX:
@@ -126,8 +126,8 @@ def check_names(body: bytes) -> None:
 def without_plain_lists(body: bytes) -> bytes:
     """Return valid JSON in which all lists of strings and numbers are empty.
 
-    The result is only searched for names, which such lists do not contain. Decoding 100,000 strings
-    for that would need three times their size in memory.
+    The caller searches the result for the names in objects, and such lists contain none. Decoding
+    100,000 strings only for this search would need three times their size in memory.
     """
     parts: list[bytes] = []
     end = 0
@@ -167,8 +167,8 @@ def check_host(headers: Mapping[str, str]) -> None:
 def check_path(scope: Scope, template: str) -> None:
     """Raise NotFound for a path that matches a route only after decoding.
 
-    `template` is the path of the matched route. A final line feed is refused as well, because the
-    router's pattern ends with `$`, which also matches before it.
+    `template` is the path of the matched route. A path that ends with a line feed is refused too:
+    the router's pattern ends with `$`, which also matches before a final line feed.
     """
     if scope["path"].endswith("\n") and not template.endswith("}"):
         raise NotFound

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on inboxes at paths under `/stack`, for clients of the API that had these paths."""
+"""Operations on inboxes at older paths under `/stack`, for clients that already use these paths."""
 
 from typing import Final
 

@@ -90,7 +90,8 @@ class TenantKeyList(msgspec.Struct):
 
 
 class TokenRequest(Body, frozen=True):
-    """The user of a token, its lifetime in seconds, and optionally the only device to use it."""
+    """The user of a token, its lifetime in seconds, and optionally the only device that may use
+    it."""
 
     user_id: UserId
     device: Device | None = None

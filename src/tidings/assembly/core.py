@@ -70,9 +70,9 @@ async def open_core(
     clock: Clock | None = None,
     failpoints: Failpoints | None = None,
 ) -> AsyncIterator[Core]:
-    """Open the store and make the verbs; on exit, all parts close in reverse order.
+    """Open the store and create the operations that use it (the verbs).
 
-    A test may pass its own clock and failpoints.
+    On exit, everything is closed in reverse order. A test may pass its own clock and failpoints.
 
     Raises:
         SetupError: The operator has to change something first.

@@ -49,7 +49,7 @@ async def open_foundation(
     chance: SystemChance,
     stack: AsyncExitStack,
 ) -> Foundation:
-    """Open and start the foundation; the stack closes its parts.
+    """Open and start the foundation; `stack` closes its parts.
 
     Raises:
         SetupError: The operator has to change something first.

@@ -39,7 +39,10 @@ def count_unread(core: Core) -> Callable[[UserKey, ChatId], Awaitable[Unread | N
 
 
 class Sockets:
-    """All parts between the sockets and the core. They open before the port and close after it."""
+    """All parts between the sockets and the core.
+
+    They are opened before the port, and closed after the port is closed.
+    """
 
     def __init__(
         self,
@@ -118,7 +121,10 @@ class Exchange:
         )
 
     def joined(self, context: GatewayContext) -> GatewayContext:
-        """Return the context with registration, so that other processes find its connections."""
+        """Return the context with functions that register its connections.
+
+        Through the registry, other processes find these connections.
+        """
         return replace(
             context,
             register=self._registration.register,

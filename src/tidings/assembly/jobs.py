@@ -64,7 +64,7 @@ def redis_servers(redis: Redis) -> "RedisServers":
 async def open_jobs(
     config: Config, store: Store, cipher: MessageCipher, clock: Clock
 ) -> AsyncIterator[Jobs]:
-    """Open the queue of delivery jobs, which need not be reachable yet.
+    """Open the queue of delivery jobs. Its service need not be reachable yet.
 
     Raises:
         SetupError: The operator has to change something first.

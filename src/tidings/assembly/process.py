@@ -4,9 +4,10 @@
 The logged state consists of numbers and places in the code. It contains no content, no names of
 users and no secrets.
 
-After the first large buffer was freed, glibc puts later large buffers among the small ones, and
-cannot return freed memory that lies below a buffer in use. After a few large posts, this kept 30
-MB. With another C library nothing is tuned.
+Without tuning, glibc changes its behaviour after the first large buffer was freed: it puts later
+large buffers among the small ones. It then cannot return freed memory to the system if a buffer in
+use lies above it. After a few large posts, 30 MB stayed in the process for this reason. With
+another C library nothing is tuned.
 """
 
 import asyncio

@@ -210,10 +210,10 @@ def _remote_notices(core: Core, others: ClusterLinks) -> RemoteNotices:
 
 
 def _tune_gc() -> None:
-    """Make the garbage collector search less often, and never among objects made at the start.
+    """Make the garbage collector run less often, and ignore all objects created at start-up.
 
-    A message makes a few dozen objects and no cycle: a search every 700 objects took 8 % of the
-    processor under full load.
+    A message creates a few dozen objects and no cycle. By default the collector runs after every
+    700 objects, which took 8 % of the CPU time under full load.
     """
     gc.collect()
     gc.freeze()

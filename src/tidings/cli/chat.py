@@ -152,7 +152,7 @@ class Talk:
             await self._client.typing(self._chat)
 
     async def _last_words(self) -> None:
-        """Wait a moment for messages typed just before `/quit`."""
+        """Wait a moment until the messages typed just before `/quit` are sent."""
         if not self._waiting:
             return
         with suppress(TimeoutError):

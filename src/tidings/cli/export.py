@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tidings export` and `tidings import`: write all facts of a deployment to a file, and read
-them."""
+"""`tidings export` and `tidings import`: write a deployment to a file, and read it into a store."""
 
 import argparse
 import asyncio
@@ -34,7 +33,8 @@ NAMED_MAX: Final = 10
 
 _PART: Final = ".part"
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""The file must not exist: it would belong to somebody else, or to an export that is running."""
+"""Flags to create a file. Opening fails if the file exists, because it then belongs to somebody
+else, or to an export that is running."""
 _LOG_SECONDS: Final = 10.0
 
 
@@ -161,7 +161,7 @@ def _named(file: str) -> str:
 
 @contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
-    """Open the file of an export, which gets its name only when it is complete and on the disk."""
+    """Open the file of an export. It gets its name only when it is complete and on the disk."""
     if file == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

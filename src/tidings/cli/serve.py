@@ -112,7 +112,10 @@ def _in_words(error: OSError, config: Config) -> str:
 def welcome(
     config: Config, url: str, root_key_source: Path | None, master_key_source: Path | None
 ) -> str:
-    """Return the start-up text. A source is a key's file, or None for a key in the settings."""
+    """Return the start-up text.
+
+    Each `..._source` is the file that holds the key, or None if the key is in the settings.
+    """
     root_key = root_key_source.absolute() if root_key_source else "TIDINGS_ROOT_KEY"
     lines = [f"Tidings is serving at {url}", f"  data     {_data(config)}"]
     if config.process.roles != ROLES:

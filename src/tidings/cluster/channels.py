@@ -20,7 +20,7 @@ from tidings.tasks import Tasks
 log = logging.getLogger("tidings.registry")
 
 QUIET_SECONDS: Final = 1.0
-"""Number of seconds without a message after which Redis is pinged."""
+"""If no message arrives for this many seconds, Redis is pinged."""
 SILENT_TURNS_MAX: Final = 3
 AGAIN_SECONDS: Final = 0.25
 
@@ -52,7 +52,7 @@ class Notice(msgspec.Struct, tag="notice", frozen=True):
 
 
 class Compare(msgspec.Struct, tag="compare", frozen=True):
-    """Message to all gateways: compare heads, since the sender could not reach you for a while."""
+    """Message to all gateways: compare heads, because the sender could not reach you recently."""
 
 
 class Hint(msgspec.Struct, tag="hint", frozen=True):
@@ -100,7 +100,8 @@ class Subscription:
     ) -> None:
         """Set up a subscription that passes each message to `take`.
 
-        `came_up` is called after each start of the subscription. Earlier messages are lost.
+        `came_up` is called each time the subscription has started. Messages sent before that are
+        lost.
         """
         self._link = link
         self._channels = channels

@@ -36,8 +36,8 @@ def times_asked_to_end() -> int:
 def raise_swallowed_cancellation(asked: int = 0) -> None:
     """Raise CancelledError if the task was cancelled more than `asked` times.
 
-    redis-py sends with `asyncio.wait_for`. In Python 3.11, this loses a cancellation that arrives
-    at the moment when sending ends, and the task would never end.
+    redis-py sends with `asyncio.wait_for`. In Python 3.11, `wait_for` loses a cancellation that
+    arrives at the moment when sending ends. Without this check the task would then never end.
     """
     if times_asked_to_end() > asked:
         raise asyncio.CancelledError
@@ -72,7 +72,7 @@ class RedisLink:
 
     @property
     def redis(self) -> Redis:
-        """Client of redis-py, for commands without `call`. Their failures are not counted."""
+        """Client of redis-py, for commands without `call`, whose failures are not counted."""
         return self._connections.redis
 
     @property

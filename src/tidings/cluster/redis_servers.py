@@ -175,10 +175,11 @@ class ClusterConnections:
             )
 
     async def pubsub(self) -> PubSub:
-        """Return a connection for subscriptions, to the server to which `publish` sends.
+        """Return a connection for subscriptions.
 
-        That is the server of the first channel's slot. A message reaches listeners on all servers,
-        but `publish` counts only those on the server that it sends to.
+        It is on the server that owns the slot of the first subscribed channel. `publish` sends to
+        the same server. This matters because a message reaches listeners on every server, but
+        `publish` counts only the listeners on the server it sends to.
         """
         _ = await self._cluster.initialize()  # reads the slots
         return self._cluster.pubsub()

@@ -2,13 +2,13 @@
 """The registry in Redis: a sorted set of connections for each user, sorted by their expiry.
 
 All times come from the clock of the Redis server, which the scripts read. A registration expires
-unless it is refreshed, and the set expires together with its last registration. Entering,
-refreshing and finding take one request each for up to hundreds of connections or users; in a
-cluster, one request for each group of users whose keys are on the same server.
+unless it is refreshed, and the set expires together with its last registration. One request
+registers, refreshes or finds up to hundreds of connections. In a cluster, there is one request for
+each group of users whose keys are on the same server.
 
 The script that adds a registration also counts the registrations of the user, and adds none beyond
-the limit on connections. Therefore two gateways cannot both use the last place at the same moment.
-The registrations of a killed process are counted until they expire.
+the limit. Therefore two gateways cannot both use the last place at the same moment. The
+registrations of a killed process are counted until they expire.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ class RedisRegistry:
     """Registers the connections of one gateway, and finds the connections of all gateways."""
 
     def __init__(self, link: RedisLink, gateway: str, *, ttl_ms: int = TTL_MS) -> None:
-        """`gateway` is the name of this process, even if it has no connections, like a worker."""
+        """`gateway` names this process. A worker has a name too, although it has no connections."""
         assert "/" not in gateway, "an address is written as gateway/connection"
         self._link = link
         self._gateway = gateway
@@ -81,8 +81,9 @@ class RedisRegistry:
         self._leaving: list[tuple[UserKey, str]] = []
         self._is_leaving = False
         self._left_meanwhile: list[tuple[UserKey, str]] | None = None
-        """Connections that were unregistered during a refresh, which may register them again. None
-        if no refresh is running."""
+        """Connections that were unregistered while a refresh is running; None if none is running.
+        After the refresh they are unregistered once more, because it may have registered them
+        again."""
         self._tasks = Tasks("registry")
 
     async def enter(self, user: UserKey, connection: str) -> bool:

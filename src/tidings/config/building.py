@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the sections of the settings from parsed values, which have the names operators write."""
+"""Builds the sections of the configuration from the parsed values.
+
+The values are keyed by the setting names that operators write.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeVar

@@ -167,7 +167,7 @@ def plain_connections(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain_engines(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each engine whose connection to another machine is plain, and how to encrypt it."""
+    """Yield each engine whose connection to another machine is not encrypted, with the remedy."""
     if values["store"] == "dynamodb" and _is_plain(values.get("dynamodb_endpoint"), "http"):
         yield "DynamoDB", "use https:// in TIDINGS_DYNAMODB_ENDPOINT"
     if values["bus"] == "kafka" and values["kafka_tls"] == "off":

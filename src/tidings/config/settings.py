@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checked settings of a process, in sections.
 
-Each field of a section is a setting. The name that operators write is the section's prefix and the
-field's name. A field without a default is required if its section is used.
+Each field of a section is a setting. The name that operators write is the section's prefix followed
+by the field's name. A field without a default is required if its section is used.
 """
 
 import ipaddress
@@ -24,8 +24,8 @@ ROLES: Final = ("gateway", "api", "worker", "relay")
 relay delivers the entries that no worker delivered."""
 
 LOCAL_REGION: Final = "us-east-1"
-"""Region for a DynamoDB on this machine. It needs some region, because it separates tables by
-region."""
+"""Region for a DynamoDB on this machine. It needs a region too, because it stores the tables of
+each region separately."""
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class Process(Section, frozen=True, kw_only=True):
 class Keys(Section, frozen=True, kw_only=True):
     """Keys from the settings.
 
-    A key that is None is in the data folder, where the first start makes it.
+    A key that is None is in the data folder; the first start creates it there.
     """
 
     secrets: ClassVar = ("root_key", "master_key", "master_key_previous")
@@ -177,7 +177,7 @@ class Cluster(Section, frozen=True):
 
 
 class Sqs(Section, frozen=True, kw_only=True):
-    """AWS SQS, which has the queue of delivery jobs."""
+    """AWS SQS, for the queue of delivery jobs."""
 
     hints: ClassVar = {
         "queue_url": "the address of a queue: set {name}",

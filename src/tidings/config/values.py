@@ -162,5 +162,5 @@ PARSE: Final[Mapping[str, Callable[[str], object]]] = {
     "plain_webhooks": _one_of("refuse", "allow"),
     "sms_per_day": _sms_per_day,
 }
-"""The parser of each setting, by the setting's name in the file; TIDINGS_ and the same name in
-capitals is its environment variable."""
+"""The parser of each setting, by the setting's name in the file. The environment variable of a
+setting is TIDINGS_ followed by this name in capitals."""

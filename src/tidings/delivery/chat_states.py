@@ -18,7 +18,7 @@ from tidings.model.ids import ChatId
 from tidings.ports.delivery import DeliveryStore
 from tidings.ports.log import Log
 
-RUN_ENTRIES_MAX: Final = 256
+DISPATCHED_ENTRIES_MAX: Final = 256
 """Limit on the entries of a chat that are dispatched together. If there are more, only the last of
 them are dispatched, and connections read the earlier entries from the log."""
 READ_ENTRIES: Final = 100
@@ -68,9 +68,9 @@ class DeliveryStates:
         """Return the next run to dispatch after events announced the entries `first` to `goal`.
 
         `in_events` contains young entries that the events carried. They are used instead of the
-        log, unless a later entry may have changed them. With `is_old`, some events are old, so the
-        members are updated from the end of the log first. Returns None if all entries were
-        dispatched before.
+        log, unless a later entry may have changed them. If `is_old`, some of the events are old.
+        Then the state is first updated from the end of the log, because members may have changed.
+        Returns None if all entries were dispatched before.
 
         Raises:
             NotInLog: The log does not have all of these entries.
@@ -78,9 +78,9 @@ class DeliveryStates:
         """
         # The state is removed from the cache, so that after a failure no half-updated state stays.
         delivery = self._by_chat.pop(chat)
-        if delivery is None or goal - delivery.dispatched > RUN_ENTRIES_MAX:
+        if delivery is None or goal - delivery.dispatched > DISPATCHED_ENTRIES_MAX:
             # This worker has not delivered the chat for a while, and others may have: start anew.
-            start = max(first, goal - RUN_ENTRIES_MAX + 1)
+            start = max(first, goal - DISPATCHED_ENTRIES_MAX + 1)
             delivery = DeliveryState(await self._read_state(chat), start, start - 1)
         elif is_old and (goal > delivery.dispatched or first < delivery.start):
             await self._catch_up(delivery.state)
@@ -158,9 +158,13 @@ def _run_from_events(
 ) -> list[Entry] | None:
     """Return the entries of a run from the events alone, or None if the log has to be read.
 
-    A later entry may have changed an entry of the run. If the head of the state is right before the
-    run or at its end, no entry after the run is known. Within the run, the log must be read for an
-    edit, to show the edited message, and for a message that another entry redacts.
+    The log has to be read in any of these cases:
+
+    - The events do not carry all entries of the run.
+    - The head of the state is neither right before the run nor at its end. Then an entry after the
+      run may have changed an entry of the run.
+    - The run contains an edit, because the edited message is sent with it.
+    - An entry of the run redacts a message of the run.
     """
     if delivery.state.head not in (delivery.dispatched, goal):
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deletes chats step by step.
 
-In each round, a few chats advance. If a chat still has members, all of them are removed, because
-they can read it until then. Otherwise one step of the deletion is done, so that a long chat does
-not delay others. Each step stores its progress. If a process dies, its lease expires, and another
-process continues.
+In each round, a few chats advance. If a chat still has members, the round removes all of them,
+because members can read the chat until they are removed. Otherwise the round does one step of the
+deletion, so that a long chat does not delay the others. Each step stores its progress. If a process
+dies, its lease expires, and another process continues.
 """
 
 import asyncio

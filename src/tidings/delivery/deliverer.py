@@ -2,15 +2,16 @@
 """The steps that deliver the entries of one chat, and the sending of unread counts.
 
 (1) Look up the members' connections, and hand the entries over to their gateways. (2) Write the
-head copy, which means "delivered up to here". (3) Look up the connections again, and hand the
-entries over to every connection that has not received them. (4) Push to members without a
+head copy: the sequence up to which the chat is delivered. (3) Look up the connections again, and
+hand the entries over to every connection that has not received them. (4) Push to members without a
 connection. The caller then (5) finishes the events.
 
 Step 3 is necessary even for users who were reached in step 1: a connection may have broken after
 step 1 with unsent frames, and the user's next connection may have sent hello before step 2.
 
-A head copy is written at most once a second per chat. Step 1 never waits for it: in a busy chat
-several runs are dispatched, and then steps 2 to 4 are done for all of them together.
+A head copy is written at most once a second per chat. Step 1 does not wait for this. Therefore, in
+a busy chat, several runs are dispatched first, and then steps 2 to 4 are done for all of them
+together.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import Final
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.delivery.chat_states import RUN_ENTRIES_MAX, DeliveryRun, DeliveryStates
+from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, DeliveryRun, DeliveryStates
 from tidings.delivery.dispatch import Batch, GatewayDispatch, batches_of
 from tidings.delivery.push_notices import PushNotifier, is_young
 from tidings.model.chats import Unread
@@ -45,7 +46,7 @@ class DispatchedRun(msgspec.Struct, frozen=True):
 
     @property
     def reached(self) -> set[UserKey]:
-        """Users with a connection that received the run, as its gateway has confirmed."""
+        """Users for whom a gateway has confirmed that one of their connections received the run."""
         return set().union(*(batch.reached for batch in self.batches))
 
 
@@ -151,10 +152,10 @@ class Deliverer:
     async def deliver(self, chat: ChatId, *, after: int, up_to: int) -> None:
         """Perform steps 1 to 4 for a range of entries that no other process delivers.
 
-        Only the last `RUN_ENTRIES_MAX` entries are dispatched. Connections that receive them read
-        the earlier entries from the log.
+        Only the last `DISPATCHED_ENTRIES_MAX` entries are dispatched. Connections that receive them
+        read the earlier entries from the log.
         """
-        first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
+        first = max(after + 1, up_to - DISPATCHED_ENTRIES_MAX + 1)
         dispatched = await self.dispatch(chat, [HintEvent(chat, first), HintEvent(chat, up_to)])
         if dispatched:
             try:
@@ -169,7 +170,7 @@ def _stretches(sequences: Iterable[int]) -> list[tuple[int, int]]:
     """Divide sequences into ranges that fit into one run; return the first and last of each."""
     stretches: list[tuple[int, int]] = []
     for sequence in sorted(set(sequences)):
-        if stretches and sequence - stretches[-1][0] < RUN_ENTRIES_MAX:
+        if stretches and sequence - stretches[-1][0] < DISPATCHED_ENTRIES_MAX:
             stretches[-1] = (stretches[-1][0], sequence)
         else:
             stretches.append((sequence, sequence))

@@ -4,8 +4,8 @@
 Connections are looked up twice. The second lookup finds connections that registered after the first
 one. A connection that registers even later reads the head copy, and finds the entries in the log.
 
-Content is decrypted right before the handover and dropped right after it. In a long outage the
-entries wait in memory for the head copy, and their author may be erased meanwhile.
+Content is decrypted right before the handover and dropped right after it. This matters because in a
+long outage the entries wait in memory for the head copy, and their author may be erased meanwhile.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ class Batch(msgspec.Struct, kw_only=True):
     was_opened: bool = False
     sent_to: set[ConnectionAddress] = msgspec.field(default_factory=set)
     reached: set[UserKey] = msgspec.field(default_factory=set)
-    """Users with a connection that received the batch, as its gateway has confirmed."""
+    """Users for whom a gateway has confirmed that one of their connections received the batch."""
 
     def users(self, members: Collection[UserKey]) -> frozenset[UserKey]:
         """Return the users who get the batch, given the current members."""
@@ -106,9 +106,10 @@ class GatewayDispatch:
     async def dispatch(self, batches: Sequence[Batch], members: Collection[UserKey]) -> None:
         """Look up the users in one round trip, and hand the batches over.
 
-        Of the users of a batch, only those among `members`, or removed by the batch, get it.
+        A batch is sent only to those of its users who are in `members`, and to those whom it
+        removes.
 
-        If the registry does not answer, nothing is handed over: connections get the entries at
+        If the registry does not answer, nothing is handed over. Connections then get the entries at
         hello, or when their gateway compares heads.
 
         Raises:

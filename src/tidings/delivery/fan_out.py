@@ -38,7 +38,10 @@ class ReceiptPace:
         self._is_closed = False
 
     def offer(self, event: ReceiptMoved) -> None:
-        """Pass a receipt on now, or within a second unless a later receipt replaces it."""
+        """Pass a receipt on now, if none was passed on within the last second.
+
+        Otherwise it is passed on when that second is over, unless a later receipt replaces it.
+        """
         key = event.receipt.user, event.chat
         if key not in self._pending:
             self._go(key, event)
@@ -64,10 +67,10 @@ class ReceiptPace:
 
 
 class Receiver(Protocol):
-    """A connection, as the delivery uses it. It decides by itself which entries it sends."""
+    """A connection, as this module uses it. The connection decides which entries it sends."""
 
     def deliver(self, entry: Entry, frame: bytes, *, is_small: bool) -> None:
-        """Offer an entry of one of the user's chats; `frame` is the same for all users."""
+        """Send an entry, or mark its chat as behind; `frame` is the same for all users."""
         ...
 
     def notice(self, chat: ChatId, frame: bytes) -> None:

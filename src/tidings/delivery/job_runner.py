@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs delivery jobs: each stores the copies of a notification for up to 100 users.
 
-A job is removed from the queue only after its work is done, so after a crash it runs again. That
-does no harm: a user who already has a copy keeps it, and progress is the set of finished jobs.
+A job is removed from the queue only after its work is done. Therefore it runs again after a crash.
+That does no harm: a user who already has a copy gets no second one, and a job that finishes twice
+is counted once.
 """
 
 import asyncio
@@ -38,10 +39,11 @@ T = TypeVar("T")
 log = logging.getLogger("tidings.delivery")
 
 JOBS_MAX: Final = 1_000
-"""Limit on jobs in memory. Tenants take turns only among the jobs in memory, because a broker
-returns jobs in the order in which they were queued."""
+"""Limit on jobs in memory. It is high, because tenants take turns only among the jobs in memory: a
+broker returns jobs in the order in which they were queued."""
 STORE_JOBS_MAX: Final = 200
-"""Limit on jobs in memory if the queue is in the store, which lets tenants take turns by itself."""
+"""Limit on jobs in memory if the queue is in the store. It is lower, because the store itself lets
+tenants take turns."""
 TAKEN_AT_ONCE: Final = 100
 JOBS_AT_ONCE: Final = 8
 ATTEMPTS_MAX: Final = 5
@@ -126,7 +128,7 @@ class JobRunner:
         self._tasks.start(self._run())
 
     async def close(self) -> None:
-        """Stop. Unfinished jobs are taken again, here or by another runner."""
+        """Stop. Unfinished jobs run again, in another runner or in this one after a restart."""
         await self._tasks.close()
         await self._jobs.close()
 

@@ -3,7 +3,7 @@
 
 Push notices are sent only if there is a push service, and only for messages that still have their
 content and are not older than `YOUNG_MS_MAX`. They are not sent to the sender, to members who muted
-the chat, to members who joined after the message, and to users who are no longer members.
+the chat, to members who joined after the message, or to former members.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from tidings.ports.delivery import (
 from tidings.ports.world import Clock
 
 YOUNG_MS_MAX: Final = 30 * SECOND_MS
-"""Age up to which the entry in an event is used. If it is older, the entry is read again from the
-log, and no push is sent."""
+"""Maximum age at which the entry in an event is used as it is. An older entry is read from the log,
+and no push is sent for it."""
 MUTES_SECONDS: Final = 30.0
 """Time for which the mutes of a chat are cached. A mute takes effect within this time."""
 MUTED_CHATS_MAX: Final = 5_000

@@ -2,8 +2,9 @@
 """The relay: makes sure that every entry is delivered, even if its event was lost.
 
 It reads the store's own stream of changes. Three seconds after a change, it compares the entry with
-the chat's head copy, which means "delivered up to here". If the head copy is behind, the relay
-sends workers a hint. If it is still behind after two hints, the relay delivers the entries itself.
+the chat's head copy, which is the sequence up to which the chat is delivered. If the head copy is
+behind, the relay sends workers a hint. If it is still behind after two hints, the relay delivers
+the entries itself.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from tidings.actions.content.vault import Vault
-from tidings.delivery.chat_states import RUN_ENTRIES_MAX, NotInLog
+from tidings.delivery.chat_states import DISPATCHED_ENTRIES_MAX, NotInLog
 from tidings.model.entries import head_of
 from tidings.model.ids import ChatId
 from tidings.model.refusals import StoreUnavailable
@@ -137,7 +138,7 @@ class Relay:
         return is_more
 
     def _sort(self, written: list[EntryWritten]) -> None:
-        """Make old entries due now and young entries later; keep only the last one of each chat."""
+        """Make old entries due now and young ones after a delay; keep the last entry per chat."""
         now, loop_now = self._clock.now(), asyncio.get_running_loop().time()
         young: dict[ChatId, int] = {}
         for entry in written:
@@ -218,7 +219,7 @@ class Relay:
 
 
 class Republisher:
-    """Delivers in a single process: publishes entries again. Connections drop duplicates."""
+    """Delivers in a single process by publishing entries again. Connections drop duplicates."""
 
     def __init__(
         self, log: Log, deliveries: DeliveryStore, vault: Vault, bus: Bus, clock: Clock
@@ -236,7 +237,7 @@ class Republisher:
             NotInLog: There is no such chat, or its log is shorter.
             StoreUnavailable: The store does not answer.
         """
-        first = max(after + 1, up_to - RUN_ENTRIES_MAX + 1)
+        first = max(after + 1, up_to - DISPATCHED_ENTRIES_MAX + 1)
         state = await self._log.state(chat)
         entries = await self._deliveries.entries(chat, after=first - 1, limit=up_to - first + 1)
         if state is None or not entries or entries[-1].sequence < up_to:

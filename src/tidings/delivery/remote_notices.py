@@ -35,8 +35,8 @@ from tidings.tasks import Tasks
 from tidings.wire.frames import InvitedFrame, ReceiptFrame, TypingNotice, UnreadFrame, encode
 
 UNDER_WAY_MAX: Final = 1_000
-"""Limit on events that are being sent. Further events are dropped: receipts and typing are useless
-later."""
+"""Limit on events that are being sent. Further events are dropped, because late receipts and typing
+events are useless."""
 
 
 class RemoteNotices:

@@ -81,7 +81,7 @@ class Worker:
         self._tasks.start(self._run())
 
     async def close(self) -> None:
-        """Stop. Unfinished events are taken again, here or by another worker."""
+        """Stop. Unfinished events are received again, by another worker or after a restart."""
         await self._tasks.close()
         await self._feed.close()
 
@@ -160,8 +160,8 @@ class Worker:
     async def _settle(self, chat: ChatId, chat_events: _ChatEvents) -> None:
         """Perform steps 2 to 4 for dispatched runs until none is left.
 
-        An event whose entries were dispatched before waits here, too: steps 2 to 4 may not be done
-        for these entries.
+        An event whose entries were dispatched before also waits here, because steps 2 to 4 may
+        still be missing for these entries.
         """
         while chat_events.unsettled:
             runs, chat_events.unsettled = chat_events.unsettled, []
@@ -195,9 +195,10 @@ class Worker:
     # Failures.
 
     async def _attempted(self, work: Callable[[], Awaitable[None]]) -> str | None:
-        """Repeat the work until it succeeds and return None; return the reason if it must give up.
+        """Repeat the work until it succeeds and return None, or give up and return the reason.
 
-        It gives up only if the work itself is to blame, not if the store does not answer at all.
+        It gives up only after several failures that the work itself caused. While the store does
+        not answer at all, it tries again without a limit.
         """
         blamed = attempt = 0
         others = self.settled_runs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catch-up: at hello a plan is made for each chat; then the pump reads the missing entries.
+"""Catch-up: `plan_catch_up` decides at hello how each chat catches up; `Pump` reads the entries.
 
-If too many entries of a chat are missing, none is sent, and the client is asked to load the chat
-again. A gap is never hidden from the client.
+If too many entries of a chat are missing, none of them is sent, and the client is asked to load the
+chat again. A gap is never hidden from the client.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def identify(
 
 
 async def _not_authenticated(context: GatewayContext, connection: ClientConnection) -> Close:
-    """Return the close code for an invalid token; after too many of them, `TOO_FAST`."""
+    """Return the close code for an invalid token; `TOO_FAST` if the address sent too many."""
     outcome = (
         None
         if context.limits is None
@@ -82,9 +82,9 @@ class CatchUpPlan(msgspec.Struct, frozen=True):
 def plan_catch_up(
     chats: Sequence[ChatHead], have: Mapping[str, int], *, is_same_epoch: bool
 ) -> CatchUpPlan:
-    """Decide how each chat catches up, within the limits of one hello.
+    """Decide how each chat catches up. One hello sends a limited number of entries.
 
-    `chats` is sorted by latest activity, so that the most recent chats use the limit first.
+    `chats` is sorted by latest activity, so the limit is spent on the most recent chats first.
     """
     present = {row.chat_id for row in chats}
     gone = [ChatId(chat) for chat in have if chat not in present]
@@ -120,7 +120,8 @@ class Pump:
         self._context = context
         self._connection = connection
         self._is_busy = True
-        """Whether pages are being read. It is true during hello, which uses `bring_to`."""
+        """Whether pages are being read. Also true during hello, because hello calls `bring_to`
+        itself."""
         self._has_room: asyncio.Event | None = None
         """Event for which a page waits if the window has no room; None if no page waits."""
         self._stalled_at: int | None = None
@@ -132,12 +133,12 @@ class Pump:
         return user
 
     def start(self) -> None:
-        """Begin to read the chats that are behind, and those that fall behind later."""
+        """Start to read the chats that are behind; from now on `wake` does the same."""
         self._is_busy = False
         self.wake()
 
     def wake(self) -> None:
-        """Continue a waiting page if the window has room; start to read if a chat is behind."""
+        """Continue a page that waits, if the window has room; start to read if a chat is behind."""
         if self._connection.progress.room > 0:
             self._stalled_at = None
             if self._has_room is not None:
@@ -147,7 +148,7 @@ class Pump:
             self._connection.start(self._work())
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether a page has waited too long for the client to confirm or to read."""
+        """Return whether the client has not confirmed or read entries for too long."""
         return (
             self._stalled_at is not None and now - self._stalled_at > limits.WINDOW_STALLED_MS_MAX
         )
@@ -175,7 +176,10 @@ class Pump:
             self._is_busy = False
 
     async def _send_page(self, chat: ChatId, position: Position) -> None:
-        """Send a page from the log as far as there is room, then the entries that arrived since."""
+        """Read a page from the log and send its entries while there is room.
+
+        Then send the entries that arrived while the page was being read.
+        """
         progress = self._connection.progress
         await self._wait_for_room()
         position.kept = []

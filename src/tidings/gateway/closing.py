@@ -37,7 +37,7 @@ class RevocationCloser:
         await self._tasks.close()
 
     def revoked(self, revocations: Sequence[Revocation]) -> None:
-        """Close the sockets whose credentials these revocations end."""
+        """Close the sockets whose credentials were revoked."""
         ended = RevocationIndex(revocations)
         for user, at in ended.users.items():
             for connection in self._hub.of(user):
@@ -91,10 +91,9 @@ PAUSE_SECONDS_MAX = 0.05
 
 
 async def drain(hub: Hub, seconds: float, jitter_ms: Callable[[int], int]) -> None:
-    """Close every connection with code 1012, spread over `seconds`.
+    """Close every connection with code 1012, spread over at most `seconds`.
 
-    Each client gets a random time to wait before it reconnects. If there are few connections, the
-    last one is closed sooner.
+    Each client is told to wait a random time before it reconnects.
     """
     connections = list(hub)
     if not connections:

@@ -29,7 +29,8 @@ CLOSE_SECONDS_MAX = 2.0
 FRAMES_UNLIMITED = 1 << 62
 
 WRITE_BYTES_MAX = 32 * limits.KIB
-"""Number of queued bytes above which they are written before the turn of the event loop ends."""
+"""If more bytes than this are queued, they are written at once, not at the end of the event loop
+turn."""
 
 
 class Connection(WSListener):
@@ -166,7 +167,7 @@ class Connection(WSListener):
     # Calls from the rest of the gateway.
 
     def deliver(self, entry: Offer, frame: bytes, *, is_small: bool) -> None:
-        """Offer an entry of one of the user's chats."""
+        """Send a new entry of one of the user's chats, or mark the chat as behind."""
         self.stream.offer(entry, frame, is_small=is_small)
 
     def notice(self, chat: ChatId, frame: bytes) -> None:
@@ -224,7 +225,7 @@ class Connection(WSListener):
         self._context.writes.defer(Connection.flush, self)
 
     def _disconnect(self, transport: WSTransport) -> None:
-        """Close without the queued frames, which may not be written after the lease has ended."""
+        """Close without writing the queued frames, because the lease to write has ended."""
         if backlog(transport):
             self._drop(transport)
         else:
@@ -274,7 +275,10 @@ class Connection(WSListener):
         self._is_leaving = True
 
     def close(self, code: Close, retry_after_ms: int | None = None) -> None:
-        """Send `bye` with the reason, then close; a client that reads nothing gets no `bye`."""
+        """Send `bye` with the reason, then close.
+
+        A client that has left too many bytes unread is disconnected without a `bye`.
+        """
         self.flush()
         transport, self.conversation.state = self._transport, State.CLOSED
         if transport is None or transport.is_close_frame_sent:

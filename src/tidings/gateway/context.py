@@ -164,10 +164,10 @@ class WriteLease:
         return Close.RESTARTING if self.was_away else Close.OVERLOADED
 
     def defer(self, write: Callable[[], None]) -> None:
-        """Call `write` when revocations have been read again.
+        """Call `write` after the revocation feed has been read again.
 
-        A process may be late only because of load. Nothing is written until it has read the feed,
-        but its connections are not closed.
+        Until then nothing is written. The connections stay open, because the process may be late
+        only because of load.
         """
         self._deferred[write] = None
 

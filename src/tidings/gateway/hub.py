@@ -121,7 +121,7 @@ _NONE: Final[tuple[ClientConnection, ...]] = ()
 
 
 class Hub:
-    """All connections of this process, by user, with watchers of users who come and go."""
+    """All connections of this process, by user. It notifies watchers when a user comes or goes."""
 
     def __init__(self) -> None:
         self._by_user: dict[UserKey, tuple[ClientConnection, ...]] = {}
@@ -132,7 +132,7 @@ class Hub:
         report_queue("connections", self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return the number of connections and users, and the bytes that wait to be sent."""
+        """Return the number of connections and users, and how many bytes wait to be sent."""
         pending = [bytes_ for connection in self._all if (bytes_ := connection.pending_bytes)]
         return {
             "connections": len(self._all),

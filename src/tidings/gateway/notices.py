@@ -214,7 +214,7 @@ class InboxFrames:
     async def _audience(
         self, tenant: str, inbox: str, sequence: int
     ) -> AsyncIterator[tuple[Broadcast, list[UserKey]]]:
-        """Yield the tenant's connected users in batches, each with the current broadcast."""
+        """Yield the tenant's connected users in batches, each with the broadcast as it is now."""
         await self._views.get(tenant, inbox, age_ms=0)
         for batch in _batches(self._hub.of_tenant(tenant)):
             view = await self._views.get(tenant, inbox)

@@ -41,8 +41,8 @@ class PresenceTracker:
         self._changed: dict[UserKey, bool] = {}
         self._announced: set[UserKey] = set()
         """Users who were last announced as online. A connected user who is missing here will be
-        announced at the next tick. `greet` leaves such users out: otherwise their peers would
-        receive the same presence twice."""
+        announced at the next tick. Therefore `greet` does not send such a user: otherwise the
+        device would receive the same presence twice."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         hub.watch(self._noticed)
@@ -51,8 +51,8 @@ class PresenceTracker:
         """Send the presence of the user's peers to a device that has just become live.
 
         Peers are sent in slices, as fast as the socket accepts them. If all were sent at once, the
-        device would seem not to read. A peer who disconnects meanwhile is left out, because the
-        announcement of that change follows.
+        gateway would take the device for one that does not read. A peer who disconnects meanwhile
+        is omitted, because this change will be announced anyway.
         """
         peers = await self._users.peers(user)
         at_first = online = await self._online(list(peers))

@@ -136,7 +136,7 @@ class DeliveryProgress:
         return True
 
     def waiting(self) -> dict[ChatId, int]:
-        """Return the chats that wait for other processes, with the last sequence awaited."""
+        """Map each chat that waits for entries from other processes to the last of them."""
         return {
             chat: position.head
             for chat, position in self._positions.items()
@@ -186,7 +186,7 @@ class DeliveryProgress:
         position.unacknowledged = left
 
     def caught_up(self, position: Position) -> bool:
-        """Return whether no entry is missing any more; if so, the chat is no longer behind."""
+        """Update whether the chat is behind; return True if no entry is missing any more."""
         position.is_behind = position.sent < position.head
         return not position.is_behind
 

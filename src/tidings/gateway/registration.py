@@ -26,8 +26,8 @@ from tidings.wire.codes import Close
 
 AGAIN_SECONDS: Final = 1.0
 CONNECTIONS_AT_ONCE: Final = 1_000
-"""Number of connections that are compared at once. The limit bounds memory, but a head may be read
-more than once."""
+"""Number of connections that are compared together. The limit bounds memory, but the head of a chat
+is read again for each group that follows the chat."""
 CHATS_AT_ONCE: Final = 1_000
 USERS_AT_ONCE: Final = 8
 CONNECTIONS_PER_TURN: Final = 100
@@ -40,7 +40,7 @@ may fail before it expires."""
 BEAT_SECONDS_MIN: Final = 0.05
 COMPARE_SECONDS: Final = 10.0
 THOROUGH_EVERY: Final = 6
-"""While the registry does not answer, every sixth comparison is thorough, which is one a minute."""
+"""While the registry does not answer, every sixth comparison is thorough: one per minute."""
 PULSE_SECONDS: Final = 1.0
 
 
@@ -48,7 +48,8 @@ class HeadReconciler:
     """Background task that compares the entries sent on connections with the heads of the chats.
 
     A quick comparison covers the chats that the connections follow. A thorough comparison also
-    reads the list of chats of each user, and so finds chats that are new.
+    reads the list of chats of each user. Therefore it also finds chats that are new to a
+    connection.
     """
 
     def __init__(self, hub: Hub, chats: Chats) -> None:
@@ -95,7 +96,7 @@ class HeadReconciler:
     async def _compare_all(
         self, connections: set[ClientConnection], is_thorough: bool
     ) -> list[ClientConnection]:
-        """Return the connections that could not be compared yet."""
+        """Compare these connections; return those that could not be compared yet."""
         left: list[ClientConnection] = []
         remaining = iter(connections)
         while group := list(islice(remaining, CONNECTIONS_AT_ONCE)):
@@ -132,7 +133,7 @@ class HeadReconciler:
     async def _memberships(
         self, connections: Sequence[ClientConnection]
     ) -> dict[UserKey, list[ChatId]]:
-        """Return the chats of each user, including chats of which no entry arrived here."""
+        """Return the chats of each user, including chats of which no entry has arrived here."""
         users = {
             user for connection in connections if (user := connection.conversation.user) is not None
         }
@@ -215,7 +216,7 @@ class GatewayRegistration:
         self._registry.leave(user, connection)
 
     def request_reconcile(self) -> None:
-        """Request a comparison of heads, after all connections are registered again."""
+        """Request a comparison of heads; all connections are registered again before it."""
         self._needs_reconcile = True
         self._soon.set()
 
@@ -268,7 +269,7 @@ class GatewayRegistration:
     async def _pulse(self) -> None:
         """Close all connections if the process was paused; then renew the lease.
 
-        A write that comes before this check detects the pause itself.
+        A write that runs before this check detects the pause itself.
         """
         if self._write_lease.was_away:
             code = self._write_lease.close_code()

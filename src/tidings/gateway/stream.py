@@ -33,11 +33,11 @@ class Stream:
         self._connection = connection
         self._early: dict[ChatId, tuple[int, int, bool]] | None = {}
         """Chats whose entries arrived during hello, each with the sequence after which to start,
-        the last sequence, and whether the chat is small. None after hello."""
+        the last sequence that arrived, and whether the chat is small. None after hello."""
         self._pump = Pump(context, connection)
         self._awaited: dict[ChatId, int] = {}
-        """Last sequence of each chat that other processes had yet to deliver when the current wait
-        began."""
+        """For each chat, the last sequence that other processes had yet to deliver when the current
+        wait began."""
 
     @property
     def _user(self) -> UserKey:
@@ -111,10 +111,10 @@ class Stream:
         self._pump.start()
 
     async def _reaching(self, row: ChatHead, have: int) -> ChatHead:
-        """Return the chat, with its head raised to the device's last entry if the log has it.
+        """Return the chat; if the log has the device's last entry, the head is at least that entry.
 
-        The head comes from a head copy, which is written after the entries were sent. Therefore a
-        device may have later entries.
+        The head comes from the head copy, which is written only after the entries were sent.
+        Therefore the device may have later entries.
         """
         if have <= row.head.sequence:
             return row
@@ -201,10 +201,10 @@ class Stream:
             loop.call_later(self._context.gap_seconds, self._end_wait)
 
     def _end_wait(self) -> None:
-        """Read overdue entries from the log; wait anew for entries that were missed since then.
+        """Read overdue entries from the log; then wait for entries that were missed since.
 
-        In a busy chat some entry is always missing for a moment. If each of them were read from the
-        log at once, reading would never end.
+        The latter are not read at once, because in a busy chat some entry is always missing for a
+        moment, and reading would never end.
         """
         awaited, self._awaited = self._awaited, {}
         self._connection.progress.fall_behind(awaited)
@@ -233,9 +233,9 @@ class Stream:
     # Behind.
 
     def wake(self) -> None:
-        """Continue a waiting page if the window has room; start to read if a chat is behind."""
+        """Continue a page that waits, if the window has room; start to read if a chat is behind."""
         self._pump.wake()
 
     def is_stalled(self, now: int) -> bool:
-        """Return whether a page has waited too long for the client to confirm or to read."""
+        """Return whether the client has not confirmed or read entries for too long."""
         return self._pump.is_stalled(now)

@@ -11,7 +11,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Networks = tuple[Network, ...]
 
 HOUSEHOLD_BITS: Final = 64
-"""Bits of the IPv6 prefix of one client, who can use any address within it."""
+"""Length of the IPv6 prefix that is treated as one client, because a client can use any address in
+it."""
 SITE_BITS: Final = 48
 """Bits of the IPv6 prefix that many providers give to each customer: 65,536 networks of /64."""
 HOPS_MAX: Final = 32
@@ -40,7 +41,7 @@ def counted_address(peer: str | None, forwarded: Sequence[str], trusted: Network
 
 @lru_cache(maxsize=4_096)
 def site_of(counted: str) -> str | None:
-    """Return the /48 around an IPv6 network; None for IPv4, where neighbours are strangers."""
+    """Return the /48 around an IPv6 network; None for IPv4, which has no prefix per customer."""
     if ":" not in counted:
         return None
     return str(ipaddress.ip_network(counted).supernet(new_prefix=SITE_BITS))

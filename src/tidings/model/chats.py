@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chat's state at its head, rows of the chat list, receipts and unread counts.
 
-A state is a cache for writers. A writer that writes into the slot after the state's head thereby
-learns that the state was current. A reader has no such proof, so only the store, never a state,
-decides whether a user may read a chat.
+A state is a cache for writers. If a writer succeeds in storing the entry that follows the state's
+head, this proves that the state was current. A reader has no such proof, so only the store, never a
+state, decides whether a user may read a chat.
 
-The unread count is not stored, so it cannot become wrong. If head and receipt show that there are
-unread messages, they are counted in the log.
+The unread count is not stored, so it cannot become wrong. If head and receipt show that there may
+be unread messages, they are counted in the log.
 """
 
 from collections.abc import Iterable
@@ -54,9 +54,9 @@ class OwnSpan(msgspec.Struct, frozen=True):
 class OwnSends(msgspec.Struct, frozen=True):
     """A user's recent messages, as spans between messages from others, earliest first.
 
-    If the user's read mark is in a span, nothing before the span's first message was unread, and
-    the mark moves to the span's end. Otherwise it does not move. In either case the chat becomes
-    one of the user's own, because the user has written in it.
+    If the user's read mark is in a span, the user had no unread messages before that span. The read
+    mark then moves to the end of the span. Otherwise it does not move. In either case the chat
+    becomes one of the user's own, because the user has written in it.
     """
 
     user: UserKey
@@ -123,7 +123,7 @@ def counts_as_unread(entry: Entry, reader: UserKey, now: int) -> bool:
 
 
 def status(sequence: int, sender: UserKey, receipts: Iterable[Receipt]) -> Status:
-    """Return the status of a message, which is the lowest among the other members."""
+    """Return the status of a message: the lowest status among all members except the sender."""
     others = [receipt for receipt in receipts if receipt.user != sender]
     if not others:
         return "sent"
@@ -165,7 +165,7 @@ class ChatState(msgspec.Struct, kw_only=True):
     last_message: int = 0
     active_at: int = 0
     is_deleted: bool = False
-    """Whether the chat has ended. The members stay here, because they must be notified."""
+    """Whether the chat is deleted. The state keeps the members, because they must be notified."""
 
     @property
     def is_small(self) -> bool:
@@ -177,7 +177,7 @@ class ChatState(msgspec.Struct, kw_only=True):
         return msgspec.structs.replace(self)
 
     def stamp(self, entry: Entry, now: int, mark: str) -> None:
-        """Set sequence, time, mark and counts of a new entry, which goes after the head."""
+        """Set sequence, time, mark and counts of a new entry that will follow the head."""
         entry.sequence = self.head + 1
         entry.created_at = now
         entry.mark = mark

@@ -85,7 +85,7 @@ class Entry(msgspec.Struct, kw_only=True):
     name: str | None = None
 
     shown: "Entry | None" = None
-    """Target of an `edited` entry, as it is now."""
+    """For an `edited` entry: the edited message as it is now."""
     content: str | None = None
     gone: Gone | None = None
 
@@ -95,7 +95,7 @@ class Entry(msgspec.Struct, kw_only=True):
         return message_id(self.chat_id, self.sequence)
 
     def expired(self, now: int) -> bool:
-        """Return whether the content has expired, whether or not it was swept already."""
+        """Return whether the content has expired, even if it has not been removed yet."""
         return self.expires_at is not None and self.expires_at <= now
 
 
@@ -140,7 +140,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job_id(self) -> str:
-        """Public id of the job. It contains the chat's id, so a repeat finds the same job."""
+        """Public id of the job. It contains the chat's id, so a repeated request finds the same
+        job."""
         return f"delete-chat-{self.chat_id}"
 
 
@@ -171,8 +172,8 @@ def chat_of(job_id: str) -> ChatId | None:
 def emptied(entry: Entry) -> Entry:
     """Return what remains of an entry of a deleted chat: its sequence, kind and time.
 
-    The entry stays in its slot, because a process that does not know about the deletion yet would
-    write into a free slot.
+    The entry keeps its slot in the log. Otherwise a process that does not know about the deletion
+    yet could write a new entry into the free slot.
     """
     if entry.kind == "deleted":
         return entry

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines valid identifiers and display names, and makes user keys, ids and public times.
 
-Times are milliseconds since 1970, used internally, and RFC 3339 for clients.
+Times are milliseconds since 1970 inside the server, and RFC 3339 texts for clients.
 
-Names cannot contain invisible characters, or characters that change the direction of writing,
-because with them a user could choose a name that looks like another's. Only the two joiners are
+Names cannot contain invisible characters, or characters that change the direction of writing.
+Otherwise a user could choose a name that looks like another user's name. Only the two joiners are
 allowed, where a script or an emoji needs them.
 """
 
@@ -82,7 +82,7 @@ def is_visible(text: str) -> bool:
 
 
 def _joins(before: str, joiner: str, after: str) -> bool:
-    """Return whether the joiner changes how its neighbours are drawn, and so is visible itself."""
+    """Return whether the joiner has a visible effect: it changes how its neighbours are drawn."""
     if not before or not after:
         return False
     if _VIRAMA in (unicodedata.combining(before[-1]), unicodedata.combining(after[0])):
@@ -163,14 +163,14 @@ def _to_the_second(seconds: int) -> str:
 def revoked_up_to(now: int, before: int | None) -> int:
     """Return the time up to which a user's tokens are revoked; `before` is the last such time.
 
-    Tokens are dated to the second. A token made right after a revocation is dated to the next full
-    second, which may be in the future. Another revocation must include that token.
+    The times in tokens are whole seconds. A token made right after a revocation gets the next
+    second as its time, which may be in the future. The next revocation must include that token too.
     """
     return now if before is None else max(now, (before // limits.SECOND_MS + 1) * limits.SECOND_MS)
 
 
 def from_rfc3339(text: str) -> int:
-    """Return the time in a text from a client.
+    """Parse an RFC 3339 time from a client; return milliseconds since 1970.
 
     Raises:
         ValueError: The text is not RFC 3339, has no offset from UTC, or is out of range.

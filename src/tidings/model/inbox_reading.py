@@ -65,7 +65,7 @@ class UnreadCount(msgspec.Struct, frozen=True):
 
 
 def fold(view: LogView, entries: Sequence[Broadcast], now: int) -> LogView:
-    """Return the view with the next entries of the log, and without expired or too old entries."""
+    """Return the view after the next entries of the log, without expired and too old entries."""
     if not entries:
         return view
     retracted = {target: until for target, until in view.retracted.items() if until > now}
@@ -97,7 +97,7 @@ def copy_read_at(copy: Copy, state: ReadState) -> int | None:
 
 
 def broadcast_read_at(broadcast: Broadcast, state: ReadState) -> int | None:
-    """Return when the broadcast was marked as read, alone or with all earlier; None if unread."""
+    """Return when the broadcast was marked as read, alone or with earlier ones; None if unread."""
     marked = state.singly.get(broadcast.sequence)
     if marked is not None:
         return marked
@@ -114,7 +114,7 @@ def merged(
 
 
 def first_copy_below(position: NotificationPosition) -> str:
-    """Return an id such that exactly the copies after this position in the list have a lower id."""
+    """Return the exclusive upper bound of the ids of all copies after this position in the list."""
     time, notification_id = position
     if broadcast_sequence(notification_id) is None:
         return notification_id
@@ -129,7 +129,7 @@ def count_unread(
     state: ReadState,
     now: int,
 ) -> UnreadCount:
-    """Count the unread notifications. No counter is stored that could become wrong."""
+    """Count the unread notifications. The count is not stored, so it cannot become wrong."""
     unread: list[Copy | Broadcast] = [
         *(copy for copy in copies if copy_read_at(copy, state) is None),
         *(sent for sent in broadcasts if broadcast_read_at(sent, state) is None),

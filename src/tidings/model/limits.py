@@ -25,23 +25,23 @@ OTHERS_CHATS_MAX: Final = 1_000
 """Chats that others created and the user has never written in. A user with this many cannot be
 added to another group."""
 OTHERS_DIRECT_CHATS_MAX: Final = 1_200
-"""With a user who has this many of these chats, nobody can start a direct chat either."""
+"""If a user has this many of these chats, nobody can start a direct chat with the user either."""
 USER_DAY_STRANGERS_MAX: Final = 1_000
 """Strangers that a user may add to chats in a day. A stranger added to three groups counts
 thrice."""
 USER_INVITES_MAX: Final = 100
 """Open invitations that a user may have."""
 INVITER_INVITES_MAX: Final = 10
-"""Invitations that a user may have from one inviter, open or recently declined. They leave room for
-other inviters, and nobody can invite the same user endlessly."""
+"""Invitations that a user may have from one inviter, open or recently declined. Without this limit,
+one inviter could use up `USER_INVITES_MAX`, or invite the same user endlessly."""
 INVITE_MS: Final = 30 * DAY_MS
 INVITE_DECLINED_MS: Final = 7 * DAY_MS
 """Time after declining during which nobody can invite the user into the same chat."""
 SMALL_CHAT_MEMBERS_MAX: Final = 64
 """Members of the largest chat that has receipts, typing, presence and message status."""
 MEMBERS_PER_ENTRY_MAX: Final = 30
-"""Users in one membership entry. Each needs three rows, and DynamoDB allows 100 in a
-transaction."""
+"""Users in one membership entry. Each user needs three rows, and a DynamoDB transaction can write
+at most 100 rows."""
 LISTED_MEMBERS_MAX: Final = 10
 LEAVE_CHATS_MAX: Final = 100
 """Chats that a user can leave with one request."""
@@ -56,12 +56,13 @@ PAGE_DEFAULT: Final = 50
 PAGE_MAX: Final = 100
 PAGE_FRAME_BYTES_MAX: Final = 48 * KIB
 UNREAD_ENTRIES_MAX: Final = 1_000
-"""Entries after the read mark that are read to count unread messages. With more, the unread count
-is an upper bound."""
+"""Entries after the read mark that are read to count unread messages. If there are more, the unread
+count is an upper bound."""
 LISTED_UNREAD_ENTRIES_MIN: Final = 100
 """A chat with at most this many entries after the read mark has an exact count in every list."""
 LIST_UNREAD_ENTRIES_MAX: Final = 10_000
-"""Entries that one page of the chat list reads to count unread messages in all other chats."""
+"""Entries that are read for one page of the chat list, to count unread messages in the chats with
+more entries than that."""
 
 # Idempotency.
 SEND_KEY_MS: Final = 7 * DAY_MS
@@ -72,7 +73,7 @@ REQUEST_KEY_CHARS_MAX: Final = 255
 SLOT_ATTEMPTS_MAX: Final = 8
 TAIL_ENTRIES_MAX: Final = 256
 RUN_ENTRIES_MAX: Final = 256
-"""Entries of one chat that are appended in one run."""
+"""Entries of one chat that are appended together in one write."""
 LANE_PROPOSALS_MAX: Final = 4_096
 """Requests to write that may wait for one chat, if the engine writes in batches; more are refused
 as retryable. An engine that writes one by one has a smaller limit of its own."""
@@ -86,7 +87,7 @@ HELLO_MS_MAX: Final = 10 * SECOND_MS
 HEARTBEAT_MS: Final = 20 * SECOND_MS
 HEARTBEATS_MISSED_MAX: Final = 3
 EARLY_FRAMES_MAX: Final = 32
-"""Frames that a client may send after hello before the server has answered it."""
+"""Frames that a client may send between its hello and the server's answer."""
 BAD_FRAMES_MAX: Final = 3
 """Malformed frames in a row after which the connection is closed."""
 WINDOW_ENTRIES: Final = 1_000
@@ -97,8 +98,8 @@ OUTBOX_PAUSE_BYTES: Final = 64 * KIB
 """Unsent bytes above which a socket gets no further entries until it drains. The entries are read
 from the log later."""
 OUTBOX_BYTES_MAX: Final = 1_024 * KIB
-"""Unsent bytes above which the connection is closed, because the client requests but does not
-read."""
+"""Unsent bytes above which the connection is closed, because the client sends requests but does not
+read the answers."""
 CONNECTION_REQUESTS_MAX: Final = 1_000
 """Sends and fetches of one connection that may wait for an answer."""
 USER_CONNECTIONS_MAX: Final = 20
@@ -162,8 +163,8 @@ DAY_CODES_DEFAULT: Final = 10_000
 SHARE_DAY_CODES_MIN: Final = 1_000
 """Daily cap per country and per tenant: half of the deployment's cap, but at least this many."""
 KNOWN_NUMBERS_RESERVE_PARTS: Final = 5
-"""Each daily cap has this many parts, one of which is reserved for numbers that belong to a user of
-the tenant."""
+"""One in this many codes of each daily cap is reserved for numbers that belong to a user of the
+tenant."""
 ADDRESS_CODES_MAX: Final = 60
 """Codes requested from one address within `CODES_MS`."""
 ADDRESS_DAY_CODES_MAX: Final = 300
@@ -176,7 +177,8 @@ CODES_CLOSE_SECONDS: Final = 6
 SMS_FAILURES_MAX: Final = 5
 """Failed texts in a row after which the provider is considered down."""
 SMS_DOWN_MS: Final = 10 * SECOND_MS
-"""Time for which requests for codes are then refused as retryable."""
+"""Time for which the provider is considered down. Requests for codes are refused as retryable
+during this time."""
 ACCESS_TOKEN_SECONDS: Final = 900
 """Lifetime of a session's access tokens. Tidings itself refuses a token seconds after its session
 ends; other services that verify tokens accept it until it expires."""
@@ -196,12 +198,14 @@ USER_DAY_CONTACTS_MAX: Final = 2_000
 REVOKED_SECONDS_MAX: Final = 5
 """Longest time for which any process still accepts a revoked credential."""
 SEAL_SECONDS_MAX: Final = 3
-"""Time for which a process may encrypt with a cached key after it last checked that it is valid."""
+"""Time for which a process may encrypt with a cached key after the last check that the key is
+valid."""
 SEALED_WRITE_SECONDS_MAX: Final = 1
-"""Longest write of encrypted content; after a slower write, the key is checked again."""
+"""Time that a write of encrypted content may take. After a slower write, the key is checked
+again."""
 ERASING_SECONDS: Final = 4.2
-"""Time that an erasure waits if other processes may have cached the key; after it none can use
-it."""
+"""Time that an erasure waits if other processes may have cached the key. After this time, no
+process can use the key any more."""
 
 # Rate limits: a sustained rate per second, and a burst after a pause. Each request takes as many
 # tokens as it costs, see `actions.rate_limits`.
@@ -220,8 +224,8 @@ SITE_ADDRESSES: Final = 5
 of a provider, or to one person with 65,536 networks."""
 UNKNOWN_WRONG_CREDENTIALS_PER_SECOND: Final = 10
 UNKNOWN_WRONG_CREDENTIALS_BURST: Final = 1_000
-"""Shared by all clients without a known address: those on this machine itself, and those behind a
-proxy that is not configured."""
+"""All clients without a known address share this bucket: those on this machine itself, and those
+behind a proxy that is not configured."""
 USER_SENDS_PER_SECOND: Final = 50
 USER_SENDS_BURST: Final = 2_000
 SENDS_REFUSED_MAX: Final = 20
@@ -255,7 +259,7 @@ INBOX_BROADCASTS_MAX: Final = 1_000
 INBOX_LOG_ENTRIES_MAX: Final = 100_000
 """Entries of an inbox's log that a process reads, from the end, if the log is not in its cache."""
 INBOX_VIEW_BYTES_MAX: Final = 64 * KIB * KIB
-"""Size of the cache in which a process has the logs of all inboxes."""
+"""Size of a process's cache for the logs of all inboxes."""
 TITLE_BYTES_MAX: Final = 200
 BODY_BYTES_MAX: Final = 4 * KIB
 LINK_BYTES_MAX: Final = 2 * KIB
@@ -268,8 +272,8 @@ AUDIENCE_USERS_MAX: Final = 100_000
 JOB_USERS_MAX: Final = 100
 POST_BODY_BYTES_MAX: Final = 8 * KIB * KIB
 BODY_PARTS_MAX: Final = AUDIENCE_USERS_MAX + 20_000
-"""Commas and opening brackets in a request body, including those inside strings. They bound the
-work of parsing better than the number of bytes."""
+"""Commas and opening brackets in a request body, including those inside strings. Their number
+limits the work of parsing better than the number of bytes does."""
 TENANT_LARGE_BODIES_MAX: Final = 2
 """Request bodies above `REQUEST_BODY_BYTES_MAX` that a process reads in parallel for one tenant."""
 LARGE_BODIES_MAX: Final = 8

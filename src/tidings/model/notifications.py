@@ -85,7 +85,7 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True):
     category: str | None = None
     late_joiners: bool = True
     recipients: int = 0
-    """Approximate number of the tenant's users."""
+    """Approximate number of the tenant's users at the time of the post."""
     key: str | None = None
     """Digest of the Idempotency-Key of the post."""
     target: str | None = None
@@ -156,7 +156,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tenant's defaults for inboxes without a value of their own."""
+    """A tenant's defaults, for inboxes that do not set these values themselves."""
 
     keep_days: int | None = None
     late_joiners: bool | None = None

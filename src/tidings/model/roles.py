@@ -87,12 +87,13 @@ def way_into(user: UserKey, by: UserKey, *, is_direct: bool = False) -> Way:
 
 
 def surely_has_room(total: int) -> bool:
-    """Return whether a user in `total` chats has room for another, however many are their own."""
+    """Return whether a user in `total` chats can get another, whether or not these are their
+    own."""
     return total < min(limits.USER_CHATS_MAX, limits.OTHERS_CHATS_MAX)
 
 
 def has_room(way: Way, total: int, own: int) -> bool:
-    """Return whether a user in `total` chats, `own` of them their own, has room for another."""
+    """Return whether a user in `total` chats can get another; `own` of them are the user's own."""
     if way == "own":
         return own < limits.USER_CHATS_MAX
     most = limits.OTHERS_CHATS_MAX if way == "group" else limits.OTHERS_DIRECT_CHATS_MAX
@@ -134,8 +135,8 @@ def asking(invite: Invite, kept: Sequence[Invite]) -> Asked:
     """Return whether a user who has the invitations `kept` can get another.
 
     There is a limit on the user's open invitations, and a lower limit on invitations from one
-    inviter, so that no inviter can use up the first alone. Declined invitations count only towards
-    the second.
+    inviter, so that one inviter cannot use up the user's limit. Declined invitations count only
+    towards the limit for their inviter.
     """
     others = [other for other in kept if other.chat_id != invite.chat_id]
     waiting = sum(other.declined_at is None for other in others)

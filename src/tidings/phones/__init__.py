@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reach phones by push notices, and by text messages with login codes."""
+"""Carry push notices and finished text messages to phones, through a webhook or Amazon SNS."""

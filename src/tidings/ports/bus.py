@@ -81,7 +81,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Protocol):
-    """Dead letters, which are in the store even if the queue is elsewhere. Writes are durable."""
+    """Dead letters. They are in the store even if the queue is elsewhere. Writes are durable."""
 
     async def keep(self, dead_letter: DeadLetter) -> None:
         """Store a dead letter, unless one with this id is stored already."""
@@ -200,7 +200,7 @@ class Bus(Protocol):
 
 
 class FeedUnavailable(Exception):
-    """The feed does not answer. Nothing is lost, because the relay reads the log."""
+    """The feed does not answer. Nothing is lost, because the relay finds missed entries."""
 
 
 class FeedEvent(msgspec.Struct, frozen=True):

@@ -103,7 +103,7 @@ class Chats(Protocol):
     async def listing(
         self, user: UserKey, *, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """Return a user's chats, latest activity first, from below a position or from the top."""
+        """Return a user's chats below a position, or the first ones; latest activity first."""
         ...
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
@@ -150,9 +150,9 @@ class Chats(Protocol):
     async def heads(self, chats: Sequence[ChatId]) -> Mapping[ChatId, int]:
         """Return for each chat a sequence that its log has reached; unknown chats are omitted.
 
-        The sequence is the head or that of the last delivered entry, read strongly, and never less
-        than this process has seen before. No membership is checked: the caller only finds out which
-        logs to read.
+        The sequence is either the head or the sequence of the last delivered entry. It is read with
+        strong consistency and is never lower than one this process has already seen. Membership is
+        not checked, because the caller uses the result only to decide which logs to read.
         """
         ...
 
@@ -161,10 +161,10 @@ class InviteStore(Protocol):
     """Invitations, at most one for each user and chat. Every write is durable when it returns."""
 
     async def put(self, invite: Invite, now: int) -> Asked:
-        """Store an invitation unless `asking` refuses it.
+        """Store an invitation, unless the function `asking` refuses it.
 
-        It replaces a pending invitation of the user into the same chat. If only one more invitation
-        is allowed, two that are stored at the same moment may both succeed.
+        It replaces a pending invitation of the same user into the same chat. If the limit allows
+        only one more invitation, two that are stored at the same moment may both succeed.
         """
         ...
 
@@ -202,7 +202,7 @@ class Deletions(Protocol):
     async def lease(self, chat: ChatId, holder: str, now: int) -> Deletion | None:
         """Acquire the lease on deleting a chat; None if another holder has the lease.
 
-        Two holders at once do no harm, but the work would be done, and paid for, twice.
+        Two holders at once would do no harm, but the work would be done and paid for twice.
         """
         ...
 

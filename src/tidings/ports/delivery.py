@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of delivery: store calls, registry and handover between gateways, push notices and
-texts."""
+"""Ports of delivery: store calls, registry, handover to gateways, push notices, text messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -73,9 +72,9 @@ class Handover(Protocol):
     ) -> Mapping[str, frozenset[str]]:
         """Send entries of one chat, in order, to gateways; `users` lists each gateway's users.
 
-        Returns for each gateway its connections that were given every entry; a connection that had
-        no room for an entry reads it from the log. Gateways that did not answer within a second are
-        left out.
+        Returns for each gateway the connections that were given every entry. This includes
+        connections that had no room for an entry, because they read it from the log. Gateways that
+        did not answer within a second are omitted.
         """
         ...
 
@@ -102,10 +101,11 @@ class HandoverTarget(Protocol):
         users: Sequence[UserKey],
         answer: Callable[[list[str]], None],
     ) -> None:
-        """Accept entries of one chat for users, and later call `answer` with their connections.
+        """Queue entries of one chat for these users; later call `answer`.
 
-        A gateway that is too far behind does not answer. It compares heads, and so finds the
-        entries that it missed.
+        `answer` gets the connections to which the entries were passed. A gateway whose queue is
+        full drops the entries and does not answer. Instead it compares heads, and so finds the
+        entries.
         """
         ...
 
@@ -138,8 +138,8 @@ class Refreshed(msgspec.Struct, frozen=True):
     """Outcome of refreshing registrations."""
 
     missing: list[tuple[UserKey, str]]
-    """Connections that had lost their registration, so nobody could find them, and have it
-    again."""
+    """Connections whose registration had expired, so that nobody could find them. They are
+    registered again."""
     surplus: list[tuple[UserKey, str]]
     """Connections that stay unregistered, because their users have too many other connections."""
 
@@ -200,8 +200,8 @@ class DeliveryStore(Protocol):
     async def advance(self, chat: ChatId, head: Head, member_count: int | None) -> None:
         """Store in the chat's head copy that entries up to `head` are delivered; durable on return.
 
-        The copy only moves forward. It is written at most once a second per chat; an earlier call
-        waits. `member_count` is given if the entries changed it.
+        The copy only moves forward. It is written at most once a second per chat; a call that comes
+        sooner waits. `member_count` is given if the entries changed it.
         """
         ...
 
@@ -234,9 +234,9 @@ Change = EntryWritten | ContentExpired
 
 
 class Changes(Protocol):
-    """Changes of the log within the last day. After a start, each is returned at least once.
+    """Changes of the log within the last day, in any order.
 
-    They are returned in any order.
+    After each start of the process, every one of them is returned at least once.
     """
 
     async def poll(self) -> Sequence[Change]:
@@ -252,7 +252,7 @@ class RemoteGateways:
     """Finds users who are connected to other gateways, and sends them frames and inbox events."""
 
     def __init__(self, registry: Registry, handover: Handover, own: str) -> None:
-        """Create this part for the gateway in this process, whose name is `own`."""
+        """`own` is the name of the gateway in this process."""
         self._registry = registry
         self._handover = handover
         self._own = own

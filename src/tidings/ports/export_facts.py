@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file format of an export, and the ports of the engines that export and import.
 
-An export consists of facts, one per line. The fields and their order are the format: a released
-version never changes, and a change makes a new version. Version 2 added the inbox. Version 3 added
+An export consists of facts, one per line. The fields and their order are the format. A released
+version never changes, so any change needs a new version. Version 2 added the inbox. Version 3 added
 sessions, a tenant's own public keys, suspension and quotas of tenants, and deactivation of users.
 Version 4 added the audit trail and a MAC at the end.
 
 Nothing is decrypted: content stays encrypted, and keys stay wrapped. A deleted chat is exported as
 empty entries, the last of which is `deleted`, whether its deletion job is finished or not. Data
-that an engine derives from the facts is not exported, nor are login codes and budgets, which are
-short-lived.
+that an engine derives from the facts is not exported. Login codes and budgets are not exported
+either, because they are short-lived.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -121,7 +121,7 @@ class SessionFact(FactBase, frozen=True, kw_only=True, tag="session"):
 
 
 class DataKeyFact(FactBase, frozen=True, kw_only=True, tag="data_key"):
-    """An author's last data key, wrapped; only its generation is left if it was destroyed."""
+    """An author's last data key, wrapped. If it was destroyed, only its generation is exported."""
 
     author: UserKey
     generation: int
@@ -277,7 +277,7 @@ _ENTRY_FIELDS: Final = EntryFact.__struct_fields__
 
 
 def entry_fact(entry: Entry, now: int) -> EntryFact:
-    """Return an entry as a fact, without its content if that has expired, whether swept or not."""
+    """Return an entry as a fact. Expired content is omitted, even if it is still stored."""
     values = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
     if entry.box is None or entry.expired(now):
         values |= {"box": None, "box_key": 0}
@@ -292,7 +292,7 @@ def to_entry(fact: EntryFact) -> Entry:
 
 
 class WholeChat(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat with its head and members, which are known only after the last of its facts."""
+    """A chat with its head and members. They are known only after the last of the chat's facts."""
 
     chat: ChatFact
     head: Head
@@ -358,10 +358,11 @@ class Target(Protocol):
         ...
 
     async def write(self, facts: Sequence[Written], progress: ExportProgress) -> None:
-        """Store these facts, and then the progress; durable when it returns.
+        """Store these facts, then the progress. Both are durable when this returns.
 
-        Storing the same facts again changes nothing. The row of a chat is written from `WholeChat`.
-        An engine that needs no stored number of users skips `UserCount`.
+        Storing the same facts again changes nothing. A chat's row is written when its `WholeChat`
+        arrives, not for its `ChatFact`. An engine that does not store the number of users ignores
+        `UserCount`.
         """
         ...
 

@@ -80,8 +80,8 @@ class BroadcastFact(FactBase, frozen=True, kw_only=True, tag="announcement"):
     box: bytes | None = None
     box_key: int = 0
     is_last: bool = False
-    """Whether this is the last entry of its log, which is exported even if it has expired, because
-    the next entry needs the sequence after it."""
+    """Whether this is the last entry of its log. The last entry is exported even if it has expired,
+    because its sequence determines the sequence of the next entry."""
 
 
 class PostKeyFact(FactBase, frozen=True, kw_only=True, tag="post_key"):
@@ -156,7 +156,7 @@ def converted(kind: type[_S], source: msgspec.Struct, **others: object) -> _S:
 
 
 def broadcast_fact(broadcast: Broadcast, now: int, *, is_last: bool) -> BroadcastFact:
-    """Return a log entry as a fact, without its content if that has expired, swept or not."""
+    """Return a log entry as a fact. Expired content is omitted, even if it is still stored."""
     fact = converted(BroadcastFact, broadcast, is_last=is_last)
     if fact.box is None or fact.expires_at <= now:
         return msgspec.structs.replace(fact, box=None, box_key=0)

@@ -84,9 +84,10 @@ class Notifications(Protocol):
 
     @property
     def broadcasts_age_ms(self) -> int:
-        """Greatest age of an inbox's log in the cache of any process; 0 without a cache.
+        """Maximum age of an inbox's log in the cache of any process; 0 without a cache.
 
         A retraction is answered only when this much time has passed since it became durable.
+        Otherwise another process could still show the notification after the answer.
         """
         ...
 

@@ -20,7 +20,8 @@ class SlotTaken(msgspec.Struct, frozen=True):
     """Another writer has used one of the slots; no entry was written."""
 
     keys_are_claimed: bool = False
-    """Whether the run's keys were claimed nevertheless, with the slots that the run wanted."""
+    """Whether the run's keys are claimed although no entry was written. The claims name the slots
+    that the run wanted."""
 
 
 class KeyTaken(msgspec.Struct, frozen=True):
@@ -96,30 +97,34 @@ class Log(Protocol):
 
     @property
     def run_entries_max(self) -> int:
-        """Most messages in a run: a longer run would cost more than it saves, or would not fit."""
+        """Maximum number of messages in a run. A longer run would cost more than it saves."""
         ...
 
     def append(self, run: Run) -> None:
         """Claim the run's keys and write its entries into their slots, unless a slot is taken.
 
-        All entries are written or none. Keys are claimed no later than the entries are written: a
-        process that dies in between leaves claims without entries, and nothing else.
+        All entries are written or none. Keys are claimed no later than the entries are written. If
+        a process dies between the two, only claims without entries are left.
 
         The transaction that writes an entry also applies its effects. `created`, `added`, `removed`
         and `role` write the membership and receipt rows and the chat's member count. `renamed`
         writes the name. `deleted` marks the chat as deleted, adds the job that removes the rest,
-        and allows the pair of a direct chat to create another. `edited` writes its box, box_key and
-        time into the target, and stores no content itself. `redacted` removes the target's content.
-        `reacted` and `unreacted` write the reaction and the target's count of it.
+        and allows the two users of a direct chat to create another one. `edited` writes its box,
+        box_key and time into the target, and stores no content itself. `redacted` removes the
+        target's content. `reacted` and `unreacted` write the reaction and the target's count of it.
 
-        `run.settle` is called exactly once, on the event loop, with the outcome; with `Kept` only
-        after everything is durable. Runs of one chat settle in the order of the calls.
+        `run.settle` is called exactly once, on the event loop, with the outcome. The outcome `Kept`
+        is reported only after everything is durable. Runs of one chat settle in the order of the
+        calls.
         """
         ...
 
     @property
     def waiting_max(self) -> int:
-        """Most proposals that may wait for one chat: the store can write them in a few seconds."""
+        """Maximum number of proposals that may wait for one chat.
+
+        The store can write this many in a few seconds.
+        """
         ...
 
     def append_later(self, make_run: Callable[[], Run | None]) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for tenants with their keys and quotas, for users, and for the audit trail.
 
-One audit entry records one administrative act, except for tokens: those that a key requests while
-the previous entry is being written share the next entry. An entry for each would cost more than
-making the token.
+One audit entry records one administrative act. Tokens are an exception: all tokens that a key
+requests while the previous entry is being written share the next entry. Otherwise the entries would
+cost more than the tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -232,11 +232,11 @@ class UserStore(Protocol):
     async def put(
         self, user: UserKey, *, display_name: str | None, phone_number: str | None, now: int
     ) -> tuple[User, bool]:
-        """Create or update a user; None leaves a field unchanged. True if the user is new.
+        """Create or update a user; a field that is None is not changed.
 
-        The same transaction claims the phone number within the tenant and releases the user's
-        previous number. If that was a different number, the transaction also revokes the user's
-        tokens and sessions, as `revoke_tokens` does.
+        Returns the user and whether the user is new. The same transaction claims the phone number
+        within the tenant. If the user had a different number before, the transaction also releases
+        that number and revokes the user's tokens and sessions, as `revoke_tokens` does.
 
         Raises:
             PhoneTaken: The number belongs to another user; nothing was changed.
@@ -248,9 +248,10 @@ class UserStore(Protocol):
         ...
 
     async def with_phone(self, user: UserKey, phone_number: str, now: int) -> tuple[User, bool]:
-        """Return the user who has this number, or create `user` with it. True if the user is new.
+        """Return the user who has this number, or create `user` with it.
 
-        All callers that do this at the same moment get the same user.
+        Also returns whether the user is new. All callers that do this at the same moment get the
+        same user.
         """
         ...
 
@@ -274,9 +275,10 @@ class UserStore(Protocol):
     async def revoke_tokens(self, user: UserKey, now: int) -> bool:
         """Revoke the user's tokens and sessions made up to now.
 
-        The revocation is also appended to the feed, with the same time. `revoked_at` becomes now,
-        or the start of the second after its old value if that is later: a token made just after the
-        last revocation is dated ahead, and is revoked too. Returns False if there is no such user.
+        The revocation is also appended to the feed, with the same time. `revoked_at` becomes now
+        or, if that is later, the start of the second after its old value. The reason is that a
+        token made right after the last revocation is dated to the next full second, and must be
+        revoked too. Returns False if there is no such user.
         """
         ...
 
@@ -301,8 +303,8 @@ class UserStore(Protocol):
     async def peers(self, user: UserKey) -> Mapping[UserKey, int | None]:
         """Return the users who share a small chat with the user, and when each was last seen.
 
-        At most `PRESENCE_PEERS_MAX` are returned, from the user's oldest chats: adding a user to
-        many new groups does not displace the user's peers.
+        At most `PRESENCE_PEERS_MAX` are returned, from the user's oldest chats. Therefore, adding
+        the user to many new groups does not displace earlier peers.
         """
         ...
 

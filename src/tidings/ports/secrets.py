@@ -59,7 +59,7 @@ class MasterKeys(Protocol):
         ...
 
     async def finish_rotation(self) -> None:
-        """Remove the previous keys, durably where Tidings stores them itself.
+        """Remove the previous keys; durable if Tidings stores the keys itself.
 
         Raises:
             SetupError: The previous keys cannot be removed; the rotation stays unfinished.
@@ -72,8 +72,8 @@ class WrappedKey(msgspec.Struct, frozen=True, kw_only=True):
 
     author: UserKey
     generation: int
-    """Number of this key among the author's keys: 1, 2, ... Each key is destroyed before the
-    next."""
+    """Number of this key among the author's keys: 1, 2, ... A key is destroyed before the next one
+    is made."""
     wrapped: bytes
     master_key_id: str
     is_ending: bool = False
@@ -134,7 +134,10 @@ class Deployment(Protocol):
         ...
 
     async def sealed(self, name: str) -> tuple[str, bytes] | None:
-        """Return a sealed deployment secret, after the id of the master key that sealed it."""
+        """Return (id of the master key, sealed secret) for a deployment secret.
+
+        Returns None if no secret is stored under this name.
+        """
         ...
 
     async def keep_first_sealed(
@@ -149,7 +152,7 @@ class Deployment(Protocol):
     async def keep_sealed(self, name: str, master_key_id: str, sealed: bytes) -> None:
         """Store a deployment secret, sealed by a master key; durable when it returns.
 
-        Shortly afterwards, the values that this call and earlier calls of `rewrap` replaced cannot
-        be recovered from the live store any more.
+        Soon afterwards, old values can no longer be recovered from the live store: the value that
+        this call replaced, and the values that earlier calls of `rewrap` replaced.
         """
         ...

@@ -41,7 +41,7 @@ class LoginCodes(Protocol):
         ...
 
     async def restore(self, code: LoginCode, before: KeptCode) -> None:
-        """Replace `code` by `before` and its attempts, if `code` is still stored and unused."""
+        """Restore the code `before` with its attempts, if `code` is still stored and unused."""
         ...
 
     async def attempt(
@@ -50,9 +50,10 @@ class LoginCodes(Protocol):
         """Count an attempt from an address and return the code.
 
         Returns None if there is no code, if it has expired, or if `limits.CODE_ATTEMPTS_MAX`
-        attempts were counted before, even if many processes count at once. Attempts from an address
-        that did not request the code have a lower limit, `limits.CODE_ATTEMPTS_ELSEWHERE_MAX`, so
-        that an attacker elsewhere leaves some attempts to the user.
+        attempts were counted before. The limit is exact even if many processes count at once.
+        Attempts from an address that did not request the code have a lower limit,
+        `limits.CODE_ATTEMPTS_ELSEWHERE_MAX`. Therefore an attacker at another address cannot use up
+        all attempts of the user.
         """
         ...
 
@@ -65,7 +66,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """A limit on a count within one period of time."""
 
     name: str
-    """Name of the count, which contains the period; the next period has another name."""
+    """Name of the count. It contains the period, so that each period has a count of its own."""
     most: int
     expires_at: int
     """When the period is over and the count may be removed."""
@@ -102,13 +103,14 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     previous_digest: bytes | None = None
     """Digest of the refresh token before the valid one; None until the first rotation."""
     sealed_refresh: bytes | None = None
-    """The valid refresh token, sealed under a key derived from the previous token: a client that
-    lost the answer to a rotation repeats the request and gets the same token."""
+    """The valid refresh token, sealed under a key derived from the previous token. A client that
+    lost the answer to a rotation can repeat the request, and gets this token again."""
     created_at: int
     rotated_at: int
     """When the valid refresh token was made."""
     expires_at: int
-    """End of the session. Each rotation moves it; the caller has to compare it with the time."""
+    """When the session ends. Each rotation postpones it; the caller has to compare it with the
+    time."""
     revoked_at: int | None = None
 
 
@@ -180,11 +182,11 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revocations(Protocol):
-    """The revocation feed: a log of revocations at positions 1, 2, ..., never changed.
+    """The revocation feed: an append-only log of revocations, at positions 1, 2, ...
 
-    Positions have no gaps: a reader that has read up to one misses nothing that is appended later.
-    Other ports append to the feed where their docstrings say so, in the same transaction as the
-    revocation.
+    Positions have no gaps, and new revocations get higher positions. Therefore a reader that
+    continues after its last position misses nothing. Other ports append to the feed where their
+    docstrings say so, in the same transaction as the revocation.
     """
 
     async def append(self, revocation: Revocation) -> None:
@@ -254,7 +256,7 @@ class Buckets(Protocol):
 
 
 class OwnBuckets(Buckets, Protocol):
-    """Buckets that only this process uses, which therefore need no waiting."""
+    """Buckets that only this process uses, so that taking a token never waits."""
 
     def take_now(self, bucket: Bucket) -> int:
         """Take a token and return 0, or return the milliseconds until there is a token."""

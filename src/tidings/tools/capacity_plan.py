@@ -48,7 +48,7 @@ class TablePlan:
     gigabytes_a_month: float
     """Growth per month until the oldest messages are removed."""
     gigabytes: float
-    """Size when the oldest messages have reached the retention."""
+    """Size at the end of the retention time, when the first messages are removed."""
     on_demand: float
     """Dollars per month if each unit is paid when it is used."""
     provisioned: float

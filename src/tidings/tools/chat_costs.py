@@ -54,7 +54,7 @@ def _head_copy() -> Charge:
 def _recounts(readers: float, entry_bytes: int) -> list[Charge]:
     """Return the charges for each connected reader's new unread count.
 
-    Each reader takes a read of a receipt and a read of the end of the log.
+    For each reader, the receipt and the end of the log are read.
     """
     return [
         _reads("read_receipt", "delivery_state", readers, readers),
@@ -109,7 +109,7 @@ def _look_at_message(members: int, content: int) -> list[Charge]:
 def _about_chat(members: int) -> list[Charge]:
     """Return the charges for the data about the chat that every page includes.
 
-    For large chats it contains no receipts.
+    A page of a large chat includes no receipts.
     """
     is_small = members <= limits.SMALL_CHAT_MEMBERS_MAX
     receipts = [_reads("show_receipts", "delivery_state", members / 2)] if is_small else []

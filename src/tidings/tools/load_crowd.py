@@ -30,9 +30,9 @@ SETTLING_SECONDS_MAX: Final = 30.0
 
 
 async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """Run the works, at most `at_once` at the same time; return their results in order.
+    """Run the coroutines, at most `at_once` at the same time; return their results in order.
 
-    If a work fails, its error is raised without an exception group.
+    If a coroutine fails, its own error is raised, not an exception group.
     """
     turn = asyncio.Semaphore(at_once)
 
@@ -53,8 +53,9 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, T]], at_once: int) ->
 
 
 def allow_connections(count: int) -> None:
-    """Raise the limit of open files, so that this process and its children can open so many
-    connections.
+    """Raise the limit of open files, so that a process can open `count` connections.
+
+    The children of this process inherit the limit.
 
     Raises:
         LoadStopped: The system does not allow so many open files.
@@ -254,7 +255,7 @@ def _unanswered(talkers: list[Talker]) -> int:
 
 
 def _missing(talkers: list[Talker]) -> int:
-    """Return the number of acknowledged messages that the other user of the pair has not got."""
+    """Return the number of acknowledged messages that the other user of a pair has not received."""
     return sum(
         abs(left.acknowledged - right.delivered) + abs(right.acknowledged - left.delivered)
         for left, right in zip(talkers[::2], talkers[1::2], strict=True)

@@ -181,7 +181,7 @@ async def paced(
 async def _warmed_up(
     crowd: Crowd, talkers: list[Talker], already: list[int], seconds: float
 ) -> None:
-    """Wait until every user has got an answer, then for these seconds.
+    """Wait until every user has got an answer, then for this many seconds.
 
     A user's first message is slower, because it also creates a data key and loads the chat.
     """

@@ -181,8 +181,7 @@ class RowPerNotification:
     name = "row-per-notification"
 
     def post(self, users: int, content: int) -> Units:
-        """Return the cost of writing, for each user, the row, the inbox's and the category's
-        counter."""
+        """Return the cost of writing a row and the counters of inbox and category for each user."""
         return Units(users * (write_units(NOTIFICATION_BYTES + content) + 2))
 
     def redact(self, users: int, content: int) -> Units:

@@ -30,7 +30,7 @@ class Traffic:
     chats: int = 50
     """Number of chats that each user is in."""
     opens_per_day: float = 10.0
-    """How often each user returns per day. Each time takes a hello, a chat list and the missed
+    """How often each user returns per day. Each return costs a hello, a chat list and the missed
     entries."""
     reads_per_day: float = 20.0
     """Pages of history that each user reads per day."""

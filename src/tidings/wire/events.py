@@ -5,11 +5,11 @@ An event contains an entry as it is stored, with its content encrypted or left o
 ignores fields that it does not know, so that two versions can run side by side.
 
 Messages between processes go through Redis, Kafka and SQS. They are encrypted with AES-256-GCM,
-because otherwise anybody who can write there could forge frames and jobs. Each is bound to its
-destination, which is a channel, topic or queue. An encrypted message consists of a version byte,
-the sender's salt, the sender's counter, and the ciphertext. Each process draws a salt when it
-starts and derives its own key from the shared secret and the salt, so a counter is enough for
-nonces that never repeat.
+because otherwise anybody who can write there could forge frames and jobs. Each message is bound to
+its destination: a channel, topic or queue. An encrypted message consists of a version byte, the
+sender's salt, the sender's counter, and the ciphertext. Each process draws a salt when it starts,
+and derives its own key from the shared secret and the salt. The counter can therefore be the nonce:
+it never repeats under the same key.
 
 In the header `Tidings-Signature: t=<seconds>,v1=<hex>` of a webhook, `v1` is the HMAC-SHA256 of
 `<seconds>.<body>` under the webhook's secret. While the secret is being replaced there is a second
@@ -72,9 +72,10 @@ def secrets_of(newest: str, previous: str | None) -> list[bytes]:
 
 
 def delivery_id(body: bytes) -> str:
-    """Return the id of a delivery, which is a digest of its body and so the same at every attempt.
+    """Return the id of a delivery: a digest of its body, so it is the same at every attempt.
 
-    The id needs no signature of its own, and another process gives the same batch the same id.
+    Another process computes the same id for the same batch. The id needs no signature of its own,
+    because the body is signed.
     """
     return hashlib.sha256(body).hexdigest()
 
@@ -85,7 +86,11 @@ class MessageCipher:
     def __init__(
         self, secret: bytes, salt: bytes, *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Derive this process's key. The salt must be new and random. `now` limits log messages."""
+        """Derive this process's key.
+
+        The salt must be random and never used before. `now` is the clock for the rate limit on log
+        messages.
+        """
         assert len(salt) == SALT_BYTES
         self.refused = 0
         """Number of received messages that were rejected as forged, changed, or meant for another
@@ -105,7 +110,10 @@ class MessageCipher:
         return self._header + counter + box
 
     def open(self, destination: str, sealed: bytes) -> bytes | None:
-        """Decrypt a message; None, counted and logged, if it is not for this destination."""
+        """Decrypt a message; return None if it is forged or changed, or is for another destination.
+
+        A rejected message is counted, and some are logged.
+        """
         payload = self._opened(destination.encode(), sealed)
         if payload is None:
             self._refuse(destination)
@@ -144,7 +152,10 @@ class MessageCipher:
 
 
 class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
-    """An entry was stored. The receiver of an old event reads the entry from the log instead."""
+    """An entry was stored.
+
+    If the event is old, the receiver does not use the entry in it, and reads the log instead.
+    """
 
     entry: Entry
 
@@ -162,7 +173,7 @@ class EntryEvent(msgspec.Struct, tag_field="event", tag="entry", frozen=True):
 class HintEvent(msgspec.Struct, tag_field="event", tag="hint", frozen=True):
     """A lower bound for the head of a chat.
 
-    The receiver checks that all entries up to it were delivered.
+    The receiver checks that all entries up to this sequence were delivered.
     """
 
     chat: ChatId
@@ -203,7 +214,7 @@ def entry_event(entry: Entry) -> bytes:
 
 
 def encode_event(event: HintEvent | CleanedEvent) -> bytes:
-    """Encode an event without an entry."""
+    """Encode an event that carries no entry: a hint, or a cleaned event."""
     return _encode(event)
 
 

@@ -245,7 +245,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def _encode_fresh(entry: Entry) -> bytes:
-    """Encode an unchanged message, the usual case: 1.6 µs instead of 3.1."""
+    """Encode a message that was never changed, the usual case. This takes 1.6 µs instead of 3.1."""
     return encode(
         EntryFrame(
             chat=entry.chat_id,

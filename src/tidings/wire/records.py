@@ -116,7 +116,7 @@ class ReactionRecord(msgspec.Struct):
 
 
 def entry_fields(entry: Entry) -> dict[str, object]:
-    """Return the fields of an entry's record that its kind has, with the content if decrypted."""
+    """Return the fields of an entry's record; the kind of the entry determines which these are."""
     fields: dict[str, object] = {
         "chat": entry.chat_id,
         "sequence": entry.sequence,

@@ -57,16 +57,16 @@ class Appender:
         bus: Bus,
         clock: Clock,
         chance: Chance,
-        backoff: Callable[[int], Awaitable[None]],
+        back_off: Callable[[int], Awaitable[None]],
     ) -> None:
-        """Create an appender; `backoff(n)` waits a random time before the n-th retry.
+        """Create an appender; `back_off(n)` waits a random time before the n-th retry.
 
         A retry is needed when another process has taken the slot for the next entry.
         """
         self._log = log
         self._bus = bus
         self._clock = clock
-        self._backoff = backoff
+        self._back_off = back_off
         self._chat_queues = ChatQueues()
         self._repeats = Repeats(log, clock)
         self._mark = chance.token(8).hex()
@@ -326,7 +326,7 @@ class Appender:
         chat_queue.waiting.extendleft(reversed(again))
         if again:
             # Wait before the read, not after it: a writer that has just read rarely loses again.
-            await self._backoff(again[0].attempts)
+            await self._back_off(again[0].attempts)
         try:
             await self._read_on(chat_queue)
         except Refusal as refusal:

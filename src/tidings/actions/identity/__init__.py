@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identify callers and manage tenants, users, sessions, tokens, keys, quotas and rate limits."""
+"""Identify callers and manage tenants, users, sessions, tokens, keys and quotas."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send login codes in the background; only the phone learns whether a code was sent.
+"""Write the text message with a login code, and send it in the background.
+
+Only the phone learns whether a code was sent.
 
 Also contains the lookup of tenants that allow phone login, and the health of the SMS provider.
 """

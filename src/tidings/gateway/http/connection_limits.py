@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits the open connections of the process: in total, per address and per kind.
 
-All limits follow from the file descriptors that the process may open. They are divided once:
+All limits follow from the number of file descriptors that the process may open. The descriptors are
+divided once:
 
 - some for the process itself (files, connections to the engines);
 - some for connections that have not sent their request yet;
 - a reserve for health checks and requests with the root key, one request per connection;
-- the rest, shared by sockets and HTTP. HTTP never uses more than half of it, to leave room for
-  sockets, and sockets leave an eighth of it to HTTP.
+- the rest, shared by sockets and HTTP. HTTP may use at most half of it. Sockets may use all but an
+  eighth (at most 1,024), which is kept for HTTP.
 
 When there is no room for HTTP, a new connection replaces the one that has been idle longest.
 
-When too many connections have not sent their request yet, the oldest of them is closed. An address
-also has a limit of its own, above which its own oldest connection is closed. Otherwise one address
-that opens connections and sends nothing would displace those of everybody else.
+When too many connections have not sent their request yet, the oldest of them is closed. If one
+address has too many such connections, its own oldest one is closed. Otherwise a single address that
+opens connections and sends nothing would displace the connections of all others.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class Undecided:
 
 
 def _make_room(waiting: dict[Waiting, None]) -> None:
-    """Close the oldest connection that still waits; those that are done leave by themselves."""
+    """Close the oldest connection that still waits for its first bytes."""
     for oldest in waiting:
         if not oldest.done():
             oldest.set_exception(TimeoutError())
@@ -219,7 +220,7 @@ class ConnectionLimits:
         return self._taken(Slot(ConnectionClass.SOCKET, address))
 
     def _enter_reserve(self, address: str | None) -> Slot | None:
-        """Enter the reserve; if it is full, close its oldest connection without a request.
+        """Enter the reserve; if it is full, close its oldest connection that has sent no request.
 
         Therefore a client cannot occupy the reserve with connections that send nothing.
         """

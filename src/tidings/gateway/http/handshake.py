@@ -89,7 +89,7 @@ def make_socket_protocol(
 
 
 class Handshake:
-    """Checks requests for a socket, and makes the protocol of each accepted socket."""
+    """Checks requests for a socket, and creates the protocol of each accepted socket."""
 
     def __init__(
         self,

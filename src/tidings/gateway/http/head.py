@@ -179,7 +179,7 @@ def read_head(parser: httptools.HttpRequestParser, target: bytes, headers: Heade
 
 
 class ReadGate(FlowControl):
-    """Flow control for a protocol that parses all bytes it has before it reads more."""
+    """Flow control for a protocol that parses all received bytes before it reads more."""
 
     def __init__(self, transport: asyncio.Transport, read_on: Callable[[], None]) -> None:
         super().__init__(transport)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listens on one port for sockets and HTTP, and makes the protocol of each connection.
+"""Listens on one port for sockets and HTTP, and creates the protocol of each connection.
 
 The listener peeks at the first bytes of each connection: `GET /v1/ws` is counted as a socket if the
 process serves sockets, anything else as HTTP. If there is no room for another connection, the
-client gets 503. The kernel wakes the process only when enough bytes for the decision have arrived,
-so a client that sends one byte and waits costs nothing.
+client gets 503.
+
+The kernel wakes the process only when enough bytes for this decision have arrived. Therefore a
+client that sends one byte and waits costs nothing.
 """
 
 import asyncio
@@ -242,10 +244,10 @@ class Listener:
 
 
 def kind_of(start: bytes, *, has_sockets: bool) -> ConnectionClass:
-    """Return the kind of a connection whose first request starts like this.
+    """Return the kind of a connection whose first request starts with these bytes.
 
     A process without sockets answers a request for a socket like any other request. Therefore it
-    counts such a request as HTTP: otherwise the request would bypass the limits on HTTP.
+    counts such a request as HTTP. Otherwise the request would bypass the limits on HTTP.
     """
     is_socket = start.startswith(SOCKET_REQUEST) and start[len(SOCKET_REQUEST) :] in (b" ", b"?")
     return ConnectionClass.SOCKET if has_sockets and is_socket else ConnectionClass.HTTP

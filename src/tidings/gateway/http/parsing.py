@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses the requests of one connection piece by piece, with bounded memory.
 
-The parser cannot be stopped inside a piece. Where requests may begin, pieces are so small that one
-piece cannot contain more requests than may wait. Inside a body, where no request can begin, pieces
-are large.
+The parser cannot be stopped inside a piece. Therefore pieces are small where requests may begin:
+one piece cannot contain more requests than are allowed to wait. Inside a body, where no request can
+begin, pieces are large.
 """
 
 import asyncio
@@ -170,7 +170,7 @@ class ParsingProtocol(HttpToolsProtocol):
 
     @abstractmethod
     def _become_socket(self) -> None:
-        """Upgrade to a socket, as the request that has just ended demands."""
+        """Upgrade to a socket, because the request that has just ended asks for it."""
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -183,7 +183,7 @@ class ParsingProtocol(HttpToolsProtocol):
         self._parse()
 
     def _parse(self) -> None:
-        """Parse until no bytes are left or reading is paused, because a request or body waits."""
+        """Parse until no bytes are left, or until reading is paused."""
         while self._at < len(self._data) and not self._is_over and not self.flow.read_paused:
             size = self._framing.piece_size(self._data, self._at)
             self._feed(memoryview(self._data)[self._at : self._at + size])

@@ -65,9 +65,10 @@ class HttpProtocol(ParsingProtocol):
     def _make_room(self) -> None:
         """Close the connection to make room for another one.
 
-        A normal close would wait until the client has read its answer. If part of an answer is
-        unsent, or the connection is in the reserve, it is aborted instead. In the reserve, only
-        connections without an admitted request are closed, so at most a refusal is lost.
+        The connection is aborted if part of an answer is still unsent, because a normal close would
+        wait for the client to read it. A connection in the reserve is always aborted. This is safe:
+        such a connection is closed only while it has no admitted request, so the client loses at
+        most a refusal.
         """
         if self._slot.kind is ConnectionClass.RESERVE or self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -87,8 +88,8 @@ class HttpProtocol(ParsingProtocol):
     def _let_go(self) -> None:
         """Drop waiting requests, and all references that form cycles with this object.
 
-        Objects in a cycle stay in memory until the garbage collector visits the oldest generation,
-        which is rare: without this, hundreds of megabytes stayed after a flood of requests.
+        Otherwise the objects would stay in memory until the garbage collector visits its oldest
+        generation, which is rare. After a flood of requests, these were hundreds of megabytes.
         """
         self._unset_keepalive_if_required()
         self.pipeline.clear()
@@ -187,7 +188,11 @@ class HttpProtocol(ParsingProtocol):
             self._write_refusal()
 
     def _give_up_body(self) -> None:
-        """End a request whose body breaks a rule, whether it is being answered or waits."""
+        """Abandon a request whose body breaks a rule.
+
+        If the request still waits, it is dropped. If it is being answered, its handler is told that
+        the client has disconnected.
+        """
         broken: RequestResponseCycle = self.cycle
         if broken is not self._running:
             self.pipeline.popleft()
