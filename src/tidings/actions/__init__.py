@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of users and operators: each checks a request, writes, and publishes an event."""
+"""The verbs: operations that check a request, write to the store, and publish an event."""

@@ -25,13 +25,13 @@ from tidings.ports.sessions import Bucket, Buckets, OwnBuckets, Verdict
 log = logging.getLogger("tidings.limits")
 
 Kind = Literal["login", "send"]
-"""Kinds of requests with an additional bucket."""
+"""Kinds of requests that are also charged to a second bucket."""
 
 CONNECT_WAIT_MS_MAX: Final = 60 * limits.SECOND_MS
 HASTY_USERS_MAX: Final = 10_000
 HANDSHAKE_WAIT_MS_MAX: Final = 10 * limits.SECOND_MS
-"""Handshakes that exceed the process's limit are told to retry at a random time within this
-span."""
+"""A client whose handshake exceeds the process's limit is told to retry at a random time within
+this span."""
 _HANDSHAKES: Final = Bucket("handshakes", "", limits.HANDSHAKES_PER_SECOND, limits.HANDSHAKES_BURST)
 
 
@@ -85,7 +85,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class RateLimits:
     """All rate limits of a process.
 
-    All processes use the buckets in `shared` together; each process has its own buckets in `own`.
+    All processes share the buckets in `shared`; each process has its own buckets in `own`.
     """
 
     def __init__(self, shared: Buckets, own: OwnBuckets) -> None:
@@ -118,7 +118,7 @@ class RateLimits:
         return combine_outcomes(sends, outcome)
 
     async def wrong_credentials(self, address: str | None) -> Outcome | None:
-        """Charge a request or hello with invalid credentials to its address."""
+        """Charge a request, or a socket's `hello`, with invalid credentials to its address."""
         if address is None:
             # The client may be behind a proxy that is not configured. All such clients share one
             # bucket, which locks nobody out: it only affects answers to invalid credentials.

@@ -42,8 +42,8 @@ _FORMS: Final = {
     "key_id": re.compile(r"[0-9a-f]{16}|" + KEY_ID.pattern),
     "signing_key_id": KEY_ID,
 }
-"""Pattern of each kind of target. Other texts are not recorded, because somebody may have sent a
-whole key instead of its id."""
+"""Pattern of each kind of target. A text that does not match is recorded as `?`, because it may be
+a whole key that somebody sent instead of its id."""
 
 
 class AuditQuery(Query, frozen=True):

@@ -208,7 +208,10 @@ class Endpoint:
     """ASGI application for one path, or, without responders, for all unknown paths."""
 
     def __init__(self, path: str, responders: Mapping[str, Responder]) -> None:
-        """Make the application for a path, with parameters in braces, from responders by method."""
+        """Make the application for a path.
+
+        `path` has its parameters in braces. `responders` are keyed by method.
+        """
         self.path = path
         self._responders = responders
 

@@ -41,7 +41,8 @@ TAG: Final = "Inboxes"
 
 
 class InboxChange(Body, frozen=True, kw_only=True):
-    """All settings of an inbox. `late_joiners` and `keep_days` default to the tenant's."""
+    """All settings of an inbox. If `late_joiners` or `keep_days` is absent, the tenant's setting
+    applies."""
 
     title: Name
     description: Description = ""

@@ -156,7 +156,7 @@ def _issuer_record(issuer: TokenIssuer) -> TokenIssuerRecord:
 
 
 class SigningKeyRecord(msgspec.Struct):
-    """A signing key. All keys of a tenant verify tokens, and one of them signs."""
+    """A signing key. All keys of a tenant verify tokens, and one of them signs new tokens."""
 
     key_id: str
     created_at: str

@@ -99,14 +99,15 @@ class EntriesQuery(Query, frozen=True):
 
 
 class MessagesBefore(msgspec.Struct):
-    """Messages, newest first; `next_before` is null at the beginning of the chat."""
+    """Messages, newest first; `next_before` is null on the last page, where the chat begins."""
 
     data: list[MessageRecord]
     next_before: int | None
 
 
 class MessagesAfter(msgspec.Struct):
-    """Messages, oldest first. `next_after` is null at the end; earlier pages may be empty."""
+    """Messages, oldest first. `next_after` is null on the last page; the pages before it may be
+    empty."""
 
     data: list[MessageRecord]
     next_after: int | None

@@ -17,7 +17,7 @@ CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 
 
 class Service(NamedTuple):
-    """An AWS service, and how its requests look."""
+    """An AWS service, and the format of its requests."""
 
     name: str
     """Name of the service in signatures."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends each AWS operation as one signed POST, and classifies errors by their consequence.
 
-The SDK finds credentials and endpoints. It does not send the requests, because it needs more CPU
-time. We measured DynamoDB: the SDK takes 1.7 ms to put an item of 0.5 KB and 5.4 ms to read a page
-of 50 entries, and this module takes 0.5 ms and 0.7 ms.
+The SDK finds credentials and endpoints. It does not send the requests, because that would take more
+CPU time. We measured DynamoDB: the SDK takes 1.7 ms to put an item of 0.5 KB and 5.4 ms to read a
+page of 50 entries, and this module takes 0.5 ms and 0.7 ms.
 """
 
 import asyncio

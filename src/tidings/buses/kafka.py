@@ -49,7 +49,7 @@ class KafkaPublisher:
         back_off: Callable[[int], Awaitable[None]],
         partitions: int = PARTITIONS_DEFAULT,
     ) -> None:
-        """`back_off` waits before the n-th attempt to connect again, a few seconds at most."""
+        """`back_off(n)` waits at most a few seconds before the n-th attempt to reconnect."""
         self._servers = servers
         self._topics = topics
         self._cipher = cipher
@@ -70,7 +70,7 @@ class KafkaPublisher:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Send the waiting events within `PRODUCER_SECONDS_MAX`, and stop."""
+        """Send the waiting events, for at most `PRODUCER_SECONDS_MAX`, and stop."""
         if self._task is None:
             return
         self._task.cancel()
@@ -138,7 +138,10 @@ class KafkaPublisher:
                 await self._back_off(attempt)
 
     async def _send(self, chat: ChatId, event: bytes) -> None:
-        """Pass an event to the library. This waits for room in its buffer, but not for Kafka."""
+        """Pass an event to the Kafka library.
+
+        This waits for space in the library's buffer, but not for Kafka.
+        """
         try:
             sent = await self._producer.send(self._topics.messages, event, key=chat.encode())
         except (KafkaError, OSError) as error:

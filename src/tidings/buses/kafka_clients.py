@@ -2,8 +2,8 @@
 """The address, credentials and topics of Kafka, and clients that start and close cleanly.
 
 To close cleanly, this module uses internals of the library; no other module does. The library's
-version is capped in `pyproject.toml`, and a unit test compares the source of each function that we
-depend on with the version that we have read.
+version is capped in `pyproject.toml`, and a unit test fails if the source of an internal function
+that we use has changed.
 """
 
 import asyncio

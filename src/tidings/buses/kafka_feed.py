@@ -2,8 +2,7 @@
 """Consumes events from Kafka as a member of a group, and commits the offsets of finished events.
 
 Offsets are committed about once per second, after the work for the events is done. Therefore some
-events are taken again after a crash or a rebalance. That is harmless, even if all events are taken
-again.
+events are received again after a crash or a rebalance. This is harmless, however many they are.
 """
 
 import asyncio
@@ -38,10 +37,11 @@ TAKE_MS_MAX: Final = 200
 COMMIT_SECONDS: Final = 1.0
 SESSION_MS: Final = 10_000
 DEAD_LETTER_BYTES_MAX: Final = 512 * limits.KIB
-"""Maximum number of bytes of a record that its dead letter contains. The dead letter has additional
-headers, and must fit into a record, too."""
+"""Maximum number of bytes that a dead letter copies from its record. The rest is cut off, because
+the dead letter has additional headers and must fit into a record, too."""
 DEAD_LETTERS_WAITING_MAX: Final = 1_000
-"""Limit on records that wait to become dead letters. At the limit no more records are taken."""
+"""Maximum number of records that wait to become dead letters. At this number, `take` raises
+FeedUnavailable."""
 
 
 class Offsets:
@@ -103,8 +103,8 @@ class KafkaFeed:
     ) -> None:
         """Set up the feed. It consumes `topic`, or the topic of messages if none is given.
 
-        A record that the cipher cannot decrypt is dropped, or becomes a dead letter with
-        `keeps_refused`.
+        If the cipher cannot decrypt a record, the record becomes a dead letter if `keeps_refused`
+        is True; otherwise it is dropped.
         """
         self._servers = servers
         self._topics = topics
@@ -158,7 +158,8 @@ class KafkaFeed:
     def dead_letter_later(self, received: FeedEvent, reason: str) -> None:
         """Queue a record to become a dead letter. It is finished when the dead letter is written.
 
-        The record is only queued, so that a failure does not affect the other records of a `take`.
+        The dead letter is written later, so that a failure does not affect the other records of a
+        `take`.
         """
         self._dead_letters.append((received, reason))
 

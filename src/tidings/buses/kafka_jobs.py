@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue of delivery jobs in a Kafka topic, consumed by a group of workers.
 
-A job is in the queue when all in-sync replicas have it. An offset is committed only when all jobs
-before it are finished. Therefore after a crash all jobs behind an unfinished job are taken again.
+A job counts as queued when all in-sync replicas have it. An offset is committed only when all jobs
+before it are finished. Therefore, after a crash, all jobs of a partition after its first unfinished
+job are received again, even those that were finished.
 """
 
 import asyncio
@@ -108,7 +109,10 @@ class KafkaJobs:
         await self._let_go(self._producer)
 
     def _read(self, received: FeedEvent) -> Taken | None:
-        """Return the job in a record. If it is not a job, make it a dead letter and return None."""
+        """Return the job in a record.
+
+        If the record contains no job, queue it to become a dead letter and return None.
+        """
         try:
             job = decode_job(received.value)
         except NotAJob as reason:
@@ -138,7 +142,7 @@ class KafkaJobs:
             task.exception()  # read, so that asyncio does not log it; the waiting callers raise it
 
     async def _let_go(self, producer: Any) -> None:  # noqa: ANN401
-        """Close a producer: after a failure it may never recover. The next `put` opens another."""
+        """Close a producer, which may not recover after a failure. The next `put` opens another."""
         if producer is not None and producer is self._producer:
             self._producer = None
             await stop_producer(producer)

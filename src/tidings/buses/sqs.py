@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue of delivery jobs in SQS.
 
-A process that takes a job hides it from other processes for a minute, and hides it again until the
-work is done. If the process dies, the job becomes visible again and another process takes it. A
-message that is not a job, or that this deployment did not encrypt for this queue, is not removed.
-It becomes visible again, too, until the queue's own policy moves it to a dead-letter queue.
+A process that takes a job hides it from other processes for a minute, and extends this time until
+the work is done. If the process dies, the job becomes visible again and another process takes it. A
+message that is not a job, or that this deployment did not encrypt for this queue, is not deleted.
+It becomes visible again and again, until the queue's own policy moves it to a dead-letter queue.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ BATCH_MAX: Final = 10
 BATCHES_AT_ONCE: Final = 8
 ATTEMPTS_MAX: Final = 6
 WAIT_SECONDS: Final = 10
-"""Time for which SQS waits for a job before it answers with none. An idle worker asks six times per
-minute."""
+"""Time for which SQS waits for a job before it answers that there is none. An idle worker asks six
+times per minute."""
 VISIBLE_SECONDS: Final = 60
 HIDE_AGAIN_SECONDS: Final = 20.0
 ANSWER_SECONDS_MAX: Final = 5.0
@@ -202,7 +202,10 @@ class SqsJobs:
 
 
 def _unpacked(body: str) -> bytes:
-    """Return the encrypted job in the text of a message, or no bytes if it is not base64."""
+    """Decode the base64 body of a queue message to the encrypted job.
+
+    Return `b""` if the body is not valid base64.
+    """
     try:
         return b64decode(body, validate=True)
     except ValueError:
@@ -210,7 +213,10 @@ def _unpacked(body: str) -> bytes:
 
 
 def _refused(rejected: Rejected) -> JobsUnavailable:
-    """Log a refusal, whose cause only the operator can fix, and return it as JobsUnavailable."""
+    """Convert a refusal by SQS to JobsUnavailable.
+
+    The refusal is also logged, because only the operator can fix its cause.
+    """
     log.error("the queue refused a request: %s", rejected, extra={"action": "queue_refuses"})
     return JobsUnavailable(str(rejected))
 

@@ -25,10 +25,10 @@ _TERMINAL_SECONDS: Final = 0.2
 
 
 class ProgressLine:
-    """Line of a terminal that shows progress: each text overwrites the last, and the end clears it.
+    """Terminal line that shows progress: each text overwrites the last, and exit clears the line.
 
-    If standard error is not a terminal, such as in a log file, it prints a new line every
-    `log_seconds`, or nothing.
+    If standard error is not a terminal but, for example, a log file, a new line is printed every
+    `log_seconds`. If that is None, nothing is printed.
     """
 
     def __init__(self, log_seconds: float | None = None) -> None:

@@ -76,8 +76,8 @@ CHOICES: Final = (
 def with_defaults(parsed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, with defaults for the settings that choose a section.
 
-    If `sms` is not set, login codes go to the log if only this machine can reach the server;
-    otherwise none are sent.
+    By default, login codes go to the log if only this machine can reach the server. Otherwise no
+    codes are sent.
     """
     values = {**_DEFAULTS, **parsed}
     values.setdefault("jobs", "store" if values["bus"] == "memory" else "kafka")

@@ -85,7 +85,7 @@ def _from_environment(
 
 
 def _region(environment: Mapping[str, str], choice: Choice) -> dict[str, tuple[str, str]]:
-    """Return the region setting of a section, if a variable for AWS tools contains it."""
+    """Return the region setting of a section, if an environment variable for AWS tools has it."""
     for name, field in choice.settings():
         if field == "region":
             for variable in _REGIONS:

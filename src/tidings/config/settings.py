@@ -104,7 +104,7 @@ class Keys(Section, frozen=True, kw_only=True):
 
 
 class Sqlite(Section, frozen=True):
-    """SQLite, the embedded store in the data folder, which has no settings."""
+    """SQLite, the embedded store in the data folder. It has no settings."""
 
 
 class DynamoDb(Section, frozen=True, kw_only=True):

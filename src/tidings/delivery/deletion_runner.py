@@ -45,7 +45,7 @@ class DeletionRunner:
         """Set up the runner.
 
         Args:
-            delivery_ms: Time for which members remain stored, so that the last entry is delivered.
+            delivery_ms: Time to wait before a deletion starts, so that members get the last entry.
             back_off: Waits before the n-th retry, with jitter, a few seconds at most.
         """
         self._deletions = deletions

@@ -171,8 +171,8 @@ class FanOut:
     def _notify_others(self, state: ChatState, user: UserKey, frame: bytes) -> None:
         """Send a frame to the other members of a small chat.
 
-        Large chats get none: the receipts of a thousand members would be a million frames per
-        message.
+        Nothing is sent in large chats, because the receipts of a thousand members would be a
+        million frames per message.
         """
         if not state.is_small or state.is_deleted:
             return

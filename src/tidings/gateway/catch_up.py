@@ -71,7 +71,7 @@ class CatchUpPlan(msgspec.Struct, frozen=True):
     """How each chat of a device catches up."""
 
     gone: list[ChatId]
-    """Chats that the device has stored, but of which the user is not a member."""
+    """Chats that the device has stored although the user is not a member of them."""
     resync: list[ChatHead]
     """Chats that the device must load again: too many entries are missing, or the entries that the
     device has do not match the log."""

@@ -24,7 +24,7 @@ from tidings.wire.frames import PONG, Bye, ClientFrame, Hello, Ping, Refused, en
 log = logging.getLogger("tidings.gateway")
 
 CLOSE_SECONDS_MAX = 2.0
-"""Time for a client to answer a close frame before the socket is dropped: at most two ticks."""
+"""Maximum time for a client to answer a close frame: two ticks. Then the socket is dropped."""
 
 FRAMES_UNLIMITED = 1 << 62
 
@@ -55,7 +55,8 @@ class Connection(WSListener):
         """Fragments of an unfinished message."""
         self._unwritten: list[bytes] = []
         """Headers and payloads that wait for the end of the event loop turn, to be sent in one
-        write. One system call per frame would be a sixth of the cost of a message."""
+        write. If each frame were written alone, the system calls would be a sixth of the cost of a
+        message."""
         self._unwritten_bytes = 0
         self._is_leaving = False
         """Whether the close frame was sent and the client was still connected at the last tick."""

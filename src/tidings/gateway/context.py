@@ -48,7 +48,8 @@ class Admission:
     def wait_seconds(self, address: str | None) -> int:
         """Count an attempt to open a socket; return 0 if it is admitted, else the seconds to wait.
 
-        The wait is random: clients that are refused together would otherwise come back together.
+        The wait is random, because clients that are refused together would otherwise return
+        together.
         """
         if self._limits is None:
             return 0
@@ -186,7 +187,7 @@ class WriteLease:
 
 
 async def _needs_no_registering(_user: UserKey, _connection: str) -> bool:
-    """Accept every connection: in a single process the hub counts the connections of a user."""
+    """Accept every connection, because in a single process the hub limits them per user."""
     return True
 
 

@@ -136,8 +136,8 @@ class Requests:
     def _refuse_as_too_fast(self, request: str, wait_ms: int) -> None:
         """Refuse a message over the rate limit; after too many refusals the connection closes.
 
-        It closes only after all accepted messages are answered: otherwise the client would send
-        them again and again.
+        It closes only after all accepted messages are answered, because otherwise the client would
+        send them again and again.
         """
         self._waiting += 1
         self._connection.refuse(RateLimited(retry_after_ms=wait_ms), request)

@@ -105,8 +105,9 @@ class SendKey(msgspec.Struct, frozen=True):
     sender: UserKey
     client_message_id: str
     digest: bytes
-    """Keyed digest of content, type and ttl. Using the key again with another digest is a conflict,
-    unless the data key behind one of the two digests was destroyed."""
+    """Digest of content, type and ttl, computed with a data key. Another send with the same
+    `client_message_id` and another digest is a conflict, unless one of the two data keys was
+    destroyed."""
     expires_at: int
 
 

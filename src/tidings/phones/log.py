@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push and SMS for a trial, which only write a line to the log. Never use them in production."""
+"""Push and SMS services for trials, which only write to the log. Never use them in production."""
 
 import logging
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _sms_conforms: type[Sms] = LogSms
 
 
 class LogPush:
-    """Push service that logs one line for each batch of notices, which contain no content."""
+    """Push service that logs one line for each batch of notices. Notices have no content."""
 
     async def send(self, notices: Sequence[PushNotice]) -> None:
         push_log.info(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Push by webhook: notices are posted to a URL of the operator, who notifies the devices.
 
-The body is signed JSON, and all its notices concern one tenant. A batch may arrive twice, with the
-same delivery id. Each notice names its message.
+The body is signed JSON, and all its notices concern one tenant. A batch may arrive twice; the
+delivery id is then the same. Each notice names its message.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TenantQueues(Generic[T]):
-    """Queues of waiting items, one per tenant, which take turns.
+    """Queues of waiting items, one per tenant. The tenants take turns.
 
     As long as the workers can serve all busy tenants, a tenant's items are delayed or dropped only
-    because of the tenant itself.
+    because of its own items, not because of other tenants.
     """
 
     def __init__(self, *, tenant_max: int, total_max: int, at_once_max: int) -> None:
@@ -92,7 +92,10 @@ class TenantQueues(Generic[T]):
         return dropped
 
     async def get(self) -> tuple[str, T]:
-        """Return the next item of the tenant whose turn it is. The caller calls `done` later."""
+        """Return the next item of the tenant whose turn it is.
+
+        The caller must call `done` when the item is finished.
+        """
         async with self._changed:
             await self._changed.wait_for(lambda: self._turn() is not None)
             tenant = self._turn()
@@ -242,7 +245,7 @@ class WebhookPush:
         self._warn(f"the webhook did not accept notices: {reason}", tenant)
 
     async def _attempt(self, http: aiohttp.ClientSession, body: bytes) -> tuple[int, str]:
-        """Post the body once; return the status, or 0 without an answer, and a text for the log."""
+        """Post the body once; return the status (0 without an answer) and a text for the log."""
         headers = signed_headers(self._secrets, self._clock.now(), body)
         headers[DELIVERY_HEADER] = delivery_id(body)
         try:

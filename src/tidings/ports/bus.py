@@ -114,7 +114,7 @@ class ReceiptMoved(msgspec.Struct, frozen=True):
     chat: ChatId
     receipt: Receipt
     by_reading: bool
-    """Whether the read mark moved, which changes the unread count."""
+    """Whether the read mark moved. If so, the unread count changes."""
 
 
 class Typing(msgspec.Struct, frozen=True):
@@ -184,7 +184,7 @@ class Bus(Protocol):
     """Passes every published event to every subscriber.
 
     Events of one chat arrive in the order in which they were published. Events may be lost or
-    repeated: a subscriber that depends on an entry reads the log.
+    repeated. Therefore a subscriber that depends on an entry reads the log.
     """
 
     def publish(self, event: Event) -> None:

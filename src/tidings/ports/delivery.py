@@ -56,10 +56,10 @@ class EncodedEntry(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     kind: Kind
     added: tuple[UserKey, ...] = ()
-    """Users who become members with this entry, which is the first of the chat that they
+    """Users who become members with this entry. It is the first entry of the chat that they
     receive."""
     removed: tuple[UserKey, ...] = ()
-    """Users who are no longer members after this entry, which is the last that they receive."""
+    """Users who are no longer members after this entry. It is the last entry that they receive."""
     is_small: bool
     frame: bytes
 

@@ -75,7 +75,7 @@ class SigningKeyFact(FactBase, frozen=True, kw_only=True, tag="signing_key"):
 
 
 class IssuerFact(FactBase, frozen=True, kw_only=True, tag="token_issuer"):
-    """Public keys with which a tenant signs tokens itself."""
+    """Public keys for the tokens that a tenant signs itself."""
 
     tenant: str
     issuer: str | None = None
@@ -93,8 +93,11 @@ class RevocationFact(FactBase, frozen=True, kw_only=True, tag="revocation"):
 
 
 class UserFact(FactBase, frozen=True, kw_only=True, tag="user"):
-    """A user. A phone number is unique within a tenant: if an older file has two users with the
-    same number, the first keeps it."""
+    """A user.
+
+    A phone number is unique within a tenant. If an older file has two users with the same number,
+    only the first of them keeps it.
+    """
 
     user_id: UserKey
     display_name: str | None = None

@@ -124,8 +124,7 @@ class Notifications(Protocol):
     async def append_broadcast(self, broadcast: Broadcast) -> bool:
         """Put the entry at its sequence in the inbox's log; False if another entry is there.
 
-        Returns True also if an entry with the same mark is there already, which makes a repeat
-        safe.
+        Also returns True if an entry with the same mark is there already, so that a repeat is safe.
         """
         ...
 

@@ -55,7 +55,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     """Stable name of the operation."""
     fields: tuple[str, ...] = ()
-    """Names of the fields in the request; a field that is a boolean also has its value."""
+    """Names of the fields in the request; for a boolean field, also its value."""
     acts: tuple[Act, ...]
     outcome: Outcome | None = None
     """None if only the start of the act was recorded, so that the outcome is unknown."""
@@ -110,7 +110,7 @@ class SigningKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenIssuer(msgspec.Struct, frozen=True, kw_only=True):
-    """Public keys with which a tenant signs its users' tokens itself, as a JWK Set."""
+    """Public keys for the tokens that a tenant signs for its users itself, as a JWK Set."""
 
     tenant: str
     issuer: str | None
@@ -186,7 +186,7 @@ class Tenants(Protocol):
         ...
 
     async def add_signing_key(self, key: SigningKey, most: int) -> bool:
-        """Store a key, which signs from now on.
+        """Store a key. From now on it signs the tenant's tokens.
 
         Returns False if there is no such tenant or it has `most` keys already. Two keys added at
         the same moment may exceed the limit by one.
@@ -194,9 +194,9 @@ class Tenants(Protocol):
         ...
 
     async def remove_signing_key(self, tenant: str, key_id: str, now: int) -> bool:
-        """Remove an older key and append it to the revocation feed: its tokens become invalid.
+        """Remove an older key, so that its tokens become invalid; append it to the revocation feed.
 
-        Returns False if there is no such key, or if it is the newest key, which signs.
+        Returns False if there is no such key, or if it is the newest key, because that one signs.
         """
         ...
 

@@ -83,7 +83,7 @@ class Budgets(Protocol):
         ...
 
     async def give_back(self, allowances: Sequence[Allowance]) -> None:
-        """Undo `spend`, because the action did not happen: subtract 1 from counts above zero."""
+        """Undo `spend`, if the action did not happen: subtract 1 from counts above zero."""
         ...
 
     async def add(self, allowance: Allowance, count: int) -> int:

@@ -10,7 +10,7 @@ from tidings.model.ids import ulid
 
 
 class Clock(Protocol):
-    """Wall clock, for timestamps and expiry only: no order depends on it."""
+    """Wall clock. It is used only for timestamps and expiry; no order depends on it."""
 
     def now(self) -> int:
         """Return the milliseconds since 1970."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler in front of a store, which decides which request runs next and which waits.
 
-It does no I/O and reads no clock. Tenants take turns, and so do the users within a tenant. A user
-with a thousand simultaneous requests therefore delays nobody else by more than a few of them. A
+It does no I/O and reads no clock. Tenants take turns, and so do the users within a tenant. If a
+user has a thousand simultaneous requests, everyone else therefore waits for only a few of them. A
 user can have only a limited number of running requests and of waiting requests.
 """
 
@@ -153,7 +153,7 @@ class Scheduler:
         report_queue(name, self)
 
     def depths(self) -> Mapping[str, int]:
-        """Return how many requests are running, how many are waiting, and how many tenants."""
+        """Return the numbers of running requests, of waiting requests, and of their tenants."""
         return {"running": self._running, "waiting": self._waiting, "tenants": len(self._tenants)}
 
     @property
@@ -174,8 +174,8 @@ class Scheduler:
     ) -> Turn:
         """Request a turn; `go` is called once, either immediately or when the turn comes.
 
-        `turn_away` is called instead if a tenant with fewer waiting requests needs the place in
-        the queue. In either case the caller must call `leave` once.
+        `turn_away` is called instead if a tenant with fewer waiting requests needs the place in the
+        queue. In either case the caller must call `leave` once.
 
         Raises:
             RateLimited: Too many requests of this user are already waiting.
@@ -200,7 +200,10 @@ class Scheduler:
         return turn
 
     def leave(self, turn: Turn, cost: float = 1.0) -> None:
-        """End a finished or cancelled request. An ordinary request has a `cost` of one turn."""
+        """End a finished or cancelled request.
+
+        If its `cost` is more than one turn, the user and the tenant skip turns later.
+        """
         if turn.is_over:
             return
         turn.is_over = True
@@ -231,7 +234,8 @@ class Scheduler:
     def _at_once(self, requester: Requester) -> int:
         """Return how many requests of this requester may run at once.
 
-        Background work and tenant keys get more than one user does, because they serve many users.
+        Background work and tenant keys may run more requests than a user, because they serve many
+        users.
         """
         if not requester.tenant:
             return self._slots
@@ -319,7 +323,7 @@ async def wait_for_turn(
 async def in_turn(
     scheduler: Scheduler, requester: Requester, until: float | None = None
 ) -> AsyncIterator[None]:
-    """Wait for a turn as `wait_for_turn` does, run the body, and end the turn."""
+    """Wait for a turn like `wait_for_turn`, run the body of the context, and end the turn."""
     turn = await wait_for_turn(scheduler, requester, until)
     try:
         yield

@@ -83,7 +83,7 @@ def send(members: int, content: int, readers: float, *, expires: bool = False) -
 
 
 def send_in_turn(members: int, content: int) -> Cost:
-    """Return the cost of a message if another process has written to the chat before.
+    """Return the cost of a message if another process wrote the previous entry of the chat.
 
     No reader is connected.
     """

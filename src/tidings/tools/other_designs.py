@@ -41,7 +41,7 @@ _MESSAGES: Final = 1_000_000
 
 
 class RowPerMember:
-    """Design with a row for each member and message."""
+    """Design with a row of the chat list for each member, which every message replaces."""
 
     name = "row-per-member"
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The appender: turns the requests for each chat into entries, in order of arrival.
 
-Each chat has a queue. A queue sends one run at a time to the log: a batch of messages, or a single
-change of the chat. A request is checked against the committed state plus the earlier messages of
-its own run. Answers and events are sent only after the commit, so nobody ever sees a result of an
-uncommitted change.
+Each chat has a queue. A queue appends one run at a time to the log. A run is either a batch of
+messages or a single change of the chat. A request is checked against the committed state plus the
+earlier messages of its own run. Answers and events are sent only after the commit, so nobody ever
+sees a result of an uncommitted change.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _Outgoing = tuple[AppendRequest, list[Entry], ChatState]
 
 
 class Appender:
-    """Writer to the logs of all chats. A process needs only one; several are also correct."""
+    """Appends to the logs of all chats. One per process is enough, but several also work."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Appender:
     ) -> None:
         """Create an appender; `back_off(n)` waits a random time before the n-th retry.
 
-        A retry is needed when another process has taken the slot for the next entry.
+        A retry is needed when another process has appended an entry first.
         """
         self._log = log
         self._bus = bus
@@ -89,8 +89,8 @@ class Appender:
     def state_nowait(self, chat: ChatId) -> ChatState | None:
         """Return a chat's state if it is cached, else None.
 
-        The state may be outdated. It is for writers and delivery: never use it to decide who may
-        read.
+        The state may be outdated. Writers and delivery may use it, but never use it to decide who
+        may read.
         """
         return self._chat_queues.state(chat)
 
@@ -196,7 +196,7 @@ class Appender:
     def _take_steps(self, chat_queue: ChatQueue, claimed: ChatState) -> list[_Step]:
         """Remove the requests of the next run from the queue: consecutive messages, or one change.
 
-        Each step is a request and its entries. `claimed` is brought up to the state after them.
+        Each returned step is a request and its entries. The entries are also applied to `claimed`.
         """
         now = self._clock.now()
         self._runs += 1
@@ -229,7 +229,11 @@ class Appender:
     def _decide(
         self, chat_queue: ChatQueue, request: AppendRequest, state: ChatState, now: int
     ) -> list[Entry]:
-        """Return the entries to append; an empty list if the request is answered or doubtful."""
+        """Return the entries to append, or an empty list.
+
+        The list is empty if the request has been answered, or if the log must be read again before
+        the request can be answered (`is_doubtful`).
+        """
         refusal = None
         try:
             if state.is_deleted:
@@ -305,8 +309,9 @@ class Appender:
     ) -> None:
         """Answer requests whose message is already in the log; queue the others again.
 
-        The queue pauses meanwhile. If this process appended anything between the search and the
-        next attempt, two repeats could both find nothing and both be appended.
+        The chat's queue is paused meanwhile. Otherwise this process could append between the search
+        and the next attempt, and two repeats of one message could both find nothing and both be
+        appended.
         """
         again = {index: request for index, (request, _) in enumerate(steps)}
         try:
@@ -319,7 +324,7 @@ class Appender:
         self._next(chat_queue)
 
     async def _catch_up(self, chat_queue: ChatQueue, steps: list[_Step], lost: SlotTaken) -> None:
-        """Read the entries of the writer that took our slot, then try again after them."""
+        """Another writer appended first: read its entries, then try again after them."""
         again = [request for request, _ in steps if not _gave_up(request)]
         for request in again:
             request.is_claimed = request.is_claimed or lost.keys_are_claimed
@@ -335,7 +340,7 @@ class Appender:
         self._next(chat_queue)
 
     async def _read_on(self, chat_queue: ChatQueue) -> None:
-        """Bring the queue's state up to the end of the log."""
+        """Read the rest of the log, and update the queue's state with it."""
         assert chat_queue.state is not None
         state = chat_queue.state.copy()
         is_at_end = False
@@ -351,7 +356,8 @@ class Appender:
 def _requester(chat_queue: ChatQueue) -> Requester:
     """Return the user on whose behalf the queue reads.
 
-    It is the sender of the first waiting request; if that is not a message, the current caller.
+    If the first waiting request is a message, this is its sender; otherwise it is the current
+    caller.
     """
     key = chat_queue.waiting[0].key if chat_queue.waiting else None
     return current_requester() if key is None else user_requester(key.sender)

@@ -50,7 +50,7 @@ class SealedContent:
         self._sealed = await self._vault.seal(self._author, *self._bound_to, self._text)
 
     def put_into(self, entry: Entry) -> None:
-        """Give the entry this content."""
+        """Set the content of the entry, both encrypted and as plain text."""
         assert self._sealed is not None, "nothing is decided before it is ready"
         entry.box, entry.box_key = self._sealed.box, self._sealed.box_key
         entry.content = self._text
@@ -135,7 +135,7 @@ def membership_of(state: ChatState, user: UserKey) -> Member:
 
 @dataclass(frozen=True, slots=True)
 class Removing:
-    """Remove a member from a chat, but first the member's open invitation, if there is one."""
+    """Remove a member from a chat. If the member has an open invitation, it is deleted first."""
 
     appender: Appender
     invites: InviteStore
@@ -149,9 +149,9 @@ class Removing:
         2. Delete the invitation, if there is one.
         3. Append the entries that `decide` returns.
 
-        Step 2 comes before step 3, so that a crash between them leaves no invitation behind. A
-        member still has an invitation if it was open when the member was added, or if a crash
-        prevented its removal.
+        Step 2 comes before step 3, so that a crash between them leaves no invitation behind.
+        Normally, an invitation is deleted when its user joins. It remains if a crash prevents this,
+        or if the tenant does not require invitations at that time.
         """
         if await self.invites.get(user, chat, self.clock.now()) is not None:
 

@@ -30,7 +30,7 @@ class AppendRequest(Protocol):
     key: SendKey | None
     """The idempotency key of a message, or None for a change of the chat."""
     is_claimed: bool
-    """Whether this request owns the key: it is claimed, and the log has no entry for it."""
+    """Whether the key is claimed for this send, and the log has no entry with this key."""
     attempts: int
     was_looked_into: bool
     """Whether the log was read to its end for this request. A refusal by `decide` is final only
@@ -38,7 +38,7 @@ class AppendRequest(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `decide` may be called, and its result written."""
+        """Whether `decide` may be called now, and its entries may be appended."""
         ...
 
     async def prepare(self) -> None:
@@ -50,7 +50,7 @@ class AppendRequest(Protocol):
         ...
 
     def decide(self, state: ChatState, now: int) -> list[Entry]:
-        """Return the entries to append to a chat in this state; an empty list changes nothing.
+        """Return the entries to append to a chat in this state; none if nothing has to change.
 
         Raises:
             Refusal: The change is not allowed, or not possible.
@@ -62,7 +62,7 @@ class AppendRequest(Protocol):
         ...
 
     def replayed(self, entry: Entry) -> None:
-        """Answer that the message was sent before, with the message as it is now."""
+        """Answer that the message was already sent; `entry` is its current version."""
         ...
 
     def declined(self, declined: Declined) -> None:
@@ -84,10 +84,11 @@ class ChatQueue:
         self.state: ChatState | None = None
         self.waiting: deque[AppendRequest] = deque()
         self.is_busy = False
-        """Whether a run or a read is in progress, so that no other may start."""
+        """Whether a run or a read is in progress. While it is, no other may start."""
         self.is_doubtful = False
-        """Whether the first waiting request would append nothing by the cached state. The log must
-        be read again before this is certain."""
+        """Whether the first waiting request would append nothing, judged by the cached state. The
+        log must be read again before the request is answered, because the cached state may be
+        outdated."""
 
 
 class ChatQueues:
@@ -112,7 +113,7 @@ class ChatQueues:
         }
 
     def get(self, chat: ChatId) -> ChatQueue:
-        """Return the chat's queue, which is created if necessary, and mark it as just used."""
+        """Return the chat's queue, creating it if necessary, and mark it as just used."""
         chat_queue = self._by_chat.get(chat)
         if chat_queue is None:
             chat_queue = self._by_chat[chat] = ChatQueue(chat)
@@ -154,16 +155,17 @@ class ChatQueues:
 
 
 class Repeats:
-    """Search for a message that was sent before under the same key."""
+    """Looks up the first send with a key, and answers its repeats."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log = log
         self._clock = clock
 
     async def answer_if_sent(self, chat: ChatId, request: AppendRequest) -> bool:
-        """Answer a request whose key is already claimed, with the stored message or a refusal.
+        """Answer a request whose key is already claimed; return whether it was answered.
 
-        Return False, without an answer, if the message is not in the log and must be appended.
+        The answer is the stored message or a refusal. If the message is not in the log, the request
+        gets no answer here, because the message must be appended.
         """
         assert request.key is not None
         try:
@@ -187,7 +189,8 @@ class Repeats:
     ) -> None:
         """Refuse a send, unless the same send is already in the log.
 
-        If it is, answer as the first time, even if the sender is no longer a member.
+        If the log contains it, answer with the stored message, even if the sender is no longer a
+        member.
         """
         assert request.key is not None
         try:
@@ -206,10 +209,10 @@ class Repeats:
 
 
 def doubt_claims(requests: Iterable[AppendRequest], missed: Iterable[Entry]) -> None:
-    """Withdraw the claim of each request whose send another writer may have appended.
+    """Withdraw the claim of each request whose message another writer may have appended.
 
-    `missed` are the entries that other writers appended meanwhile. The key is claimed again with
-    the next attempt.
+    `missed` are the entries that other writers have appended since the last read. The next attempt
+    claims the key again.
     """
     sent = {(entry.sender, entry.client_message_id) for entry in missed}
     for request in requests:

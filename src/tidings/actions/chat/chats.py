@@ -56,9 +56,10 @@ class CreateChat:
         others: Sequence[UserKey],
         request_key: str | None,
     ) -> Created:
-        """Create the chat. Duplicates in `others`, and the creator, are ignored.
+        """Create the chat. `others` may contain duplicates and the creator; these are ignored.
 
-        If the tenant's settings require it, strangers are invited into a group instead of added.
+        If the tenant's settings require it, strangers are invited into a group instead of being
+        added.
         """
         others = [user for user in dict.fromkeys(others) if user != creator]
         check_chat(type_, name, others)
@@ -127,7 +128,10 @@ class CreateChat:
     async def _ask(
         self, created: Created, creator: UserKey, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Invite the users who are not members yet; after a repeated request some may be."""
+        """Invite those users who are not members yet.
+
+        If the request is a repeat, some of them may already be members.
+        """
         present: Container[UserKey] = ()
         if not created.is_new:
             members = await self.chats.members(created.chat_id, creator)
@@ -182,7 +186,7 @@ def first_entries(
 ) -> tuple[list[Entry], ChatState]:
     """Return the first entries of a chat, and its state after them.
 
-    Each entry adds at most thirty people, because every store can write that in one transaction.
+    Each entry adds at most thirty people, because every store can add that many in one transaction.
     """
     role: Role = "member" if chat.type == "direct" else "owner"
     people = [Person(chat.creator, role), *(Person(user, "member") for user in others)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delete chats, and sweep expired content.
 
-A deleted chat disappears at once; a job deletes its content. No read depends on the sweeping,
-because expired content is invisible at once. Sweeping frees the space, and notifies the devices
-whose unread count has changed.
+A deleted chat disappears at once; a job deletes its content later. Expired content is also
+invisible at once, even before it is swept. Sweeping removes it from the store, and notifies the
+devices whose unread count has changed.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class DeleteChat:
     deletions: Deletions
 
     async def as_owner(self, user: UserKey, chat: ChatId) -> Deletion:
-        """Delete a group. Once this returns, nothing can be appended to it.
+        """Delete a group. Once this returns, nothing can be appended to the group's log.
 
         Raises:
             ChatNotFound: The user is not a member, or somebody else has deleted the chat.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invitations of strangers into groups, and each user's daily budget for adding strangers.
 
-A stranger to a user is somebody who has never created or written in a direct chat with that user.
+A stranger to a user is somebody who has never created a direct chat with that user, nor written in
+one.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ class Invitations:
     async def ask_all(
         self, inviter: UserKey, chat: ChatId, name: str, users: Sequence[UserKey]
     ) -> None:
-        """Invite several users as members, and skip those who cannot be invited now."""
+        """Invite several users with the role of member; skip those who cannot be invited now."""
         free = asyncio.Semaphore(INVITED_AT_ONCE)
 
         async def ask(user: UserKey) -> None:
@@ -111,7 +112,9 @@ class AcceptInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Add the user to the group, with the user as sender of the entry; do nothing for a member.
+        """Add the user to the group; do nothing if the user is already a member.
+
+        The entry names the user as its sender.
 
         Raises:
             InviteNotFound: There is no invitation, it has expired, the inviter may no longer add
@@ -144,7 +147,7 @@ class DeclineInvite:
     clock: Clock
 
     async def __call__(self, user: UserKey, chat: ChatId) -> None:
-        """Decline without notifying anybody. There need not be an invitation."""
+        """Decline without notifying anybody. This also works if there is no invitation."""
         await self.invites.decline(user, chat, self.clock.now())
 
 
@@ -162,7 +165,7 @@ def _join(state: ChatState, invite: Invite) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class StrangerBudget:
-    """Limit on the strangers that a user may add per day.
+    """Limit on the number of strangers that a user may add per day.
 
     The count is in the store: all processes share it, and it survives a restart.
     """
@@ -201,7 +204,7 @@ class StrangerBudget:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The strangers that were charged for one request."""
+    """A charge to a user's budget, for the strangers in one request."""
 
     budgets: Budgets
     allowance: Allowance

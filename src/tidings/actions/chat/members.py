@@ -31,7 +31,8 @@ from tidings.model.roles import Invite, Member, Role
 from tidings.ports.people import UserStore
 
 LEFT_AT_ONCE: Final = 4
-"""Parallel removals per request. Each writes to another log; more would slow down other users."""
+"""Maximum number of chats that one request leaves in parallel. Each is a write to a different log,
+and more would slow down other users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,10 @@ class PutMember:
     async def _ask(
         self, actor: UserKey, chat: ChatId, user: UserKey, role: Role | None
     ) -> bool | Invite:
-        """Invite the user if the actor may add members; if the user is a member, set the role."""
+        """Invite the user, if the actor may add members.
+
+        If the user is already a member, change the role instead.
+        """
         asked: list[str] = []
 
         def decide(state: ChatState, _: int) -> list[Entry]:
@@ -131,8 +135,8 @@ class RemoveMember:
     async def __call__(self, actor: UserKey, chat: ChatId, user: UserKey) -> None:
         """Remove the user.
 
-        If the user was the last owner, the longest-standing admin becomes owner; without admins,
-        the longest-standing member does.
+        If the user was the last owner, the longest-standing admin becomes owner. If there is no
+        admin, the longest-standing member does.
         """
         await self.removing(chat, user, lambda state, _: _remove(state, actor, user))
 
@@ -266,9 +270,9 @@ class LeaveChats:
     ) -> list[tuple[str, Refusal | None]]:
         """Leave the chats; return each distinct chat with its refusal, or with None if it was left.
 
-        The chats are returned in the given order. The request is safe to repeat if there was no
-        answer or a retryable refusal: chats that the user has already left are refused as not
-        found, like any chat that the user is not in.
+        The chats are returned in the given order. If there was no answer, or a retryable refusal,
+        the request can be repeated safely. A chat that the user has already left is then refused as
+        not found, like any chat that the user is not in.
         """
         wanted = list(dict.fromkeys(chats))
         if not 1 <= len(wanted) <= limits.LEAVE_CHATS_MAX:

@@ -21,7 +21,8 @@ from tidings.ports.world import Clock
 from tidings.tasks import Tasks
 
 OWN_SPANS_MAX: Final = 16
-"""Maximum number of spans of own messages that wait for the next write, per user and chat."""
+"""Maximum number of spans that wait for the next write, per user and chat. A span is a group of
+consecutive messages by the same user."""
 BEHIND_MAX: Final = 50_000
 
 
@@ -131,7 +132,9 @@ class MarkReceipt:
     async def __call__(
         self, user: UserKey, chat: ChatId, delivered: int, read: int
     ) -> tuple[Receipt, Unread]:
-        """Move the receipt, which is durable when this returns; 0 leaves a mark unchanged.
+        """Move the receipt; the move is durable when this returns.
+
+        A mark of 0 leaves the stored mark unchanged.
 
         Raises:
             ReceiptBeyondHead: A mark is beyond the head of the log.
@@ -157,7 +160,7 @@ class CoalescedReceipts:
     """Receipts from sockets, written at most once a second per user and chat.
 
     The first move is written at once; later moves wait and are combined. A crash loses at most the
-    moves of the last second, and clients repeat their marks after `live`.
+    moves of the last second. Clients send these marks again when they reconnect.
     """
 
     def __init__(self, receipts: Receipts, bus: Bus) -> None:
@@ -235,7 +238,7 @@ class CoalescedReceipts:
         self._wake_at_next()
 
     def _wake_at_next(self) -> None:
-        """Set the timer to the earliest due write."""
+        """Set the timer to the time of the next write."""
         due = self._due[0][0]
         if self._timer is not None:
             if self._timer_due <= due:
@@ -260,7 +263,7 @@ class CoalescedReceipts:
         self._forget_old(now)
 
     def _forget_old(self, now: float) -> None:
-        """Drop the times of writes that no longer delay another write."""
+        """Forget the times of writes that are too old to delay another write."""
         longest = limits.LARGE_CHAT_RECEIPT_MS / 1_000
         if now - self._forgotten_at > longest:
             self._forgotten_at = now

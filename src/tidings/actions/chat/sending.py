@@ -33,7 +33,7 @@ PLAIN_TEXT = "text/plain"
 
 
 class Send:
-    """A message on its way into the log."""
+    """A request to append a new message."""
 
     __slots__ = (
         "_answer", "_chat", "_content", "_content_type", "_digested", "_meter", "_sealed",
@@ -242,7 +242,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Redact:
-    """Remove the content of a message, for everyone and for good."""
+    """Remove the content of a message permanently, for everyone."""
 
     appender: Appender
     log: Log

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches the unwrapped data keys of authors, and makes digests of sends with them.
+"""Caches the unwrapped data keys of authors, and computes digests of sent messages with them.
 
 The least recently used keys are evicted first.
 
 A key is confirmed when it is read from the store, and whenever the revocation feed is read and does
 not name its author. A cached key is used only for a few seconds after it was last confirmed. If
-other processes may have cached the key, an erasure waits longer than that before it destroys it.
+other processes may have cached the key, an erasure waits longer than these seconds before it
+destroys the key, so that no process still uses it.
 """
 
 import asyncio
@@ -60,9 +61,9 @@ class CachedKey(msgspec.Struct, frozen=True, gc=False):
     """None if the key cannot be used, because it is destroyed, about to be destroyed, or cannot be
     unwrapped."""
     read_at: float
-    """When the read from the store began, on the watch's clock."""
+    """When the read from the store began, by the clock of the revocation watch."""
     digest_key: bytes = b""
-    """Secret that keys the digests of the author's messages."""
+    """Secret key for the digests of the author's messages."""
 
 
 class CachedKeys:
@@ -78,7 +79,7 @@ class CachedKeys:
     ) -> None:
         """Create an empty cache.
 
-        `met_ending` is called with each key that is marked for destruction in the store.
+        `met_ending` is called with each loaded key that turns out to be marked for destruction.
         """
         self.unusable = 0
         """Number of stored keys that could not be unwrapped."""
@@ -184,8 +185,8 @@ class CachedKeys:
     async def without_key_of(self, author: UserKey) -> AsyncIterator[None]:
         """Drop the author's key from the cache, and prevent loading it inside this context.
 
-        The caller ends the key in the store inside this context. As the key is dropped first, this
-        process seals nothing with it afterwards.
+        Inside this context, the caller marks the key as ending in the store. The key has already
+        left the cache by then, so this process encrypts nothing more with it.
         """
         async with self._lock(author):
             self._cached.pop(author)
@@ -208,7 +209,8 @@ class CachedKeys:
     ) -> tuple[WrappedKey | None, CachedKey | None]:
         """Read and unwrap a key; return the stored key, and the unwrapped key if it is usable.
 
-        If the feed advances during the read, it may have revoked the key: read it again.
+        If the feed advances during the read, the key is read again, because it may have been
+        revoked.
         """
         while True:
             began, position = self._now(), self._position
@@ -244,7 +246,7 @@ class CachedKeys:
 
 
 def digest_key(data_key: bytes) -> bytes:
-    """Derive the secret that keys an author's digests from the author's data key."""
+    """Derive the secret key for an author's digests from the author's data key."""
     return blake2b(key=data_key, digest_size=32, person=_DIGEST_PURPOSE).digest()
 
 
@@ -255,7 +257,7 @@ def send_digest(key: bytes, generation: int, digested: str) -> bytes:
 
 
 def is_same_send(digest: bytes, kept: bytes) -> bool:
-    """Return whether a send has the same content as the stored send with its key.
+    """Return whether two sends with the same idempotency key have the same content.
 
     If the digests were made with different data keys, they cannot be compared, and the result is
     True.

@@ -2,8 +2,8 @@
 """Rotate the master key while the server runs; a stopped rotation resumes where it stopped.
 
 The new key is durable before it wraps anything. The old key is forgotten only after a search has
-found nothing that it still wraps. In between both are available, and each secret is stored with the
-id of the key that wraps it. The data keys stay the same, so no content is rewritten.
+found nothing that it still wraps. In between, both keys are available, and each secret is stored
+with the id of the key that wraps it. The data keys stay the same, so no content is rewritten.
 """
 
 import asyncio

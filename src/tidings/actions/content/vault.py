@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encryption of stored content: one key per author, whose destruction erases the content.
+"""Encryption of stored content with one key per author; destroying the key erases the content.
 
 To seal is to encrypt content, to open is to decrypt it for a reader. Content whose key is destroyed
 or whose authentication tag is wrong is shown as `erased`, so that one bad row does not fail a whole
@@ -45,12 +45,14 @@ DEPLOYMENT_SECRETS: Final = (DIGEST_KEY, CURSOR_KEY, LOGIN_KEY, MESSAGE_KEY)
 _SECRET_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _LOADS_MAX: Final = 3
-"""Attempts to load a key; the first is enough unless reading a key takes longer than its lease."""
+"""Maximum number of attempts to load a key. A second attempt is needed only if the read takes
+longer than the key may be used."""
 _TOO_SLOW: Final = "keys are read more slowly than they may be used"
 _TAMPERED: Final = "sealed content was changed"
 LINES_AT_ONCE: Final = 1_000
 _NONCES_DRAWN: Final = 512
-"""Nonces drawn with one system call, which costs 0.05 µs per nonce instead of 0.5 µs."""
+"""Number of nonces drawn with one system call. A nonce then costs 0.05 µs; with a call of its own
+it would cost 0.5 µs."""
 
 
 class Sealed(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +61,7 @@ class Sealed(msgspec.Struct, frozen=True, gc=False):
     box: bytes
     box_key: int
     digest: bytes = b""
-    """Digest of a message, by which repeats of its send are recognised."""
+    """Digest of a message, which identifies repeats of the same send."""
 
 
 class Vault:
@@ -243,9 +245,9 @@ class Vault:
     # --- Opening --------------------------------------------------------------------------
 
     async def open(self, entries: Iterable[Entry], now: int) -> None:
-        """Decrypt messages, and the messages shown in edits, into their `content`.
+        """Decrypt the messages among the entries, and the messages that edits show.
 
-        If content is gone, `gone` is set to the reason instead.
+        The text is stored in `content`. If it is gone, `gone` is set to the reason instead.
 
         Raises:
             StoreUnavailable: A key cannot be loaded now.
@@ -320,7 +322,8 @@ class Vault:
     async def erase(self, author: UserKey, now: int) -> int:
         """Destroy the author's keys, so that all content is `erased`; return the number of keys.
 
-        This takes a few seconds if other processes may have cached a key and must drop it first.
+        If other processes may have cached a key, this takes a few seconds, because they must drop
+        it first.
 
         Raises:
             StoreUnavailable: The outcome is unknown; the call is safe to repeat.

@@ -43,7 +43,7 @@ from tidings.ports.secrets import MasterKey, MasterKeys
 _USER: Final = re.compile(f"{ids.TENANT.pattern}:{ids.USER.pattern}")
 _SENDER: Final = re.compile(rf"{_USER.pattern}|{ids.TENANT.pattern}:{ids.TENANT_ITSELF}")
 _AUTHOR: Final = re.compile(rf"{ids.TENANT.pattern}:(?:{ids.USER.pattern}|\*)")
-"""A user, or `*` for the tenant's own key, which seals its inboxes."""
+"""Author of content: a user, or `*` for the tenant itself, whose key encrypts its inboxes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 """Names made by the server: ULIDs, digests, random marks."""
 

@@ -124,12 +124,14 @@ class _FileReading:
         self._lines = iter(lines)
         self._chat: _ChatReading | None = None
         self._users: Counter[str] = Counter()
-        """Number of users read so far by tenant, until another kind of fact follows."""
+        """Number of users read so far, by tenant. It is cleared when another kind of fact
+        follows."""
 
     def __iter__(self) -> Iterator[list[Written]]:
         """Yield the fact in each line.
 
-        If a line ends a chat or the list of users, their totals are yielded before its fact.
+        If a line shows that the chat or the list of users before it is complete, the totals of that
+        chat or list are yielded before the line's own fact.
         """
         opening = self._next()
         if not isinstance(opening, ExportStart):

@@ -165,6 +165,6 @@ def is_session_valid(user: UserKey, stored: StoredCredentials, now: int) -> bool
 
 
 def is_user_valid(stored: StoredCredentials, issued_at: int) -> bool:
-    """Return whether the user is active, and credentials issued at that time are not revoked."""
+    """Return whether the user is active, and credentials issued at `issued_at` are not revoked."""
     revoked_at = -1 if stored.revoked_at is None else stored.revoked_at
     return stored.is_known and stored.deactivated_at is None and issued_at > revoked_at

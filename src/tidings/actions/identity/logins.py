@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log in by phone: request a code for a number, and redeem it as proof of having the number.
+"""Log in by phone: request a code for a number, and redeem it to prove possession of the number.
 
-A tenant without phone login is treated like a tenant that does not exist. No answer reveals
-whether a number belongs to a user.
+A tenant without phone login is treated like a tenant that does not exist. No answer reveals whether
+a number belongs to a user.
 """
 
 import hmac

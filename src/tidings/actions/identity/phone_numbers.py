@@ -164,8 +164,8 @@ class LoginBudgets:
     async def redeemed(self, number: str, now: int, *, is_known: bool) -> None:
         """Undo the charges that limit unwanted texts, because the code was used for a login.
 
-        These are the charges to the prefix and the country, and to an unknown number in all
-        tenants.
+        These are the charges to the prefix and the country. For an unknown number, the charge to
+        the number in all tenants is undone as well.
         """
         subjects = _reach(number, is_known)
         await self.budgets.give_back(

@@ -46,15 +46,18 @@ class LoginDigests:
         return self._digest("code", tenant, phone_number, code)
 
     def tag(self, session_id: str, secret: bytes) -> bytes:
-        """Return the tag that proves that we once issued a refresh token."""
+        """Return the tag that proves that we issued a refresh token."""
         return self._digest("refresh token", session_id, secret.hex())[:TAG_BYTES]
 
     def address(self, address: str | None) -> str | None:
-        """Return the pseudonym of an address, which is stored with a code that it requests."""
+        """Return the pseudonym of an address.
+
+        It is stored with the codes that the address requests.
+        """
         return None if address is None else self.name("asked by", address)
 
     def name(self, kind: str, subject: str) -> str:
-        """Return a pseudonym for a subject, which does not reveal the subject."""
+        """Return a pseudonym that does not reveal the subject."""
         return self._digest("name", kind, subject).hex()[:_NAME_CHARS]
 
     def _digest(self, *parts: str) -> bytes:
@@ -85,7 +88,7 @@ def refresh_digest(token: str) -> bytes:
 
 
 def seal_next(token: str, following: str, chance: Chance) -> bytes:
-    """Encrypt the following token, so that only the holder of `token` can read it."""
+    """Encrypt the token `following`, so that only the holder of `token` can read it."""
     nonce = chance.token(NONCE_BYTES)
     return nonce + _cipher(token).encrypt(nonce, following.encode(), _PURPOSE)
 

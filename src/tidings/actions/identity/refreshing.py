@@ -36,7 +36,8 @@ from tidings.ports.world import Chance, Clock
 log = logging.getLogger("tidings.identity")
 
 LOOKS_MAX: Final = 3
-"""Reads per refresh: a request that loses the race reads again and returns the winner's pair."""
+"""Maximum number of reads per refresh. If another request refreshes the session first, this request
+reads again and returns the same pair of tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ log = logging.getLogger("tidings.identity")
 LOOK_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 0.5
-"""If the event loop lags by this time or more, a failed read says nothing about the store."""
+"""If the event loop lags by this time or more, a failed read may be the fault of this process, not
+of the store."""
 LATE_LOOKS_MAX: Final = 3
 """Retries after reads that failed during such a lag, before the store is considered the cause."""
 BLIND_SECONDS_MAX: Final = float(limits.REVOKED_SECONDS_MAX)
@@ -123,8 +124,8 @@ class FeedListener(Protocol):
     def went_blind(self, *, was_late: bool) -> None:
         """React to the fact that the feed was not read for too long.
 
-        This is called again after each read that fails. `was_late` is True if the cause may be this
-        process, which was itself delayed; it reads again at once.
+        This is called again after each read that fails. `was_late` is True if the cause may be a
+        delay in this process instead of the store. The watch then reads again at once.
         """
         ...
 
@@ -149,7 +150,7 @@ class RevocationWatch:
         blind_seconds_max: float = BLIND_SECONDS_MAX,
     ) -> None:
         self.position = 0
-        """Position in the feed. Data that was read from the store after the last change of it
+        """Position in the feed. Data that was read from the store after the position last changed
         takes every reported revocation into account."""
         self._feed = feed
         self.now = now

@@ -119,7 +119,7 @@ class OpenSession:
     async def _check_number(self, opened: Session, sent: LoginCode) -> None:
         """Revoke the new session if the number has moved to another user meanwhile.
 
-        The move revokes only the sessions that existed at that time, perhaps not this one.
+        The move revoked only the sessions that existed at that time, and this session may be newer.
         """
         owners = await self.users.by_phone(sent.tenant, [sent.phone_number])
         if owners.get(sent.phone_number) != opened.user:

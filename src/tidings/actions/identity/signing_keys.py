@@ -36,7 +36,7 @@ log = logging.getLogger("tidings.identity")
 KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.[0-9a-f]{{16}}")
 CACHED_TENANTS_MAX: Final = 10_000
 STALE_MS: Final = 1_000
-"""Minimum time between two reads of a tenant's keys because of a key id that is not cached."""
+"""Minimum time between two reads of a tenant's keys that are caused by unknown key ids."""
 SIGNS_MS_MAX: Final = 60_000
 """Time after which a process that signs tokens checks whether there is a newer key."""
 

@@ -33,8 +33,8 @@ from tidings.ports.sessions import Revocation
 from tidings.ports.world import Clock
 
 KNOWN_MS_MAX: Final = 60_000
-"""Maximum age of cached keys. Two concurrent replacements may remove a key that the feed does not
-report as revoked."""
+"""Maximum age of cached keys. It is needed because the feed may not report every removed key when
+two requests replace the keys at the same time."""
 
 _KEY_ID: Final = re.compile(rf"({TENANT.pattern})\.own\.{KID.pattern}")
 _documents = msgspec.json.Decoder(JsonWebKeySet)
@@ -105,7 +105,10 @@ class TenantIssuerKeys:
 
 
 def own_key_id(tenant: str, kid: str) -> str:
-    """Return the id of a tenant's own key in the feed, which never equals an id of our keys."""
+    """Return the id under which the feed reports a tenant's own key.
+
+    It never equals the id of one of our keys.
+    """
     return f"{tenant}.own.{kid}"
 
 

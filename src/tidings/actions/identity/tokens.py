@@ -122,7 +122,9 @@ def sign(key: Ed25519PrivateKey, token: Token) -> str:
 
 
 async def verify(token: str, keys: SigningKeys, own: TenantIssuerKeys, now: int) -> Token:
-    """Verify the signature and times of a token; return its content. The caller limits its length.
+    """Verify the signature and times of a token; return its content.
+
+    The caller must limit the length of the token.
 
     Raises:
         Unauthenticated: The token is malformed, changed, signed with an unknown key, expired or

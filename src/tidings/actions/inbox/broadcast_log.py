@@ -2,7 +2,8 @@
 """Each inbox has a log of its broadcasts: append to it, and read it through a bounded cache.
 
 A view is the cached content of a log. The engine sets the maximum age of a view. The age is
-measured from the start of the read, so a view contains every entry that was in the log by then.
+measured from the start of the read, so a view contains every entry that was in the log when the
+read began.
 """
 
 import asyncio
@@ -75,7 +76,7 @@ class LogViews:
             await asyncio.wait([reading.task])
 
     async def now(self, tenant: str, inbox: str) -> LogView:
-        """Return a view that is fresh at the moment of return, until the caller's next await.
+        """Return a view that is still fresh when this returns, and until the caller's next await.
 
         Raises:
             StoreUnavailable: The log cannot be read now, or is read too slowly to be fresh.
@@ -161,7 +162,7 @@ def _size(view: LogView) -> int:
 
 
 def is_never_same(_: Broadcast) -> bool:
-    """Return False, as the `is_same` for a draft that no other request can have appended."""
+    """Return False. This is the `is_same` for a draft that no other request can have appended."""
     return False
 
 
@@ -191,8 +192,9 @@ class BroadcastAppender:
     ) -> tuple[Broadcast, bool]:
         """Append the draft with a sequence and a time, unless the log already contains its entry.
 
-        Return the entry, and whether it was already there: `is_same` is true for an entry after the
-        sequence `after`, or for an entry that another request appends meanwhile.
+        Return the entry, and whether the log already contained it. An entry is the draft's entry if
+        `is_same` returns True for it. The search covers the entries after the sequence `after`, and
+        those that other requests append meanwhile.
 
         Raises:
             InboxBusy: Other requests took every sequence that was tried.

@@ -88,7 +88,7 @@ def has_alternatives(schema: object) -> bool:
 
 
 def is_plain_number(number: float) -> bool:
-    """Return whether a number is cheap to divide, because it is neither very large nor small."""
+    """Return whether a number is cheap to divide: neither very large nor very small."""
     return number == 0 or 1e-9 <= abs(number) <= 1e15
 
 

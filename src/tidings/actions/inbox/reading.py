@@ -121,10 +121,12 @@ class ListNotifications:
         *,
         is_whole: bool = False,
     ) -> tuple[list[InboxItem], list[NotificationPosition]] | None:
-        """Return the items of the page, and one more if there are more; also the copies' positions.
+        """Return the items of the page and the positions of the user's copies that were read.
 
-        Normally only the newest copies are read. Return None if so many of them are hidden that
-        they do not fill the page: the caller must then read all copies of the user (`is_whole`).
+        If another page follows, more items are returned than this page shows. A copy is the user's
+        own row of a notification to listed users. Normally only the newest copies are read. If so
+        many of them are hidden that they do not fill the page, the result is None, and the caller
+        must read all copies (`is_whole`).
         """
         below: NotificationPosition | None = (start.time, start.notification_id) if start else None
         left = limits.USER_COPIES_MAX - (start.passed if start else 0)
@@ -253,7 +255,10 @@ class MarkRead:
         return await self._unread(user, inbox)
 
     async def _view_with(self, tenant: str, inbox: str, ids: Sequence[str]) -> LogView:
-        """Return a view that includes these broadcasts, even if only another process knows them."""
+        """Return a view that includes these broadcasts.
+
+        The log is read again if another process appended some of them since the last read.
+        """
         view = await self.views.get(tenant, inbox)
         if max(broadcast_sequence(each) or 0 for each in ids) > view.head:
             view = await self.views.get(tenant, inbox, age_ms=0)

@@ -63,7 +63,7 @@ class TtlCache(Generic[K, V]):
 
 
 class Settings:
-    """Settings of tenants: defaults for all inboxes, invites, login, and free JSON."""
+    """Settings of tenants: defaults for all inboxes, invites, login, and any other JSON."""
 
     def __init__(self, settings: InboxSettings, tenants: Tenants) -> None:
         self._settings = settings
@@ -107,7 +107,7 @@ class Settings:
         return await self._invites_cache.get(tenant) == "ask"
 
     async def terms(self, tenant: str, config: InboxConfig) -> tuple[int, bool]:
-        """Return the lifetime of a new notification in milliseconds, and if late joiners see it.
+        """Return a new notification's lifetime in milliseconds, and whether late joiners see it.
 
         Each comes from the inbox's configuration, else from the tenant's settings, else from our
         default. The settings are at most a second old.

@@ -34,8 +34,9 @@ from tidings.gateway.http.head import (
 )
 
 SOCKET_BYTES_MAX: Final = 256 * 1024
-"""Maximum size of a frame that picows reads; for a larger frame it closes with 1009 without reading
-it. Our own limit is lower: a frame between the two limits is read and answered with 4413."""
+"""Maximum size of a frame that picows reads. If a frame is larger, picows closes the connection
+with 1009 and does not read the frame. Our own limit is lower: a frame between the two limits is
+read and answered with 4413."""
 READ_BUFFER_BYTES: Final = 2_048
 HANDSHAKE_SECONDS_MAX: Final = 10
 PING_SECONDS: Final = 20

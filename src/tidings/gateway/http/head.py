@@ -134,7 +134,7 @@ class RequestHead:
 
     @property
     def is_for_health(self) -> bool:
-        """Whether this is a health check. A body is not allowed: it may take long to arrive."""
+        """Whether this is a health check. It has no body, because a body may arrive slowly."""
         has_body = bool(self.content_length) or self.is_chunked
         return self.path in HEALTH_PATHS and self.method in (b"GET", b"HEAD") and not has_body
 

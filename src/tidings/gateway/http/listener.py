@@ -128,7 +128,7 @@ class Http:
 
 
 class Listener:
-    """Listening port, which gives each accepted connection to the right protocol."""
+    """A listening port. It passes each accepted connection to the right protocol."""
 
     def __init__(
         self,

@@ -29,8 +29,8 @@ from tidings.model import limits
 
 UNREAD_SECONDS_MAX: Final = limits.UNREAD_ANSWER_MS_MAX / limits.SECOND_MS
 LINGER_SECONDS: Final = 5.0
-"""Time during which bytes from a refused client are read and dropped. Closing with unread bytes
-would reset the connection, and the client might never see the refusal."""
+"""Time during which bytes from a refused client are read and dropped. If the connection were closed
+with unread bytes, it would be reset, and the client might never see the refusal."""
 
 
 class HttpProtocol(ParsingProtocol):
@@ -89,7 +89,7 @@ class HttpProtocol(ParsingProtocol):
         """Drop waiting requests, and all references that form cycles with this object.
 
         Otherwise the objects would stay in memory until the garbage collector visits its oldest
-        generation, which is rare. After a flood of requests, these were hundreds of megabytes.
+        generation, which is rare. After a flood of requests, hundreds of megabytes stayed.
         """
         self._unset_keepalive_if_required()
         self.pipeline.clear()

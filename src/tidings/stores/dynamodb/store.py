@@ -41,7 +41,7 @@ IMPORT: Final = value_key("import")
 
 
 async def first_answer(dynamo: Dynamo) -> str | None:
-    """Return the stored epoch or None; this first read also checks that the tables exist.
+    """Return the stored epoch, or None; as the first read, this checks that the tables exist.
 
     Raises:
         SetupError: The tables do not exist.

@@ -153,7 +153,11 @@ async def _read_or_none(read: Callable[[], Awaitable[list[_T]]]) -> list[_T] | N
 
 
 def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
-    """Join the parts that were read; raise only if there is no record and some part failed."""
+    """Join the parts that were read.
+
+    Raises:
+        StoreUnavailable: There is no record, and at least one part could not be read.
+    """
     parts = list(parts)
     found = [record for part in parts if part is not None for record in part]
     if not found and None in parts:
@@ -162,9 +166,9 @@ def _all_read(parts: Iterable[list[_T] | None]) -> list[_T]:
 
 
 def to_written(record: _Record) -> Change | None:
-    """Convert an insert from the log's stream; return None for other records.
+    """Convert an insert in the log's stream to a change; return None for other records.
 
-    Later changes of an item are not new entries.
+    Updates of an item are ignored, because they are not new entries.
     """
     if record["eventName"] != "INSERT":
         return None
@@ -175,7 +179,7 @@ def to_written(record: _Record) -> Change | None:
 
 
 def to_cleaned(record: _Record) -> Change | None:
-    """Convert a deletion from the bodies' stream; return None for other records.
+    """Convert a deletion in the bodies' stream to a change; return None for other records.
 
     Engines have different names for a deletion by TTL, so every event is treated as a deletion
     unless it is an insert or a modification.

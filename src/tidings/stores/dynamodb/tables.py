@@ -20,7 +20,7 @@ expiry, so reads also check `expires_at`, in milliseconds."""
 
 BACKUP_DAYS: Final = 90
 KEY_BACKUP_DAYS: Final = 7
-"""Days for which a destroyed data key may still exist in backups, and nowhere else."""
+"""Days for which backups may still contain a destroyed data key. No other data contains it."""
 
 
 @dataclass(frozen=True, slots=True)

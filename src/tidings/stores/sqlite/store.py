@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the embedded store: locks its folder, connects, and makes the ports of the store."""
+"""Opens the embedded store: locks its folder, then builds an adapter for every store port."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -38,7 +38,7 @@ from tidings.stores.sqlite.sweeping import SqliteSweeping
 
 @dataclass(frozen=True, slots=True)
 class SqliteStore:
-    """All ports of the store, on one database file."""
+    """The adapters of all store ports, on one database file."""
 
     log: SqliteLog
     chats: SqliteChats

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Removal of expired content and expired rows on SQLite.
 
-Most tables have an index by time, in which the sweeper finds expired rows. Idempotency keys and
-copies of notifications are too many for such an index, so the sweeper walks through all of them,
-some at a time. A reader looks for expired rows first, so that the writer runs only if there are
-any.
+Most tables have an index by time, in which the sweeper finds expired rows. There are too many
+idempotency keys and copies of notifications for such an index, so the sweeper walks through all of
+them, some at a time. A reader looks for expired rows first, so that the writer runs only if there
+are any.
 """
 
 from typing import Any, Final
@@ -136,7 +136,7 @@ def _forget_bodies(db: apsw.Connection, now: int, limit: int) -> int:
 def _surplus_copies(
     db: apsw.Connection, after: SweepPosition, to: SweepPosition, limit: int
 ) -> list[SweepPosition]:
-    """Return the keys of surplus copies, of users whom the walk has just passed."""
+    """Return the keys of surplus copies that belong to users whom the walk has just passed."""
     values: tuple[Any, ...] = after[:2] if to == START else after[:2] + to[:2]
     until = "" if to == START else " AND (user_id, inbox) <= (?, ?)"
     crowded = db.execute(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chats and the chat list on DynamoDB; the list is not stored, but built when it is read.
+"""Chats and the chat list on DynamoDB.
 
-A user's receipt rows name the chats, and head copies determine their order. Everything else is read
-only for the chats on the requested page.
+The chat list is not stored, but built each time it is read. A user's receipt rows name the chats,
+and the head copies give their order. Everything else is read only for the chats on the requested
+page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +61,8 @@ _MUTE: Final = "SET #muted_until = :until"
 _UNMUTE: Final = "REMOVE #muted_until"
 
 FIRST_ENTRIES: Final = 200
-"""Number of entries that `_is_own` reads from an old direct chat, for about ten read units."""
+"""Number of entries that `_is_own` reads from an old direct chat; they cost about ten read
+units."""
 _WRITING: Final = {":created": "created", ":message": "message"}
 
 
@@ -72,7 +74,7 @@ class DynamoChatList:
         self._heads = heads
 
     async def list_heads(self, user: UserKey) -> list[ChatHead]:
-        """Return all chats of the user from a strong read, latest activity first."""
+        """Return the heads of all chats of the user, latest activity first, from strong reads."""
         receipts = await self._receipts(user)
         copies = await self._copies(list(receipts), strong=True)
         counts = await gather_bounded(
@@ -97,7 +99,11 @@ class DynamoChatList:
     async def page(
         self, user: UserKey, below: tuple[int, ChatId] | None, limit: int, now: int
     ) -> list[ChatRow]:
-        """Return a page of the list, after the position `below`, which is (active_at, chat_id)."""
+        """Return a page of the list.
+
+        `below` is the (active_at, chat_id) of the last row on the previous page, or None for the
+        first page.
+        """
         receipts = await self._receipts(user)
         copies = await self._copies(list(receipts), strong=False)
         order = sorted(((copy.head.active_at, chat) for chat, copy in copies.items()), reverse=True)
@@ -111,7 +117,10 @@ class DynamoChatList:
         return [row for row in rows if row.chat_id in still_in]
 
     async def row(self, user: UserKey, chat: ChatId, now: int) -> ChatRow | None:
-        """Return one row of the list; None if a last check finds that the user is no member."""
+        """Return one row of the list, or None if the user is not a member.
+
+        Membership is checked last, so that a user who was removed meanwhile does not see the row.
+        """
         item = await self._dynamo.get(READ_RECEIPT, receipt_key(user, chat))
         if item is None:
             return None
@@ -149,7 +158,7 @@ class DynamoChatList:
         return count
 
     async def _rows(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[ChatRow]:
-        """Return the rows for these chats, which all belong to one user, in order."""
+        """Return the rows for these chats of one user, in the given order."""
         facts = await self._facts(list(chats))
         (user,) = {receipt.user for _, receipt in chats.values()}
         members = await self._memberships(user, list(chats))
@@ -165,7 +174,7 @@ class DynamoChatList:
         ]
 
     async def _unread(self, chats: dict[ChatId, tuple[Head, Receipt]], now: int) -> list[Unread]:
-        """Return the unread count of each chat; read the log only if subtraction is not enough."""
+        """Return the unread counts; read a log only if head and receipt are not enough."""
         known = unread_of_page(chats.values())
         queries = [
             partial(count_unread, self._dynamo, chat, receipt, now)
@@ -180,7 +189,10 @@ class DynamoChatList:
         return {item["chat_id"]: item for item in items}
 
     async def _memberships(self, user: UserKey, chats: Sequence[ChatId]) -> dict[ChatId, Item]:
-        """Return memberships with role and mute; read those that the index does not have yet."""
+        """Return the user's memberships.
+
+        They are read from an index. Those that the index does not have yet are read from the table.
+        """
         rows = await self._dynamo.query(LIST_ROLES, "#user_id = :user", {":user": user})
         found = {ChatId(row["chat_id"]): row for row in rows}
         missing = [member_key(chat, user) for chat in chats if chat not in found]
@@ -292,10 +304,10 @@ class DynamoChats:
         return {row["user_id"] for row, is_own in zip(rows, owns, strict=True) if is_own}
 
     async def _is_own(self, receipt: Item) -> bool:
-        """Return whether the receipt's user created a direct chat or wrote in it.
+        """Return whether the receipt's user created the direct chat or wrote in it.
 
-        Receipts from before own chats were counted separately do not contain this. For such a
-        receipt, the first entries are searched once, and the result is stored.
+        Old receipts do not store this. For such a receipt, the first entries of the chat are
+        searched once, and the result is stored.
         """
         if "own" in receipt:
             return bool(receipt["own"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates a chat: one transaction adds its first members, and further ones add the others.
+"""Creates a chat: one transaction adds its first members, and further transactions add the rest.
 
 If the request has a key, the first transaction also stores the key with the chat's id. A repeated
 request finds the id and continues where the first attempt stopped.
@@ -43,7 +43,7 @@ from tidings.stores.scheduler import Scheduler, in_turn
 
 LARGE_GROUPS_AT_ONCE: Final = 16
 USER_LARGE_GROUPS_AT_ONCE: Final = 2
-"""Low, because a group of a thousand members takes 34 transactions, one after the other."""
+"""The limit is low, because a group of a thousand members takes 34 transactions in a row."""
 
 _FREE_REQUEST: Final = "attribute_not_exists(#chat_id) OR #expires_at <= :now"
 
@@ -156,10 +156,10 @@ class ChatMaker:
         return True
 
     async def _add_others(self, entries: list[Entry]) -> bool:
-        """Append the entries that add the other members, at the sequences that they already have.
+        """Append the entries that add the other members; each entry already has its sequence.
 
-        Returns False if another writer appended in between. In that case, too, all members are
-        added, but by other entries than these.
+        Returns False if another writer appended in between. The remaining members are then added by
+        new entries.
         """
         for index, entry in enumerate(entries):
             match await self._runs.add_people(entry):
@@ -171,7 +171,7 @@ class ChatMaker:
         return True
 
     async def _add_missing(self, chat: ChatId, entries: list[Entry]) -> None:
-        """Add those people in these entries whom no entry in the log has ever added."""
+        """Add the people in these entries, except those whom an earlier entry has added."""
         failures = 0
         while failures < RACE_ATTEMPTS_MAX:
             # Load the state first: if another writer adds people afterwards, the slot after this
@@ -203,7 +203,7 @@ class ChatMaker:
         return {person.user for item in items for person in to_entry(item).people}
 
     async def _finish(self, request: RequestKey) -> None:
-        """Mark the request as finished, so that a repeat need not check its members."""
+        """Mark the request as finished, so that a repeat does not check the members again."""
         try:
             await self._dynamo.update(
                 FINISH_REQUEST,
@@ -217,7 +217,7 @@ class ChatMaker:
 
 
 def _pair(entries: list[Entry]) -> str:
-    """Return the key that claims a direct chat; no user key has a `#`, so pairs never collide."""
+    """Return the key that claims the direct chat of these two users."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)

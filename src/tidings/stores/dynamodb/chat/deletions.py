@@ -59,7 +59,7 @@ class DynamoDeletions:
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._without_members: set[ChatId] = set()
-        """Chats that, as far as this process knows, have no members left, but only content."""
+        """Chats whose members this process has already removed. Only their content is left."""
 
     async def get(self, chat: ChatId) -> Deletion | None:
         item = await self._dynamo.get(patterns.FIND_DELETION, _key(chat))
@@ -116,7 +116,10 @@ class DynamoDeletions:
                 return job
 
     async def _remove_members(self, job: Deletion) -> Deletion:
-        """Remove some members, receipts first, so that a repeated step still finds the members."""
+        """Remove some members and their receipts.
+
+        The receipts are deleted first, because a repeated step finds them through the memberships.
+        """
         chat = job.chat_id
         rows = await self._dynamo.query(
             LIST_MEMBERS, "#chat_id = :chat", {":chat": chat}, limit=BATCH_WRITE_MAX
@@ -186,7 +189,11 @@ class DynamoDeletions:
 
 
 async def plan_deletion(dynamo: Dynamo, plan: TransactionPlan, entry: Entry) -> None:
-    """Plan the writes that go with a `deleted` entry: mark the chat, free the pair, add the job."""
+    """Plan the writes that go with a `deleted` entry.
+
+    They mark the chat as deleted and store the deletion job. After the deletion of a direct chat,
+    its two users can create a new one.
+    """
     chat = {"chat_id": entry.chat_id}
     mark = {":now": entry.created_at}
     is_there = "attribute_exists(#chat_id) AND attribute_not_exists(#deleted_at)"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head copies, from which the heads of many chats are read in few requests, and the delivery store.
+"""Head copies, one item per chat, so that few requests read many heads; and the delivery store.
 
 A copy is written after the entry, at most once per second for each chat, and only moves forward. It
 may be behind the log, but never ahead of it. Answers are correct nevertheless:
 
-- A process caches the last head that it appended or read from the log, for up to `KNOWN_HEADS_MAX`
-  chats. It uses the cached head if the stored copy is older.
+- A process caches the last head that it appended or read from the log, for up to
+  `KNOWN_HEADS_MAX` chats. It uses the cached head if the stored copy is older.
 - If a chat has no copy, for instance because it is new, the log itself is read.
 - A process that dies loses the copies of its last second. If there is only one process, it
   therefore reads the log of each chat whose head it has not cached, for instance after a restart.
@@ -77,7 +77,7 @@ class Heads:
     """Writer and reader of head copies."""
 
     def __init__(self, dynamo: Dynamo, *, writes: bool) -> None:
-        """With `writes`, appends by this process advance the copies; otherwise workers do that."""
+        """If `writes` is true, this process updates the copies; otherwise delivery workers do."""
         self._dynamo = dynamo
         self._writes = writes
         self._known: LruCache[ChatId, Head] = LruCache(KNOWN_HEADS_MAX)
@@ -92,7 +92,7 @@ class Heads:
         return self._known.peek(chat) or Head()
 
     def appended(self, chat: ChatId, head: Head, member_count: int | None = None) -> None:
-        """Record that this process appended up to `head`; the count is None unless it changed."""
+        """Record the head after an append by this process; the count is None if unchanged."""
         self.saw(chat, head)
         if self._writes:
             self.advance(chat, head, member_count)
@@ -102,7 +102,10 @@ class Heads:
         return self._writes and self._known.peek(chat) is None
 
     def looked(self, chat: ChatId, copy: HeadCopy) -> None:
-        """Record a head and count from the log and the chat's item; correct a copy that is old."""
+        """Record a head and count that were just read from the log and the chat's item.
+
+        If this process writes copies, it also corrects an outdated copy.
+        """
         self.saw(chat, copy.head)
         if self._writes:
             self._keep(chat, copy)
@@ -150,7 +153,7 @@ class Heads:
                 waiting.set_exception(refusal)
 
     async def settled(self, chat: ChatId) -> None:
-        """Wait until the stored copy has reached every head that was passed to `advance`.
+        """Wait until the stored copy includes every head that was passed to `advance`.
 
         Raises:
             StoreUnavailable: The store is closing, and the copy could not be written.

@@ -97,7 +97,7 @@ def invite_item(invite: Invite) -> Item:
 
 
 def to_invite(item: Item) -> Invite:
-    """Convert an item to its invitation."""
+    """Convert a stored item to an `Invite`."""
     return Invite(
         user_id=UserKey(item["chat_id"].removeprefix(invites_of(""))),
         chat_id=ChatId(item["claim"]),

@@ -22,14 +22,14 @@ _IF_ANY: Final = (
     "name",
 )  # fmt: skip
 BODY: Final = "body_id"
-"""Attribute of an expiring message that names its body, the item with its content."""
+"""Attribute of an expiring message that names its body, a separate item with the content."""
 
 
 # Entries.
 
 
 def entry_item(entry: Entry, body_id: str | None = None) -> Item:
-    """Convert a new entry to its item; a message with a `body_id` has its content in that body."""
+    """Convert a new entry to its item; with a `body_id`, the content is stored in that body."""
     item: Item = {name: getattr(entry, name) for name in _ALWAYS}
     for name in _IF_ANY:
         if value := getattr(entry, name):
@@ -49,7 +49,7 @@ def entry_item(entry: Entry, body_id: str | None = None) -> Item:
 
 
 def to_entry(item: Item) -> Entry:
-    """Convert an item to its entry; the content of an expiring message is not included."""
+    """Convert a stored item to an `Entry`, without the content of an expiring message."""
     fields = {name: item[name] for name in _ALWAYS}
     for name in _IF_ANY:
         if name in item:
@@ -112,7 +112,10 @@ def claim_key(chat: ChatId, key: SendKey) -> Item:
 
 
 def claim_item(chat: ChatId, key: SendKey, entry: Entry) -> Item:
-    """Build the item of a claimed key; its entry, if there is one, is at the hint or later."""
+    """Build the item of a claimed key.
+
+    If the entry of the send was stored, its sequence is `hint` or higher.
+    """
     return {
         **claim_key(chat, key),
         "hint": entry.sequence,
@@ -134,7 +137,7 @@ def reaction_key(chat: ChatId, sequence: int, emoji: str, user: UserKey) -> Item
 
 
 def to_reaction(item: Item) -> tuple[str, UserKey, int]:
-    """Convert an item to emoji, user and time."""
+    """Convert a stored item to (emoji, user, time)."""
     emoji, _, user = item["reaction"].rpartition("#")
     return emoji, UserKey(user), item["created_at"]
 
@@ -158,7 +161,7 @@ def member_item(entry: Entry, person: Person) -> Item:
 
 
 def to_member(item: Item) -> Member:
-    """Convert an item to its membership."""
+    """Convert a stored item to a `Member`."""
     return Member(item["role"], item["joined_at"], item["joined"])
 
 
@@ -170,7 +173,8 @@ def receipt_key(user: UserKey, chat: ChatId) -> Item:
 def receipt_item(entry: Entry, user: UserKey) -> Item:
     """Build the receipt item of a user who joins the chat with this entry.
 
-    `own` says whether the user created the chat or wrote in it. Older receipts do not have it.
+    `own` says whether the user created the chat or wrote in it. Old receipts do not have this
+    attribute.
     """
     return {
         **receipt_key(user, entry.chat_id),
@@ -182,7 +186,7 @@ def receipt_item(entry: Entry, user: UserKey) -> Item:
 
 
 def to_receipt(item: Item) -> Receipt:
-    """Convert an item to its receipt, in which everything that was read is also received."""
+    """Convert a stored item to a `Receipt`; what was read also counts as received."""
     return Receipt(
         item["user_id"], max(item["delivered"], item["read"]), item["read"], item["read_number"]
     )
@@ -205,5 +209,5 @@ def head_values(head: Head) -> dict[str, Any]:
 
 
 def to_head(item: Item) -> Head:
-    """Convert a head copy to its head."""
+    """Convert the item of a head copy to a `Head`."""
     return Head(item["sequence"], item["number"], item["last_message"], item["active_at"])

@@ -41,13 +41,14 @@ log = logging.getLogger("tidings.dynamodb")
 
 CHATS_AT_ONCE: Final = 64
 WAITING_MAX: Final = 512
-"""Number of requests that may wait for one chat. They are carried out one by one, a hundred or more
-per second, so the last one waits a few seconds. There is room for all messages that a user wrote
-while offline."""
+"""Maximum number of requests that wait for one chat. They are carried out one by one, a hundred or
+more per second, so the last one waits a few seconds. The limit is high enough for all messages that
+a user wrote while offline."""
 SEARCH_STEP_FIRST: Final = 8
 SEARCH_STEP: Final = 100
 SEARCHED_ENTRIES_MAX: Final = 100
-"""After a search through more entries than this, the hint is moved to shorten the next search."""
+"""After a search through more entries than this, the claim's `hint` is moved forward, so that the
+next search is shorter."""
 
 
 class DynamoLog:
@@ -63,7 +64,7 @@ class DynamoLog:
 
     @property
     def run_entries_max(self) -> int:
-        """Always 1, because a single message costs one unit, but two units in a transaction."""
+        """Always 1, because a message costs one unit on its own, but two units in a transaction."""
         return 1
 
     @property
@@ -129,7 +130,11 @@ class DynamoLog:
         return Sent(digest=claim["digest"], entry=entries[0] if entries else None)
 
     async def _search(self, chat: ChatId, key: SendKey, claim: Item) -> Item | None:
-        """Search for the sent entry from the hint on; nearly always the first entry matches."""
+        """Return the entry that was stored for this send, or None.
+
+        The search starts at the sequence in the claim's `hint`; the first entry there nearly always
+        matches.
+        """
         last, step = claim["hint"] - 1, SEARCH_STEP_FIRST
         while True:
             items = await items_after(self._dynamo, chat, last, step)
@@ -148,7 +153,7 @@ class DynamoLog:
         return None
 
     async def _move_hint(self, chat: ChatId, key: SendKey, claim: Item, hint: int) -> None:
-        """Let later searches skip the searched entries, which all belong to other sends."""
+        """Move the claim's `hint` past the searched entries: none of them is from this send."""
         try:
             await self._dynamo.update(
                 MOVE_HINT,

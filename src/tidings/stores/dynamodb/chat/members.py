@@ -3,8 +3,9 @@
 
 Membership and receipt rows are written in the same transaction as their entry and the chat's item.
 The chat's item contains the member count and the eleven members who joined first, which is enough
-to show ten others to every member. Each change writes its entry's sequence to the chat's item, on
-condition that the item still has the sequence that was read.
+to show ten others to every member. Each change of members writes its entry's sequence to the chat's
+item. The change fails if the item has another sequence by now than the one that was read. Two
+concurrent changes therefore never overwrite each other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,11 +53,11 @@ class TransactionPlan:
         self._meanings.append(meaning)
 
     def outcome(self, canceled: Canceled) -> Outcome:
-        """Return the outcome of a cancelled transaction.
+        """Return the outcome of a run whose transaction was cancelled.
 
-        If several writes failed, a taken slot is reported, because it can be the cause of the other
-        failures. A conflict is reported as a taken slot too, because another transaction is
-        changing the same chat. The same applies to a transaction that was cancelled although no
+        If one of several failed writes means a taken slot, the outcome is a taken slot, because it
+        can be the cause of the other failures. A conflict also means a taken slot, because another
+        transaction is changing the same chat. So does a transaction that was cancelled although no
         condition failed.
         """
         failed = [
@@ -148,7 +149,11 @@ async def _plan_chat(
 
 
 def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[int, list[UserKey]]:
-    """Return the member count after these entries, and the first members as far as known."""
+    """Return the member count and the first members after these entries.
+
+    After a first member has left, the list may be too short, because it is not known here who
+    joined next.
+    """
     for entry in entries:
         users = sorted(person.user for person in entry.people)
         if entry.kind in {"created", "added"}:
@@ -163,7 +168,10 @@ def _after(count: int, first: list[UserKey], entries: Iterable[Entry]) -> tuple[
 
 
 async def _first_members(dynamo: Dynamo, chat: ChatId, entries: Sequence[Entry]) -> list[UserKey]:
-    """Find the first members by reading all members; needed after a first member has left."""
+    """Find the first members by reading all members.
+
+    This is necessary only after one of the first members has left.
+    """
     state = await load_state(dynamo, chat)
     if state is None or state.head != entries[0].sequence - 1:
         raise Stale
@@ -192,8 +200,8 @@ def chat_item(chat: Chat, created: Entry) -> Item:
 async def have_room(dynamo: Dynamo, entries: Iterable[Entry], *, is_direct: bool = False) -> bool:
     """Return whether all users whom these entries add may be in one more chat.
 
-    Two callers who add the same user at the same moment may both find room for one more chat. The
-    limit keeps chat lists readable, and one or two chats beyond it do no harm.
+    Two callers who add the same user at the same moment may both get True, although there is room
+    for only one more chat. This is harmless, because the limit only keeps chat lists readable.
     """
     ways = {
         person.user: way_into(person.user, entry.sender, is_direct=is_direct)

@@ -44,7 +44,8 @@ SCAN_ENTRIES_MAX: Final = 1_000
 """Maximum number of entries that are read to find one page of messages."""
 SCAN_STEP_MAX: Final = 250
 FOLDED_ENTRIES: Final = 20
-"""Number of last entries that `load_state` applies to the rows; one is nearly always enough."""
+"""Number of last entries that `load_state` applies to the stored rows. One is nearly always
+enough."""
 
 
 async def items_after(dynamo: Dynamo, chat: ChatId, after: int, limit: int) -> list[Item]:
@@ -99,7 +100,7 @@ async def to_entries(dynamo: Dynamo, items: Sequence[Item]) -> list[Entry]:
 async def entries_at(
     dynamo: Dynamo, pattern: Pattern, sequences: Iterable[tuple[ChatId, int]]
 ) -> dict[tuple[ChatId, int], Entry]:
-    """Return those entries that exist at the given sequences."""
+    """Return the entries at the given sequences, as far as they exist."""
     keys = [
         entry_key(chat, sequence) for chat, sequence in dict.fromkeys(sequences) if sequence > 0
     ]
@@ -117,7 +118,7 @@ async def last_messages(
 
 
 async def load_state(dynamo: Dynamo, chat: ChatId) -> ChatState | None:
-    """Load a chat's state; its head includes every entry that was stored before this call."""
+    """Load a chat's state; it includes every entry that was stored before this call."""
     page = await last_items(dynamo, chat, FOLDED_ENTRIES)
     facts = await dynamo.get(READ_CHAT, {"chat_id": chat}) if page else None
     if facts is None:
@@ -149,7 +150,8 @@ async def members_of(dynamo: Dynamo, chat: ChatId) -> dict[UserKey, Member]:
 async def membership_row(dynamo: Dynamo, chat: ChatId, user: UserKey) -> Item | None:
     """Return the user's membership from a strong read, or None if the user is not a member.
 
-    A member may see everything that was read from the chat before this call.
+    Call this after reading from the chat. If the user is still a member, the user may see what was
+    read.
     """
     return await dynamo.get(CHECK_MEMBER, member_key(chat, user))
 
@@ -194,8 +196,8 @@ async def _search(
 ) -> tuple[list[Item], list[Item]]:
     """Return all entries that were read, and those of them that belong on the page.
 
-    Most entries are messages. A search for messages therefore first reads only as many entries as
-    the page has room for, and twice as many in each further step.
+    Most entries are messages. A search for messages therefore reads only as many entries at first
+    as the page has room for. Each further step reads twice as many.
     """
     read = items_after if up else items_before
     if not only_messages:
@@ -216,7 +218,10 @@ async def _search(
 
 
 async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntries) -> Page | None:
-    """Complete the page; return None if a last check finds that the reader is no member."""
+    """Complete the page; return None if the reader is not a member.
+
+    Membership is checked last, so that a user who was removed meanwhile does not see the page.
+    """
     entries, (member_count, receipts) = await gather_two(
         _content(dynamo, chat, reader, found.items), _count_and_receipts(dynamo, chat)
     )
@@ -234,7 +239,7 @@ async def admit(dynamo: Dynamo, chat: ChatId, reader: UserKey, found: FoundEntri
 
 
 async def _content(dynamo: Dynamo, chat: ChatId, reader: UserKey, items: list[Item]) -> list[Entry]:
-    """Return the entries with content, with the targets of edits and the reader's reactions."""
+    """Convert items to entries with content, targets of edits and the reader's own reactions."""
     entries = await to_entries(dynamo, items)
     edits = [entry for entry in entries if entry.kind == "edited" and entry.target is not None]
     targets = await entries_at(
@@ -278,7 +283,7 @@ async def _count_and_receipts(dynamo: Dynamo, chat: ChatId) -> tuple[int, list[R
 
 
 async def receipts_of(dynamo: Dynamo, chat: ChatId, users: Iterable[UserKey]) -> list[Receipt]:
-    """Return the receipts of these users, in order; users who left the chat have none."""
+    """Return the receipts of these users, in the given order, without users who left the chat."""
     users = list(users)
     items = await dynamo.batch_get(SHOW_RECEIPTS, [receipt_key(user, chat) for user in users])
     by_user = {item["user_id"]: to_receipt(item) for item in items}

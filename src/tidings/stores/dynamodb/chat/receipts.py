@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receipts on DynamoDB, and the only function that computes unread counts.
+"""Receipts on DynamoDB, and the functions that count unread messages.
 
 The marks for received and read are stored separately, and each mark only increases. When a receipt
-is loaded, everything that was read is also treated as received. Each move is therefore one
-conditional update, and its condition makes a repeat harmless.
+is loaded, everything that was read is also treated as received. A move is a conditional update, and
+its condition makes a repeat harmless.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from tidings.stores.dynamodb.patterns import (
 )
 
 _Numbers = dict[tuple[ChatId, int], int]
-"""For some existing entries, by chat and sequence: how many messages the log has up to there."""
+"""Maps the chat and sequence of an existing entry to the number of messages up to this entry."""
 
 _RECEIVED: Final = "attribute_exists(#user_id) AND #delivered < :delivered AND #read < :delivered"
 _READ: Final = "attribute_exists(#user_id) AND #read < :read"
@@ -109,8 +109,8 @@ class DynamoReceipts:
     async def _numbers(self, moves: Sequence[Move | OwnSends]) -> _Numbers:
         """Return the message number of each existing entry that the moves refer to.
 
-        Logs have no gaps, so every entry up to the last head that this process saw exists. Some of
-        these entries therefore need not be read.
+        Logs have no gaps, so every entry up to the last head that this process saw exists. Such an
+        entry is read only if its message number is needed and not cached.
         """
         numbers: _Numbers = {}
         wanted: dict[tuple[ChatId, int], None] = {}
@@ -129,9 +129,10 @@ class DynamoReceipts:
         return numbers
 
     async def _narrowed(self, move: Move | OwnSends) -> Move | OwnSends | None:
-        """Reduce a move with several spans to the one that fits the stored receipt, or to None.
+        """Reduce a move with several spans to the span that fits the stored receipt.
 
-        This needs a read, which costs half as much as a failed write.
+        Returns None if no span fits. The receipt is read first, because a read costs half as much
+        as a failed write.
         """
         if isinstance(move, Move) or len(move.spans) == 1:
             return move
@@ -162,7 +163,7 @@ class DynamoReceipts:
         )
 
     async def _make_own(self, item: Item) -> None:
-        """Record that the user wrote in the chat; this is a separate write if no mark moves."""
+        """Record that the user wrote in the chat, in a separate write, because no mark moves."""
         if item.get("own"):
             return
         key = receipt_key(item["user_id"], item["chat_id"])
@@ -172,7 +173,11 @@ class DynamoReceipts:
             )
 
     async def _move_marks(self, key: Item, move: Move, numbers: _Numbers) -> Receipt | None:
-        """Move one mark or both; if only one of them advances, each needs its own update."""
+        """Move one mark or both.
+
+        One update moves both marks, on condition that both advance. If the condition fails, each
+        mark gets its own update.
+        """
         received = {":delivered": move.delivered}
         if not move.read:
             return await self._update(key, _SET_RECEIVED, _RECEIVED, received)
@@ -191,8 +196,9 @@ class DynamoReceipts:
     ) -> Receipt | None:
         """Update a receipt and return it; return None if the condition fails.
 
-        Each value in `new` is named after the attribute that it sets. This is how a repeat finds
-        out that an earlier attempt has already written the values.
+        Each value in `new` has the name of the attribute that it sets. If the condition fails in a
+        repeat, `new` is compared with the stored item. If they match, an earlier attempt has
+        written the values.
         """
         values = new | others if others else new
         try:
@@ -225,7 +231,7 @@ def _read_values(sequence: int, number: int) -> Item:
 
 
 async def unread_of(dynamo: Dynamo, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """Return the unread count of the receipt's user, by subtraction or else by a bounded query."""
+    """Return the user's unread count; read the log only if head and receipt are not enough."""
     known = unread_without_a_look(head, receipt)
     return await count_unread(dynamo, chat, receipt, now) if known is None else known
 

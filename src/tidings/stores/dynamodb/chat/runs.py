@@ -95,7 +95,7 @@ class Runs:
         return outcome
 
     async def add_people(self, entry: Entry) -> Outcome:
-        """Append an `added` entry for users who are known to have room for one more chat.
+        """Append an `added` entry; the caller has checked that its users may join one more chat.
 
         Raises:
             StoreUnavailable: The outcome is unknown.
@@ -119,7 +119,10 @@ class Runs:
         return tuple(index for index, is_ours in zip(wanted, claimed, strict=True) if not is_ours)
 
     async def _claim(self, run: Run, index: int) -> bool:
-        """Claim one key. A stored key that has expired is free, even if it is not deleted yet."""
+        """Claim one key; return False if another send has claimed it.
+
+        A claim that has expired does not count, even if it is not deleted yet.
+        """
         key, entry = run.keys[index], run.entries[index]
         assert key is not None
         item = claim_item(run.chat_id, key, entry)
@@ -141,9 +144,9 @@ class Runs:
     async def _in_time(self, run: Run, put: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Write encrypted content only while its data key is valid.
 
-        A key is destroyed at the earliest `SEALED_WRITE_SECONDS_MAX` after its last permitted use,
-        so a write that takes less time comes before the destruction. A slower write may come after
-        the destruction. If the key is no longer valid after such a write, the outcome is unknown.
+        A data key is destroyed no earlier than `SEALED_WRITE_SECONDS_MAX` after its last permitted
+        use. A write that takes less time therefore ends before the key is destroyed. A slower write
+        may end later; if the key is no longer valid then, the outcome is reported as unknown.
         """
         if not run.may_write():
             return SLOT_TAKEN
@@ -157,8 +160,8 @@ class Runs:
     async def _put_bodies(self, run: Run) -> list[str | None]:
         """Write the content of expiring messages; return the name of each entry's body, or None.
 
-        Each attempt uses a new name, so two writers that want the same slot never share a body.
-        A body whose entry is never written is deleted when it expires.
+        Each attempt uses a new name, so two writers that compete for a slot never share a body. A
+        body whose entry is never written is deleted when it expires.
         """
         names: list[str | None] = []
         for entry in run.entries:
@@ -232,7 +235,7 @@ class Runs:
     # After a redaction.
 
     async def _delete_reactions(self, chat: ChatId, sequence: int) -> None:
-        """Delete the reactions to a redacted message, which are no longer shown, to save space."""
+        """Delete the reactions to a redacted message to save space; they are no longer shown."""
         try:
             rows = await self._dynamo.query(
                 READ_REACTIONS, "#message_id = :message", {":message": reactions_of(chat, sequence)}

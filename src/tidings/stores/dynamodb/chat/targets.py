@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans changes of a message: edits, redactions and reactions, with the entries that record them.
 
-The message, called the target, is read first with a strong read. It is changed on condition that it
-is still as it was read. If the condition fails although the slot was free, the read happened in the
-middle of another transaction, and the run is repeated.
+The message, called the target, is first read with a strong read. It is changed on condition that it
+is still as it was read. If the condition fails although the slot was free, another transaction was
+changing the target during the read, and the run is repeated.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ _IS_LIVE: Final = "attribute_exists(#chat_id) AND attribute_not_exists(#redacted
 async def plan_target(
     dynamo: Dynamo, plan: TransactionPlan, index: int, entry: Entry
 ) -> Declined | None:
-    """Plan the change of the entry's target, or return why the entry is declined."""
+    """Plan the change of the entry's target, or return the reason for declining the entry."""
     assert entry.target is not None
     target = await dynamo.get(READ_ENTRY, entry_key(entry.chat_id, entry.target))
     if entry.kind in {"reacted", "unreacted"}:
@@ -64,7 +64,7 @@ def _plan_edit(plan: TransactionPlan, entry: Entry, target: Item) -> None:
 
 
 def _plan_redaction(plan: TransactionPlan, entry: Entry, target: Item) -> None:
-    """Plan to remove the content and the reaction counts; reactions are deleted afterwards."""
+    """Plan to remove the content and the reaction counts; the reactions are deleted later."""
     update = f"SET #redacted = :yes REMOVE #box, #box_key, #reactions, #{BODY}"
     key = entry_key(entry.chat_id, target["sequence"])
     plan.add(Update("messages", key, update, _IS_LIVE, {":yes": True}))

@@ -37,7 +37,7 @@ class Pattern:
     """Purpose of the requests, in the words of the glossary."""
     index: str | None = None
     strong: bool = False
-    """True if reads see every write that was answered before them."""
+    """True if reads are strongly consistent: they see every write that was answered before."""
     deletes: tuple[str, ...] = ()
     """Tables from which a transaction may delete items."""
 
@@ -87,10 +87,10 @@ def usage_of(pattern: Pattern, tables: tuple[str, ...], units: float) -> Usage:
 def units_of(request: dict[str, Any], answer: dict[str, Any] | None) -> float:
     """Return the billed units of a request; `answer` is None if its condition failed.
 
-    A failed condition is billed by the size of the stored item, which the refusal does not report.
-    This function assumes one unit, or two for each write in a transaction, which is right for all
-    except our largest items. A transaction that succeeds costs at least two units for each write
-    too; DynamoDB Local reports less if several of the writes are in one table.
+    A failed condition is billed by the size of the stored item, but the error does not report this
+    size. The function therefore assumes one unit, or two for each write in a transaction. This is
+    right except for our largest items. A successful transaction counts at least two units for each
+    write, because DynamoDB Local reports too few if several writes are in one table.
     """
     least = 2.0 * len(request.get("TransactItems", ()))
     if answer is None:

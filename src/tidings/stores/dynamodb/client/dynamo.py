@@ -33,7 +33,7 @@ class Dynamo(Calls):
     """Client for all tables of one deployment."""
 
     async def get(self, pattern: Pattern, key: Item) -> Item | None:
-        """Return one item, if it exists."""
+        """Return one item, or None if it does not exist."""
         answer = await self.call(pattern, {"Key": item_to_wire(key), **_consistency(pattern)})
         return item_from_wire(answer["Item"]) if "Item" in answer else None
 
@@ -183,7 +183,7 @@ class Dynamo(Calls):
     async def batch_write(
         self, pattern: Pattern, *, puts: Iterable[Item] = (), deletes: Iterable[Item] = ()
     ) -> None:
-        """Write and delete many items independently; if this raises, some may already be done."""
+        """Write and delete many items, each on its own; if this raises, some may be done."""
         requests: list[Any] = [{"PutRequest": {"Item": item_to_wire(item)}} for item in puts]
         requests += [{"DeleteRequest": {"Key": item_to_wire(key)}} for key in deletes]
         for start in range(0, len(requests), BATCH_WRITE_MAX):

@@ -72,7 +72,7 @@ class Reason:
 
     @property
     def is_condition(self) -> bool:
-        """True if the condition failed; `item` is the stored item."""
+        """True if the condition failed; `item` is then the stored item."""
         return self.code == "ConditionalCheckFailed"
 
     @property
@@ -91,7 +91,7 @@ class Canceled(RequestError):
 
 
 async def gather_bounded(works: Iterable[Callable[[], Awaitable[_R]]]) -> list[_R]:
-    """Run all works, at most `AT_ONCE` concurrently.
+    """Call all functions in `works`, at most `AT_ONCE` concurrently.
 
     Returns the results in order, or raises the first error.
     """
@@ -152,7 +152,7 @@ class Retrying:
         """Call `send(deadline)` until the store answers; `deadline` is on the event loop's clock.
 
         Each attempt sends the same bytes, so each write needs a condition or a token that makes a
-        repeat harmless. With `gives_way`, a conflict with a transaction is not retried.
+        repeat harmless. With `gives_way`, a conflict with a transaction is not retried, but raised.
 
         Raises:
             ConditionFailed, Canceled, Conflicted, Rejected: The store answered with this error.
@@ -203,16 +203,16 @@ class Retrying:
     def pause_before(self, attempt: int) -> float:
         """Return a random pause; its upper limit doubles with each attempt.
 
-        It is random so that callers do not retry at the same moments.
+        The pause is random so that callers do not all retry at the same moment.
         """
         limit: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2 ** (attempt - 1))
         return limit * int.from_bytes(self._chance.token(4), "big") / 2**32
 
 
 class Attempts:
-    """Iterator over the numbers of attempts, from 1 on, which pauses before each except the first.
+    """Iterator over the numbers of attempts, from 1 on; it pauses before each except the first.
 
-    This is not a generator, because a generator that is left early would have to be closed.
+    It is not a generator, because a loop that ends early would have to close a generator.
     """
 
     def __init__(self, retrying: Retrying, most: int) -> None:
@@ -236,7 +236,7 @@ class RequestScheduler:
     """The connections of one client, and the queues of requests that wait for them."""
 
     def __init__(self, connections: int, retrying: Retrying, chance: Chance) -> None:
-        """Reserve `connections` for users' requests, which `retrying` repeats."""
+        """Use `connections` and `retrying` only for users' requests."""
         self._schedulers = {
             call_class: Scheduler(
                 f"requests of {call_class}",

@@ -128,7 +128,7 @@ class Calls:
         record: Recorder | None = None,
         connections: int = CONNECTIONS_DEFAULT,
     ) -> None:
-        """Share `connections` among users; the server's own requests use further connections."""
+        """Share `connections` among users; the server's own requests use additional connections."""
         self.retrying = retrying
         self.chance = chance
         self.prefix = prefix
@@ -146,7 +146,10 @@ class Calls:
         tables: tuple[str, ...] | None = None,
         gives_way: bool = False,
     ) -> dict[str, Any]:
-        """Send a request to the pattern's table or to the request's tables, and record its cost."""
+        """Send a request and record its cost.
+
+        The request goes to the pattern's table, unless it names its tables itself.
+        """
         if tables is None and "RequestItems" not in request:
             request["TableName"] = self.prefix + pattern.table
             if pattern.index is not None:

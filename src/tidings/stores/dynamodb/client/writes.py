@@ -124,7 +124,7 @@ def expressions(
     condition: str = "",
     update: str = "",
 ) -> dict[str, Any]:
-    """Build the part of a request that has its expressions, with their names and values."""
+    """Build the expressions of a request, with their attribute names and values."""
     request: dict[str, Any] = {}
     if where:
         request["KeyConditionExpression"] = where

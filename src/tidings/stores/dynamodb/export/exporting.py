@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports all facts from the tables, in order and with bounded memory.
 
-A scan returns items in no order. Scans therefore collect only the ids of users, sessions, authors
-and chats, which are sorted in memory, and the few items of tenants, requests and invitations.
-Everything else is read by its id.
+A scan returns items in no order. Scans of users, sessions, authors and chats therefore collect only
+the ids and sort them in memory. Then everything is read by its id, in that order. Tenants, requests
+and invitations are few, so their items are collected and sorted themselves.
 
 DynamoDB has no snapshot across tables, so no process may write during an export. To check this, the
 head of each log is read again at the end.
@@ -189,7 +189,10 @@ class DynamoSource:
     # Facts of a chat.
 
     async def _opening(self, chat: ChatId, now: int) -> tuple[list[Fact], int]:
-        """Return facts (the chat, its members, the first entries) and the last entry's sequence."""
+        """Return the first facts of a chat, and the sequence of the last entry among them.
+
+        The facts are the chat, its members and its first entries.
+        """
         item = await self._dynamo.get(patterns.READ_CHAT, {"chat_id": chat})
         assert item is not None, "chats are never deleted"
         fact = ChatFact(**{name: item[name] for name in ChatFact.__struct_fields__ if name in item})

@@ -3,8 +3,8 @@
 
 Each fact is written on its own, and the writes are safe to repeat. The progress of the import is
 stored after all facts that it covers, so an import that resumes there leaves nothing out. Facts are
-not written in batches: the right to write batches includes the right to delete, which nobody has
-for the log.
+not written in batches, because the right to write batches includes the right to delete, and no
+process may delete entries from the log.
 
 After an upgrade, the lists are filled in the same way from what the tables contain.
 """
@@ -78,7 +78,8 @@ from tidings.stores.dynamodb.patterns import Pattern
 from tidings.stores.dynamodb.store import EPOCH, IMPORT, first_answer
 
 MARK: Final = "import"
-"""Replaces the writer's mark in imported claims and in the names of imported bodies."""
+"""Used in imported claims instead of the writer's mark, and in the names of imported bodies instead
+of a random part."""
 
 _MUST_BE_EMPTY: Final = (
     (patterns.SCAN_TENANTS, ""),

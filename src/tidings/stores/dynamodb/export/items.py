@@ -107,7 +107,7 @@ def inbox_items(fact: InboxFacts | UserCount) -> Iterator[Item]:
 
 
 def _portions(fact: NotificationFact) -> Iterator[Item]:
-    """Yield the items that record finished jobs, grouped as the store groups them."""
+    """Yield the items that record the notification's finished jobs, up to 100 jobs in each."""
     done: defaultdict[str, list[int]] = defaultdict(list)
     keys: dict[str, Item] = {}
     for number in fact.finished_jobs:

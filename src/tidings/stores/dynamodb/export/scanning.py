@@ -14,7 +14,8 @@ from tidings.stores.dynamodb.client.transport import Transport, open_transport
 from tidings.stores.dynamodb.patterns import Pattern
 
 ATTEMPTS_MAX: Final = 60
-"""Attempts at one request, which take about five minutes with pauses of up to ten seconds."""
+"""Maximum number of attempts at one request. With pauses of up to ten seconds between them, they
+take about five minutes."""
 
 BackOff = Callable[[int], Awaitable[None]]
 """Function that waits before another attempt, given the number of attempts so far."""
@@ -24,9 +25,9 @@ PAGE_ITEMS: Final = 500
 
 
 class PatientDynamo(Dynamo):
-    """Client that repeats a failing request for minutes, unless the store has never answered.
+    """Client that repeats a failing request for minutes.
 
-    All requests must be safe to repeat.
+    It gives up at once if the store has never answered. All requests must be safe to repeat.
     """
 
     def __init__(

@@ -125,7 +125,7 @@ class DynamoAuditLog:
 
 
 def audit_item(entry: AuditEntry) -> Item:
-    """Convert an entry to its item."""
+    """Convert an audit entry to its item."""
     rest: Item = {
         "actor": entry.actor,
         "actor_id": entry.actor_id,
@@ -145,7 +145,7 @@ def audit_item(entry: AuditEntry) -> Item:
 
 
 def to_entry(item: Item) -> AuditEntry:
-    """Convert an item to its entry."""
+    """Convert a stored item to an `AuditEntry`."""
     tenant, _, _ = item["pk"].partition("#")
     at, _, entry_id = item["sk"].partition("#")
     return AuditEntry(

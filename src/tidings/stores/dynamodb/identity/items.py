@@ -25,7 +25,7 @@ SIGNING: Final = "s#"
 ISSUER: Final = "issuer"
 
 IS_SESSION: Final = "attribute_exists(#user_id)"
-"""Condition that an item is a session: the table also contains login codes and budgets."""
+"""Condition that an item is a session. The table also contains login codes and budgets."""
 
 _IS_VALID: Final = f"{IS_SESSION} AND attribute_not_exists(#revoked_at) AND #expires_at > :now"
 
@@ -53,7 +53,7 @@ def tenant_item(tenant: Tenant) -> Item:
 
 
 def to_tenant(item: Item) -> Tenant:
-    """Convert an item to its tenant."""
+    """Convert a stored item to a `Tenant`."""
     return Tenant(
         tenant=item["pk"].removeprefix(TENANT),
         name=item.get("name"),
@@ -72,13 +72,13 @@ def quotas_value(quotas: Quotas) -> Item:
 def api_key_key(key_id: str) -> Item:
     """Return the key of a tenant key's item.
 
-    It contains only the tenant key's id, because callers do not name their tenant.
+    It does not contain the tenant, because callers present only the tenant key.
     """
     return {"pk": TENANT_KEY + key_id, "sk": "key"}
 
 
 def api_key_item(key: TenantKey) -> Item:
-    """Convert a tenant key that is not revoked to its item."""
+    """Convert a tenant key, which must not be revoked, to its item."""
     return {
         **api_key_key(key.key_id),
         "tenant": key.tenant,
@@ -88,7 +88,7 @@ def api_key_item(key: TenantKey) -> Item:
 
 
 def to_api_key(item: Item) -> TenantKey:
-    """Convert an item to its tenant key."""
+    """Convert a stored item to a `TenantKey`."""
     return TenantKey(
         key_id=item["pk"].removeprefix(TENANT_KEY),
         tenant=item["tenant"],
@@ -115,7 +115,7 @@ def signing_item(key: SigningKey) -> Item:
 
 
 def to_signing_key(item: Item) -> SigningKey:
-    """Convert an item to its signing key."""
+    """Convert a stored item to a `SigningKey`."""
     return SigningKey(
         key_id=item["sk"].removeprefix(SIGNING),
         tenant=item["pk"].removeprefix(TENANT),
@@ -142,7 +142,7 @@ def issuer_item(issuer: TokenIssuer) -> Item:
 
 
 def to_issuer(item: Item) -> TokenIssuer:
-    """Convert an item to its token issuer."""
+    """Convert a stored item to a `TokenIssuer`."""
     return TokenIssuer(
         tenant=item["pk"].removeprefix(TENANT),
         issuer=item.get("issuer"),
@@ -205,7 +205,8 @@ async def session_facts(dynamo: Dynamo, now: int) -> AsyncIterator[list[SessionF
 def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
     """Yield the facts; if several users have the same phone number, only the first keeps it.
 
-    The facts of one batch are written concurrently, so the store cannot know which user is first.
+    This is decided here, because the facts of one batch are written concurrently, and the store
+    would not know which user comes first.
     """
     taken: set[str] = set()
     for fact in facts:
@@ -218,7 +219,7 @@ def with_own_numbers(facts: Sequence[Written]) -> Iterator[Written]:
 
 
 async def put_user(dynamo: Dynamo, fact: UserFact) -> None:
-    """Write an imported user, without the phone number if another user has already claimed it."""
+    """Write an imported user, without the phone number if it already belongs to another user."""
     fields = {name: getattr(fact, name) for name in fact.__struct_fields__}
     item: Item = {name: value for name, value in fields.items() if value is not None}
     if fact.phone_number is not None:

@@ -28,7 +28,7 @@ CODES: Final = "c#"
 BUDGETS: Final = "b#"
 
 _NOBODY: Final = "-"
-"""Replaces the digest of an unknown address; it never equals a stored digest."""
+"""Used if the client's address is unknown; never equals the digest of an address."""
 _IS_VALID: Final = "#expires_at > :now AND #attempts < :most AND attribute_not_exists(#used_by)"
 _ADD: Final = "SET #expires_at = :expires_at, #ttl = :ttl ADD #spent :count"
 

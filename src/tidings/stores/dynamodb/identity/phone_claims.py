@@ -5,9 +5,9 @@ A claim is a separate item, written in the same transaction as the profile. An i
 would not be enough, because reads from an index are eventually consistent: two simultaneous logins
 with a new number would both find no owner and create two users.
 
-User counts are estimates, because an exact count would have to scan the whole table. A process that
-dies loses the users that it has not added yet. An addition whose answer was lost may be counted
-twice.
+User counts are estimates, because an exact count would have to scan the whole table. A process adds
+new users to the stored count every few seconds. If it dies before that, the count is too low. If
+the answer to an addition is lost, the addition may be counted twice.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ def key_of(user: UserKey) -> Item:
 
 
 def to_user(item: Item) -> User:
-    """Convert an item to its user."""
+    """Convert a stored item to a `User`."""
     return User(
         user=item["user_id"],
         display_name=item.get("display_name"),
@@ -141,7 +141,7 @@ def claim_item(tenant: str, phone_number: str, owner: UserKey) -> Item:
 
 
 class PhoneClaims:
-    """Claims, each of which assigns a phone number to one user."""
+    """Claims on phone numbers; each claim assigns one number to one user."""
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:
         self._dynamo = dynamo
@@ -164,9 +164,9 @@ class PhoneClaims:
         """Create or change a user with these fields, which include the phone number.
 
         `before` is the user's item as the caller read it, or None if the user does not exist yet.
-        Returns the new item, or None after a concurrent change; the caller must then read the user
-        again. If the user had another number, that number is released and all of the user's
-        credentials are revoked.
+        Returns the new item. Returns None if the user was changed concurrently; the caller must
+        then read the user again. If the user had another number, that number is released and all of
+        the user's credentials are revoked.
 
         Raises:
             PhoneTaken: The number belongs to another user; nothing was changed.
@@ -203,7 +203,7 @@ class PhoneClaims:
     async def release(self, user: UserKey, before: Item, now: int) -> Item | None:
         """Release the phone number in `before`, and revoke all credentials of the user.
 
-        Returns the user's new item, or None after a concurrent change.
+        Returns the user's new item, or None if the user was changed concurrently.
         """
         ending = revocation_of(user, before, now)
         changed = {"updated_at": now, "revoked_at": ending.at}

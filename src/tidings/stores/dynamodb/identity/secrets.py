@@ -30,7 +30,8 @@ class MasterList:
     async def before_wrapping(self, master_key_id: str) -> None:
         """Add the key to the list, unless this process has already done so.
 
-        The caller calls `after_wrapping` later, which checks that the key is still listed.
+        After wrapping, the caller must call `after_wrapping`, because the key may have been removed
+        from the list meanwhile.
         """
         if master_key_id not in self._listed:
             await self.after_wrapping(master_key_id)
@@ -53,7 +54,7 @@ class MasterList:
         return [key_id for key_id in listed if key_id != master_key_id]
 
     async def close(self, master_key_ids: list[str]) -> str:
-        """Mark keys for removal from the list; return the mark, which is unique to this call."""
+        """Mark keys for removal from the list; return the mark, a random value for this call."""
         mark = self._chance.token(8).hex()
         for key_id in master_key_ids:
             await self._dynamo.update(
@@ -65,9 +66,9 @@ class MasterList:
         return mark
 
     async def strike_off(self, master_key_ids: list[str], mark: str) -> bool:
-        """Remove keys that wrap no data key any more from the list.
+        """Remove these keys from the list, because they no longer wrap any data key.
 
-        Returns False if a key remains because it was listed or marked again since `close`.
+        Returns False if a key stays on the list because it was added or marked again since `close`.
         """
         is_done = True
         for key_id in master_key_ids:
@@ -90,7 +91,7 @@ def _key(master_key_id: str) -> Item:
 class DynamoDataKeys:
     """Data keys, one item for each author.
 
-    The item remains after its key was destroyed, so that generation numbers are never reused.
+    The item remains after the key is destroyed, so that generation numbers are never reused.
     """
 
     def __init__(self, dynamo: Dynamo, revocations: DynamoRevocations) -> None:

@@ -2,10 +2,10 @@
 """Sessions and the feed of revocations, on DynamoDB.
 
 Login codes and budgets are stored in the table of sessions too. They have no user, so the index
-does not contain them. Their keys contain a `#`, which no session id does.
+does not contain them. Their keys contain a `#`, and no session id does.
 
-Positions in the feed are numbers, not times. With times, a slow process could write a revocation
-before the position that readers have already reached, and they would miss it.
+Positions in the feed are numbers, not times. With times, a slow process could append a revocation
+that is older than those which readers have already read, and they would never see it.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ _PARTITION: Final = "revocations"
 _IS_FREE: Final = "attribute_not_exists(#pk)"
 
 REVOKED_KEPT_MS: Final = DAY_MS
-"""How long a revoked session is stored for inspection; an unknown session is invalid too."""
+"""How long a revoked session stays stored for inspection. It would be invalid even if it were not
+stored."""
 
 
 class DynamoRevocations:
@@ -51,7 +52,8 @@ class DynamoRevocations:
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._turn = asyncio.Lock()
-        """Lock for appends by this process: two at once would try to claim the same position."""
+        """Lock for appends by this process, because two at once would try to claim the same
+        position."""
 
     async def append(self, revocation: Revocation) -> None:
         await self.append_with([revocation], [])
@@ -199,7 +201,7 @@ def session_item(session: Session) -> Item:
 
 
 def to_session(item: Item) -> Session:
-    """Convert an item to its session."""
+    """Convert a stored item to a `Session`."""
     fields = {name: value for name, value in item.items() if name not in ("user_id", TTL)}
     return Session(user=item["user_id"], **fields)
 

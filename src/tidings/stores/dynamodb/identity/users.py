@@ -142,7 +142,7 @@ class DynamoUsers:
         user: UserKey,
         change: Callable[[UserKey, Item], Awaitable[Item | None]],
     ) -> User | None:
-        """Call `change` if the user has the field or, with `is_there=False`, lacks it.
+        """Call `change` if the user has the field; with `is_there=False`, if the user lacks it.
 
         If `change` returns None because of a concurrent change, this reads the user again and
         repeats. Returns the user, or None if the user does not exist.
@@ -230,7 +230,7 @@ class DynamoUsers:
         return {peer: seen.get(peer) for peer in peers}
 
     async def _members_of(self, chats: list[Item], user: UserKey) -> list[UserKey]:
-        """Return the other members of these chats, and stop reading at the limit of peers."""
+        """Return the other members of these chats, up to the maximum number of peers."""
         peers: dict[UserKey, None] = {}
         for start in range(0, len(chats), CHATS_AT_ONCE):
             some = chats[start : start + CHATS_AT_ONCE]
@@ -282,7 +282,7 @@ class DynamoUsers:
             return  # a later time is stored, the user does not exist, or the store is overloaded
 
     async def close(self) -> None:
-        """Wait until last-seen times and user counts are written or given up."""
+        """Write pending last-seen times and user counts; give up those that the store refuses."""
         await self._background.finish()
         await self._user_counts.close()
 

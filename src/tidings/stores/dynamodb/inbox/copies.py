@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The copies and read marks of each user in an inbox, on DynamoDB.
 
-A copy is written on condition that it does not exist yet. A delivery job can therefore be repeated
-at any time, even while its users read.
+A copy is written on condition that it does not exist yet. A repeated delivery job therefore never
+overwrites a copy that the user has read meanwhile.
 
-A copy contains its own read mark. All other read marks of a user in an inbox are one item, in which
-marks only move forward. Broadcasts that were read one by one are members of a set in this item; a
-member combines a sequence and a time. DynamoDB itself adds and removes members, so that several
-devices at once never undo each other's changes.
+A copy contains its own read mark. All other read marks of a user in an inbox are stored in one
+item, and they only move forward. This item also has a set of the broadcasts that were read one by
+one. Each member of the set combines a sequence and the time of reading. DynamoDB itself adds and
+removes members, so that several devices at once never undo each other's changes.
 """
 
 import asyncio
@@ -44,10 +44,12 @@ from tidings.stores.dynamodb.inbox.items import (
 
 SINGLE_MAX: Final = 1_000
 NEEDLESS_MAX: Final = 100
-"""Redundant members are removed only when there are this many, because a removal costs a write."""
+"""Redundant members of the set are removed only when there are this many, because a removal costs a
+write."""
 
 _TIMES: Final = 10**14
-"""A member is a sequence times this number, plus a time in milliseconds, which is smaller."""
+"""A member of the set is `sequence * _TIMES + time`. The time, in milliseconds, is always smaller
+than this number."""
 
 _TIME_IS_LATER: Final = "(attribute_not_exists(#before) OR #before <= :time)"
 _SEQUENCE_IS_LATER: Final = "(attribute_not_exists(#announced) OR #announced <= :announced)"
@@ -78,7 +80,7 @@ class ReadMarks:
         await self._remove_redundant(key, item)
 
     async def _move_one(self, key: Item, time: int, announced: int, stored: Item) -> Item:
-        """Move only the mark that is ahead of the stored one, if there is such a mark."""
+        """Move only the mark whose new value is higher than the stored one, if there is one."""
         if stored.get("before", 0) < time:
             update, condition = "SET #before = :time", _TIME_IS_LATER
             values = {":time": time}
@@ -127,7 +129,7 @@ def marks_item(user: UserKey, inbox: str, state: ReadState) -> Item:
 
 
 def to_read_state(item: Item) -> ReadState:
-    """Convert an item to its read marks; an empty item means that nothing was read."""
+    """Convert a stored item to a `ReadState`; an empty item means that nothing was read."""
     return ReadState(
         before=item.get("before", 0),
         announced=item.get("announced", 0),
@@ -138,7 +140,8 @@ def to_read_state(item: Item) -> ReadState:
 def _members(item: Item) -> list[int]:
     """Return the members that are not redundant, highest sequence first.
 
-    These are members after the read mark; for each sequence, the one with the earliest time.
+    A member is redundant if the read mark includes its sequence, or if another member has the same
+    sequence and an earlier time.
     """
     first: dict[int, int] = {}
     for member in sorted(item.get("singly", ()), reverse=True):

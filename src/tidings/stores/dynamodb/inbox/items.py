@@ -24,13 +24,15 @@ NEXT_TO: Final = "~"
 """Sorts after every character of a name: `m~` comes after everything that begins with `m#`."""
 
 PROGRESS_KEPT_MS: Final = (limits.KEEP_DAYS_MAX + 1) * limits.DAY_MS
-"""How long progress is stored after posting: a day longer than any notification."""
+"""How long the delivery progress of a notification is stored after posting: a day longer than any
+notification."""
 PORTIONS_PER_ITEM: Final = 100
-"""How many job numbers one item records: few enough that adding one always costs one unit."""
+"""Number of jobs that one item records. It is so small that adding a job always costs one unit."""
 MARKS: Final = "w"
-"""Sort key of a user's read marks, which comes after those of all copies."""
+"""Sort key of a user's read marks. It sorts after the keys of all copies."""
 DUE: Final = "due"
-"""Attribute with the value that becomes a broadcast's TTL when the next broadcast follows."""
+"""Attribute with the future TTL of a broadcast. It is copied to the TTL when the next broadcast is
+stored."""
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -101,7 +103,7 @@ def notification_item(notification: Notification) -> Item:
 
 
 def to_notification(tenant: str, inbox: str, item: Item) -> Notification:
-    """Convert an item to its notification for listed users."""
+    """Convert a stored item to a `Notification` for listed users."""
     name = item["sk"].removeprefix("n#")
     return made(Notification, item, tenant=tenant, inbox=inbox, notification_id=name)
 
@@ -122,13 +124,13 @@ def portions_of(notification_id: str) -> str:
 
 
 def portions_key(tenant: str, inbox: str, notification_id: str, number: int) -> Item:
-    """Return the key of the item that records a finished job together with up to 99 others."""
+    """Return the key of the item that records this finished job, with up to 99 others."""
     name = f"{portions_of(notification_id)}{number // PORTIONS_PER_ITEM:04d}"
     return {"pk": inbox_partition(tenant, inbox), "sk": name}
 
 
 def portions_ttl(notification_id: str) -> int:
-    """Return the TTL of a notification's progress, after which nobody needs the progress."""
+    """Return the TTL of a notification's delivery progress."""
     return ttl_seconds(ulid_time(notification_id) + PROGRESS_KEPT_MS)
 
 
@@ -160,7 +162,7 @@ def broadcast_item(broadcast: Broadcast) -> Item:
 
 
 def to_broadcast(tenant: str, inbox: str, item: Item) -> Broadcast:
-    """Convert an item to its broadcast."""
+    """Convert a stored item to a `Broadcast`."""
     sequence = int(item["sk"].removeprefix("n#"))
     return made(Broadcast, item, tenant=tenant, inbox=inbox, sequence=sequence)
 
@@ -188,7 +190,7 @@ def copy_item(user: UserKey, inbox: str, copy: Copy) -> Item:
 
 
 def to_copy(item: Item) -> Copy:
-    """Convert an item to its copy."""
+    """Convert a stored item to a `Copy`."""
     return made(Copy, item, notification_id=item["sk"].removeprefix("m#"))
 
 
@@ -206,7 +208,7 @@ class Partitions:
         self._users: list[str] = []
 
     def meet(self, item: Item) -> None:
-        """Record the partition of an item, which the scan has just returned.
+        """Record the partition of an item that the scan has just returned.
 
         A scan returns all items of one partition in a row, so a user's partition is recorded once.
         """

@@ -2,9 +2,10 @@
 """Delivery jobs on DynamoDB: the queue of a deployment with one process, and the dead letters.
 
 The queue is one partition, which is read from a position that moves forward. Taken jobs are
-recorded only in memory, so taking a job writes nothing, and after a restart every unfinished job is
-available again. A new job of this process moves the position back, so that it is not skipped.
-Reading also restarts at the first job every minute, to find jobs of a process that has ended.
+recorded only in memory. Taking a job therefore writes nothing, and after a restart every unfinished
+job is available again. When this process adds a job, the position moves back, so that the job is
+not skipped. Every minute, reading restarts at the first job, to find jobs that a previous process
+added before it stopped.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ class DynamoJobs:
                 self._rewind_to(item["sk"])
 
     def _rewind_to(self, name: str) -> None:
-        """Make the next read begin at this job, or before it."""
+        """Move the position back if necessary, so that the next read includes this job."""
         self._after = min(self._after, name[:-1])
         self._may_have_some.set()
 
@@ -88,7 +89,10 @@ class DynamoJobs:
             self._rewind_to(FIRST * 2)
 
     async def _page(self, most: int) -> list[Item]:
-        """Read the next jobs, taken or not; a job that is put meanwhile moves the position back."""
+        """Read the next jobs, including taken ones, and move the position forward.
+
+        A job that is added meanwhile moves the position back, so that it is not skipped.
+        """
         after, self._after = self._after, NEXT_TO
         self._may_have_some.clear()
         items: list[Item] = []
@@ -166,7 +170,7 @@ def job_item(job: Job) -> Item:
 
 
 def to_job(item: Item) -> Job:
-    """Convert an item to its job."""
+    """Convert a stored item to a `Job`."""
     return _job.decode(item["json"])
 
 

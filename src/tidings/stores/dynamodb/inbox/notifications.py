@@ -202,7 +202,7 @@ class DynamoNotifications:
         return True
 
     async def _let_previous_expire(self, newest: Broadcast) -> None:
-        """Set the TTL of the entry before the newest, so that DynamoDB deletes it after expiry."""
+        """Set the TTL of the entry before the newest, so that DynamoDB can delete that entry."""
         key = log_key(newest.tenant, newest.inbox, newest.sequence - 1)
         try:
             await self._dynamo.update(patterns.LET_GO, key, "SET #ttl = #due", IS_THERE)

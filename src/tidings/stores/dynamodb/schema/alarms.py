@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """IAM policies, alarms, backup plans and scaling ranges, derived from the declared tables.
 
-The alarm for a table that scales fires near the maximum of its range. It cannot depend on the
-current capacity, because scaling keeps that close to the load on purpose. Throttling raises an
-alarm after one minute, latency and capacity after five. No alarm watches the size of a chat: only a
-local index would limit it, and DynamoDB has no metric for it.
+The capacity alarm of a table that scales fires near the maximum of its range. It ignores the
+current capacity, because scaling keeps the current capacity close to the load on purpose.
+Throttling raises an alarm after one minute, latency and capacity after five. There is no alarm for
+the size of a chat, because the size is not limited (only a local index would limit it).
 
 A policy is for one kind of process; a process that is of two kinds gets both policies. The server's
 rights follow from the access patterns that it uses. Only the operator who creates the tables may
@@ -38,7 +38,8 @@ PERIOD_SECONDS: Final = 60
 BUSY: Final = 0.8
 """Share of the capacity above which an alarm reports a table as busy."""
 ON_DEMAND_UNITS: Final = Range(0, 40_000)
-"""Capacity of an on-demand table in units per second, unless the account's quota was raised."""
+"""Default limit of AWS for an on-demand table, in units per second. An account may have a higher
+one."""
 SLOW_MS: Final = 100
 DAILY: Final = "cron(0 3 * * ? *)"
 """Every day at 03:00 UTC."""
@@ -62,7 +63,7 @@ class Policy:
 
     name: str
     says: str
-    """Description in AWS. IAM cannot change a description: a new text replaces the policy."""
+    """Description in AWS. IAM cannot change a description, so a new text means a new policy."""
     rights: tuple[Right, ...]
 
 
@@ -205,7 +206,10 @@ def _subject(table: Table, index: str | None) -> str:
 
 
 def all_alarms() -> Iterator[Alarm]:
-    """Yield the alarms of all tables. Scans have no latency alarm: only operators use them."""
+    """Yield the alarms of all tables.
+
+    Scans have no latency alarm, because only operators use them.
+    """
     for table in TABLES:
         yield from alarms(
             table,

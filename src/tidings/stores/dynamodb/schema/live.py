@@ -20,7 +20,8 @@ from tidings.stores.dynamodb.tables import TABLES, Range, Table
 
 POLL_SECONDS: Final = 0.5
 WAIT_SECONDS_MAX: Final = 1_800
-"""Building an index over many items can take longer; the operator then repeats the command."""
+"""How long to wait for a change. If building a large index takes longer, the operator repeats the
+command."""
 
 
 class LiveTables:
@@ -49,7 +50,7 @@ class LiveTables:
         return all(table.pitr is not None for table in found if table is not None)
 
     async def apply(self, report: Callable[[Difference], None]) -> list[Difference]:
-        """Fix the curable differences, each after reporting it; return those that remain."""
+        """Report and fix each curable difference; return the differences that remain."""
         for table in TABLES:
             tried: set[Difference] = set()
             while steps := [step for step in await self._of(table) if step.curable]:
@@ -127,7 +128,7 @@ class LiveTables:
                 raise AssertionError(f"{step.kind} cannot be changed in place")
 
     async def _change_capacity(self, step: Difference) -> requests.Request:
-        """Return the request that moves a capacity into its range; a value in the range stays."""
+        """Return the request that moves the read and write capacity into their ranges."""
         assert step.table.capacity is not None, "only a provisioned table has a capacity"
         there = await self._describe(step.table)
         if step.index is not None:

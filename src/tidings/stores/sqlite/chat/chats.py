@@ -215,14 +215,14 @@ def _of_request(db: apsw.Connection, request: RequestKey, now: int) -> ChatId | 
 
 
 def _pair(entries: list[Entry]) -> str:
-    """Return the name of the two members, which identifies their direct chat."""
+    """Return the name that identifies the direct chat of these two members."""
     users = [person.user for entry in entries for person in entry.people]
     assert len(users) == 2, f"a direct chat has two members, got {len(users)}"
     return pair_of(*users)
 
 
 def pair_of(user: UserKey, other: UserKey) -> str:
-    """Return a name for two users, whatever their order.
+    """Return the name of a pair of users; it does not depend on their order.
 
     The name is unique, because no user key contains a #.
     """

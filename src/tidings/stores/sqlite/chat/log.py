@@ -114,7 +114,7 @@ def role_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Any:  # noqa: A
 
 
 def receipts_of_chat(db: apsw.Connection, chat: ChatId) -> list[Receipt]:
-    """Return the receipts of all members, earliest joined first."""
+    """Return the receipts of all members, in the order in which they joined."""
     return [
         Receipt(*row)
         for row in db.execute(
@@ -127,7 +127,7 @@ def receipts_of_chat(db: apsw.Connection, chat: ChatId) -> list[Receipt]:
 
 
 def members_of(db: apsw.Connection, chat: ChatId) -> dict[UserKey, Member]:
-    """Return all members, earliest joined first."""
+    """Return all members, in the order in which they joined."""
     return {
         user: Member(role, joined_at, joined)
         for user, role, joined_at, joined in db.execute(

@@ -35,9 +35,8 @@ WHERE user_id = ?1 AND chat_id = ?2 AND expires_at > ?3 AND declined_at IS NULL
 def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
     """Add the entry's people as members, with receipts that start at the entry.
 
-    Returns False if any of them is already in the maximum number of chats.
-
-    A user who joins again gets a new row.
+    A user who joins again gets a new row. Returns False, and adds nobody, if any of them is already
+    in the maximum number of chats.
     """
     ways = {
         person.user: way_into(person.user, entry.sender, is_direct=is_direct)
@@ -64,8 +63,8 @@ def add(db: apsw.Connection, entry: Entry, *, is_direct: bool = False) -> bool:
 def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
     """Return whether all of these users may join one more chat; `ways` says how each one joins.
 
-    For nearly everybody the stored count of chats is enough to decide. Only for users in very many
-    chats, their own chats are counted as well.
+    For nearly everybody, the stored count of chats is enough to decide. If a user is in very many
+    chats, the user's own chats are counted as well.
     """
     wanted = msgspec.json.encode(list(ways)).decode()
     totals: list[Any] = db.execute(_TOTALS, (wanted,)).fetchall()
@@ -81,7 +80,7 @@ def have_room(db: apsw.Connection, ways: Mapping[UserKey, Way]) -> bool:
 
 
 def remove(db: apsw.Connection, entry: Entry) -> None:
-    """Remove the memberships of the entry's people, and their receipts."""
+    """Remove the entry's people from the chat, with their receipts."""
     for person in entry.people:
         db.execute(
             "DELETE FROM chat_memberships WHERE chat_id = ? AND user_id = ?",

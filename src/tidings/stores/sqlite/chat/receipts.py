@@ -96,7 +96,7 @@ def receipt_of(db: apsw.Connection, chat: ChatId, user: UserKey) -> Receipt | No
 
 
 def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, now: int) -> Unread:
-    """Return the number of unread messages, by subtraction if possible, else by a bounded query."""
+    """Return the user's unread count; read the log only if head and receipt are not enough."""
     known = unread_without_a_look(head, receipt)
     if known is not None:
         return known
@@ -104,7 +104,7 @@ def unread_of(db: apsw.Connection, chat: ChatId, head: Head, receipt: Receipt, n
 
 
 def count_unread(db: apsw.Connection, chat: ChatId, receipt: Receipt, now: int) -> Unread:
-    """Count the unread messages among the first thousand entries after the receipt."""
+    """Count the unread messages among the first thousand entries after the read mark."""
     ceiling = receipt.read + limits.UNREAD_ENTRIES_MAX
     count = db.execute(_COUNT_UNREAD, (chat, receipt.read, ceiling, receipt.user, now)).get
     return Unread(count)

@@ -162,7 +162,7 @@ def _apply(db: apsw.Connection, index: int, entry: Entry) -> None:
 def _change_target(
     db: apsw.Connection, index: int, entry: Entry, change: str, values: tuple[Any, ...]
 ) -> None:
-    """Change the message that the entry refers to; decline the entry if no content is left."""
+    """Change the message that the entry refers to; decline the entry if its content is gone."""
     db.execute(
         f"UPDATE messages SET {change} WHERE chat_id = ? AND sequence = ? AND kind = 'message'"
         " AND redacted = 0 AND box IS NOT NULL AND coalesce(expires_at, ?) >= ?",

@@ -5,8 +5,8 @@ By default SQLite runs a checkpoint inside a commit, and that commit is slow. He
 own connection copies pages while commits continue. When the write-ahead log has grown very long, it
 is restarted between two commits; by then few pages are left to copy.
 
-Requests of users share a few connections in turns. Reads of credentials and of revocations have
-their own connections and threads, so that load from users does not delay them.
+Users' requests take turns on a few connections. Reads of credentials and of revocations have their
+own connections and threads, so that load from users does not delay them.
 """
 
 import asyncio
@@ -47,32 +47,36 @@ SMALL_CACHE_KIB: Final = 1_024
 """Page cache of a reader. It is small, because the file is memory-mapped: only pages from the
 write-ahead log are copied into the cache."""
 WRITER_CACHE_KIB: Final = 8 * 1_024
-"""Page cache of the writer, enough for a few thousand messages. A long write fills any cache."""
+"""Page cache of the writer, enough for a few thousand messages. A larger cache would not help,
+because a long write fills any cache."""
 
 T = TypeVar("T")
 
 READERS: Final = 4
 USER_READS_AT_ONCE: Final = 2
 USER_READS_WAITING_MAX: Final = limits.USER_CHATS_MAX
-"""Maximum number of waiting reads per user: enough to send to each of the user's chats while none
-of them is cached."""
+"""Maximum number of waiting reads per user. A user can send to all chats at once, even if none of
+them is cached and each send has to read its chat."""
 READS_WAITING_MAX: Final = 5_000
 TURN_SECONDS: Final = 0.001
-"""CPU time that one turn allows. A requester whose read takes several times as long skips as many
-turns."""
+"""CPU time that one turn allows. A requester whose read takes n times as long skips n - 1 turns."""
 
 _CONNECTIONS: Final[dict[CallClass, int]] = {"users": READERS, "credentials": 1, "revocations": 1}
 COPY_PAGES: Final = 4_000
 RESTART_PAGES: Final = 18_000
-"""Length of the write-ahead log at which it is restarted, about 70 MiB. Copies begin at 16,000 and
-20,000 pages. Half way between the two, the first copy has ended, and few pages are left to copy."""
+"""Number of pages in the write-ahead log (about 70 MiB) at which it is restarted. This is half way
+between two copies, which begin at 16,000 and 20,000 pages: the first copy has ended by then, and
+few pages are left to copy."""
 NICENESS: Final = 10
 """Increase of the checkpoint thread's nice value, which leaves it about a tenth of the CPU share of
 other threads."""
 
 
 class StoreBroken(Exception):
-    """The disk failed while the store was running. The store stops: its answers could be wrong."""
+    """The disk failed while the store was running.
+
+    The store stops, because its answers could be wrong.
+    """
 
 
 def connect(path: Path, *, cache_kib: int = SMALL_CACHE_KIB) -> apsw.Connection:
@@ -208,7 +212,10 @@ class Readers:
 
 
 class _Read:
-    """A function that queries the store, with its turn. The caller may have stopped waiting."""
+    """A read that runs in a thread, with its turn in the scheduler.
+
+    It runs to its end even if the caller has stopped waiting.
+    """
 
     def __init__(
         self, act: Callable[[apsw.Connection], Any], turn: Turn, loop: asyncio.AbstractEventLoop
@@ -258,7 +265,10 @@ class _Pool:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"read-{call_class}")
 
     def start(self, read: _Read) -> None:
-        """Run a read in a thread. The read keeps its turn to its end, even if the caller left."""
+        """Run a read in a thread.
+
+        The read keeps its turn until it ends, even if the caller has stopped waiting.
+        """
         loop = read.future.get_loop()
 
         def done(work: "Future[Any]") -> None:

@@ -120,7 +120,10 @@ def to_message_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def to_row(entry: Entry) -> tuple[Any, ...]:
-    """Convert any entry to a row. The content of an edit is left out: its target stores it."""
+    """Convert any entry to a row.
+
+    The content of an edit is left out, because the edited message stores it.
+    """
     keeps_box = entry.kind == "message"
     return (
         entry.chat_id,

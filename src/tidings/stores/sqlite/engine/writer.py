@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The writer with group commit: jobs that arrive during one commit are written in the next.
 
-A write job is the unit that goes into a transaction, and has an outcome of its own.
+A transaction consists of write jobs, and each job has its own outcome.
 
 Statements run on the event loop: they change memory only and take a few microseconds each. The
-commit waits for the disk, so it runs in a thread. (In a thread the statements would contend with
-the event loop for the interpreter lock: measured 1.4 to 5.5 times slower.)
+commit waits for the disk, so it runs in a thread. (Statements in a thread were measured to be 1.4
+to 5.5 times slower, because they contend with the event loop for the interpreter lock.)
 
 A job is settled after its commit has returned. A failed commit stops the store, because a disk that
 lost one write cannot be trusted with the next.
@@ -33,7 +33,8 @@ Bulk = list[tuple[str, list[tuple[Any, ...]]]]
 """Statements, each with its rows of parameters."""
 
 BATCH_ROWS_MAX: Final = 150
-"""Rows after which a transaction accepts no further job: a few milliseconds of statements."""
+"""A transaction with this many rows accepts no further job. Its statements take a few
+milliseconds."""
 WAITING_JOBS_MAX: Final = 100_000
 
 
@@ -70,8 +71,8 @@ class WriteJob(Protocol):
     def write(self, db: apsw.Connection) -> object:
         """Write inside the open transaction and return the outcome.
 
-        UndoWrite rolls the job back and sets its outcome. Any other exception rolls the job back,
-        too, but the job has failed.
+        If this raises UndoWrite, the job is rolled back and settled with the outcome in the
+        exception. After any other exception, the job is rolled back and has failed.
         """
         ...
 
@@ -85,7 +86,7 @@ class WriteJob(Protocol):
 
 
 class AwaitedWrite:
-    """A function that writes, and whose caller awaits its result."""
+    """Write job that calls a function and passes its result to the waiting caller."""
 
     def __init__(
         self, act: Callable[[apsw.Connection], Any], future: asyncio.Future[Any], rows: int
@@ -187,7 +188,7 @@ class Writer:
         return {"waiting": len(self._waiting), "running": int(self._is_busy)}
 
     def submit(self, job: WriteJob) -> None:
-        """Write the job in the next transaction."""
+        """Queue the job for the next transaction; it fails if the store cannot write."""
         if self._trouble or self._is_closed or len(self._waiting) >= WAITING_JOBS_MAX:
             self._loop.call_soon(job.fail)
             return
@@ -203,7 +204,7 @@ class Writer:
         """Run a function in the next transaction, and return its result when it is durable.
 
         `rows` is the approximate number of rows that the function writes; it limits the size of the
-        transaction. An exception in the function rolls back only the rows of this function.
+        transaction. If the function raises an exception, only its own rows are rolled back.
 
         Raises:
             StoreUnavailable: The store cannot write, or too many jobs are waiting. The outcome may
@@ -225,9 +226,8 @@ class Writer:
     def empty_log_after_commit(self) -> None:
         """Empty the write-ahead log after the commit of the current transaction.
 
-        The log is emptied before the jobs of the transaction are settled.
-
-        If a reader still needs the log, the next commit tries again.
+        The log is emptied before the jobs of the transaction are settled. If a reader still needs
+        the log, this is repeated after the next commit.
         """
         self._checkpoints.empty_soon()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export: reading all facts of the embedded store row by row, from one snapshot."""
+"""Exports all facts of the embedded store, row by row, from one snapshot."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import of all facts of a deployment into an empty embedded store.
+"""Imports all facts of a deployment into an empty embedded store.
 
 Each transaction stores facts together with the progress of the import. Therefore the stored
 progress always matches the stored facts, even if the process is killed.
@@ -282,9 +282,10 @@ def _chat(whole: WholeChat) -> list[tuple[str, tuple[Any, ...]]]:
 def _insert(
     table: str, columns: tuple[str, ...], fact: object, *more: int
 ) -> tuple[str, tuple[Any, ...]]:
-    """Return a statement, and a row with the fields of the fact that are named like the columns.
+    """Return an INSERT statement and its row.
 
-    `more` are the values of the last columns.
+    The row consists of the fact's fields that have the names of the columns, and then of `more`,
+    the values of the last columns.
     """
     marks = ", ".join("?" * len(columns))
     row = [getattr(fact, name) for name in columns[: len(columns) - len(more)]]

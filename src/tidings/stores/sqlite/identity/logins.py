@@ -109,7 +109,7 @@ class SqliteLoginCodes:
 
 
 class SqliteBudgets:
-    """Table of budgets, with the amount spent of each."""
+    """Table of budgets, with the amount spent from each."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

@@ -57,7 +57,10 @@ class SqliteDataKeys:
         return await self._writer.write(write)
 
     async def destroy(self, author: UserKey, generation: int) -> None:
-        """Do nothing: `end` has destroyed the key, since no other process uses the store."""
+        """Do nothing, because `end` has already destroyed the key.
+
+        `end` can do so at once, because no other process uses the store.
+        """
 
     async def wrapped_by_others(self, master_key_id: str, limit: int) -> list[WrappedKey]:
         def read(db: apsw.Connection) -> list[WrappedKey]:

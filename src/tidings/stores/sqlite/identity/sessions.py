@@ -77,7 +77,7 @@ _revocations_conform: type[Revocations] = SqliteRevocations
 
 
 class SqliteSessions:
-    """Table of sessions. The sweeper removes sessions a day after they ended."""
+    """Table of sessions; the sweeper removes them a day after revocation or expiry."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

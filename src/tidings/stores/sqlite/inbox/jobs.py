@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of delivery jobs and the table of dead letters, on SQLite.
 
-For each tenant, the position of the last job taken is only in memory. That is enough, because
-positions only grow and no other process takes jobs. Therefore taking a job writes nothing, and
-after a restart all unfinished jobs are taken again.
+For each tenant, the position of the last taken job is stored only in memory. This is enough,
+because positions only grow and no other process takes jobs. Taking a job therefore writes nothing,
+and after a restart all unfinished jobs are taken again.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ def _next(
 
 
 def _tenants(db: apsw.Connection) -> Iterator[str]:
-    """Yield the tenants that have jobs. Each takes one index lookup, however many jobs it has."""
+    """Yield the tenants that have jobs, with one index lookup for each tenant."""
     name = ""
     while name := db.execute("SELECT min(tenant) FROM jobs WHERE tenant > ?", (name,)).get:
         yield name
